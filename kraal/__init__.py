@@ -1,0 +1,5 @@
+"""Kraal: a Kafka Connect runtime on pykka actors and Spark."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Decisions as pure functions of values: no clock, no I/O, no log."""

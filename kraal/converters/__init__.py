@@ -1,0 +1,1 @@
+"""The converters that ship."""

@@ -1,0 +1,1 @@
+"""Bytes to values and back: what stands on the wire and in the internal topics."""

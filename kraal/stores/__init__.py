@@ -1,0 +1,1 @@
+"""Where configs, statuses and offsets are kept: protocols, files, Kafka topics, memory."""

@@ -1,0 +1,1 @@
+"""The transforms that ship."""
