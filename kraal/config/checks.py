@@ -1,0 +1,138 @@
+"""Checks of one parsed value: what a `Key` takes as `validator`.
+
+A check gets the key's name and the parsed value (None where parsing failed) and returns Connect's sentence,
+or None when all is well. Reasons are Connect's own, because clients show and compare them.
+Source: ConfigDef's nested validators (4.3.0).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from kraal.config.values import as_strings, invalid
+
+Check = Callable[[str, object], str | None]
+"""Returns what is wrong with the value of the named key, as a whole sentence; None when nothing is."""
+
+_FIRST_C1, _LAST_C1, _DELETE_LINE = 0x7F, 0x9F, 0x1F
+
+
+def all_of(*checks: Check) -> Check:
+    """Return the sentence of the first check that fails."""
+
+    def check(name: str, value: object) -> str | None:
+        return next((text for each in checks if (text := each(name, value)) is not None), None)
+
+    return check
+
+
+def at_least(minimum: float) -> Check:
+    """Want a number not below `minimum`; no value fails as well."""
+
+    def check(name: str, value: object) -> str | None:
+        if not isinstance(value, (int, float)):
+            return invalid(name, None, "Value must be non-null")
+        return invalid(name, value, f"Value must be at least {minimum}") if value < minimum else None
+
+    return check
+
+
+def between(minimum: float, maximum: float) -> Check:
+    """Want a number from `minimum` to `maximum`, both allowed."""
+
+    def check(name: str, value: object) -> str | None:
+        if isinstance(value, (int, float)) and value > maximum:
+            return invalid(name, value, f"Value must be no more than {maximum}")
+        return at_least(minimum)(name, value)
+
+    return check
+
+
+def unless_null(inner: Check) -> Check:
+    """Let no value pass, and check every other."""
+
+    def check(name: str, value: object) -> str | None:
+        return None if value is None else inner(name, value)
+
+    return check
+
+
+def one_of(*allowed: str) -> Check:
+    """Want one of the texts, letter by letter."""
+
+    def check(name: str, value: object) -> str | None:
+        if value in allowed:
+            return None
+        return invalid(name, value, f"String must be one of: {', '.join(allowed)}")
+
+    return check
+
+
+def one_of_ignoring_case(*allowed: str) -> Check:
+    """Want one of the texts in any letter case; `allowed` is shown in its order."""
+    upper = {text.upper() for text in allowed}
+
+    def check(name: str, value: object) -> str | None:
+        if isinstance(value, str) and value.upper() in upper:
+            return None
+        return invalid(name, value, f"String must be one of (case insensitive): {', '.join(allowed)}")
+
+    return check
+
+
+def non_null(name: str, value: object) -> str | None:
+    """Want a value. Source: ConfigDef.NonNullValidator."""
+    return invalid(name, None, "entry must be non null") if value is None else None
+
+
+def non_empty(name: str, value: object) -> str | None:
+    """Want a text that is not empty; no value passes. Source: ConfigDef.NonEmptyString."""
+    return invalid(name, value, "String must be non-empty") if value == "" else None
+
+
+def clean_name(name: str, value: object) -> str | None:
+    """Want a text without control characters that is not empty; no value passes.
+
+    Source: ConfigDef.NonEmptyStringWithoutControlChars.
+    """
+    if not isinstance(value, str):
+        return None
+    if not value:
+        return invalid(name, value, "String may not be empty")
+    found = [
+        str(ord(letter))
+        for letter in value
+        if ord(letter) <= _DELETE_LINE or _FIRST_C1 <= ord(letter) <= _LAST_C1
+    ]
+    if not found:
+        return None
+    reason = f"String may not contain control sequences but had the following ASCII chars: {', '.join(found)}"
+    return invalid(name, value, reason)
+
+
+def unique_aliases(name: str, value: object) -> str | None:
+    """Want a list without repetitions, of aliases. Source: ConnectorConfig.aliasValidator."""
+    if value is None:
+        return non_null(name, value)
+    entries = as_strings(value)
+    return invalid(name, value, "Duplicate alias provided.") if len(set(entries)) < len(entries) else None
+
+
+def distinct_entries(name: str, value: object) -> str | None:
+    """Want a list without repetitions and without empty entries. Source: ConfigDef.ValidList (4.3.0)."""
+    if value is None:
+        return f"Configuration '{name}' values must not be null."
+    entries = as_strings(value)
+    if len(set(entries)) < len(entries):
+        return f"Configuration '{name}' values must not be duplicated."
+    return f"Configuration '{name}' values must not be empty." if "" in entries else None
+
+
+def regex(name: str, value: object) -> str | None:
+    """Want a regular expression; the detail is Python's. Source: SinkConnectorConfig (RegexValidator)."""
+    try:
+        re.compile(str(value))
+    except re.error as exc:
+        return invalid(name, value, f"Invalid regex: {exc}")
+    return None

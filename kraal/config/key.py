@@ -1,0 +1,216 @@
+"""Config keys and definitions: one declaration gives parsing, checks, the REST answer and the manual.
+
+Every error is collected, never only the first. "Required" is its own marker, since many defaults are null.
+Source: Kafka's ConfigDef (4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum
+from typing import Final
+
+from kraal.config.checks import Check
+from kraal.config.values import ConfigType, Password, Resolve, parse_value, render
+from kraal.errors import ConfigInvalid
+
+__all__ = [
+    "REQUIRED",
+    "ConfigDef",
+    "ConfigType",
+    "ConfigValue",
+    "Importance",
+    "Key",
+    "Password",
+    "Recommendation",
+    "Width",
+]
+
+
+class Importance(StrEnum):
+    """How much a key matters to a user."""
+
+    HIGH = "HIGH"
+    MEDIUM = "MEDIUM"
+    LOW = "LOW"
+
+
+class Width(StrEnum):
+    """How wide a user interface should draw the key's field."""
+
+    NONE = "NONE"
+    SHORT = "SHORT"
+    MEDIUM = "MEDIUM"
+    LONG = "LONG"
+
+
+class _Required(Enum):
+    """The type of `REQUIRED`."""
+
+    REQUIRED = "REQUIRED"
+
+
+REQUIRED: Final = _Required.REQUIRED
+"""The default of a key that has none and must be given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What a recommender says of a key under the values of the others."""
+
+    values: tuple[str, ...] = ()
+    visible: bool = True
+
+
+Recommender = Callable[[str, Mapping[str, object]], Recommendation]
+"""Gets the key's name and all parsed values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One config key. `default` is a parsed value (lists are tuples, classes full names) or `REQUIRED`.
+
+    `order` -1 and `group` None: not sorted into a group. `source` names where the key comes from in Kafka.
+    """
+
+    name: str
+    type: ConfigType
+    default: object = REQUIRED
+    validator: Check | None = None
+    importance: Importance = Importance.MEDIUM
+    doc: str = ""
+    group: str | None = None
+    order: int = -1
+    width: Width = Width.NONE
+    display_name: str = ""
+    dependents: tuple[str, ...] = ()
+    recommender: Recommender | None = None
+    source: str = ""
+
+    @property
+    def required(self) -> bool:
+        """The key has no default and must be given."""
+        return self.default is REQUIRED
+
+    @property
+    def default_text(self) -> str | None:
+        """The default as REST shows it."""
+        return None if self.required else render(self.default)
+
+    @property
+    def title(self) -> str:
+        """The display name; the key's own name where there is none."""
+        return self.display_name or self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigValue:
+    """A key's value after checking; `value` is None where it could not be parsed."""
+
+    name: str
+    value: object = None
+    recommended: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    visible: bool = True
+
+    def with_errors(self, *errors: str) -> ConfigValue:
+        """Return the same value with more errors."""
+        return replace(self, errors=self.errors + errors)
+
+
+class ConfigDef:
+    """An ordered set of keys. Immutable: `merge` and `embed` return new ones."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, keys: Iterable[Key] = ()) -> None:
+        self._keys = {key.name: key for key in keys}
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys.values())
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._keys
+
+    def __getitem__(self, name: str) -> Key:
+        return self._keys[name]
+
+    def get(self, name: str) -> Key | None:
+        """Return the key of this name, or None."""
+        return self._keys.get(name)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Every group, in the order of its first key."""
+        return tuple(dict.fromkeys(key.group for key in self if key.group is not None))
+
+    def merge(self, other: Iterable[Key]) -> ConfigDef:
+        """Add keys; one of the same name takes the other's place."""
+        return ConfigDef({**self._keys, **{key.name: key for key in other}}.values())
+
+    def embed(self, prefix: str, group: str, first_order: int, other: Iterable[Key]) -> ConfigDef:
+        """Add keys under a prefix and a group, in their order. Source: ConfigDef.embed."""
+        return self.merge(
+            replace(
+                key,
+                name=prefix + key.name,
+                group=group,
+                order=first_order + max(key.order, 0),
+                display_name=key.title,
+                dependents=tuple(prefix + name for name in key.dependents),
+            )
+            for key in other
+        )
+
+    def validate(self, raw: Mapping[str, str | None], *, resolve: Resolve | None = None) -> list[ConfigValue]:
+        """Check every key, in order, and name every error.
+
+        A key that is absent takes its default; one that is there and null is null. Keys that are not defined
+        here are passed over. `resolve` finds classes; without it any class name passes.
+        """
+        values = {key.name: _read(key, raw, resolve) for key in self}
+        parsed = {name: value.value for name, value in values.items()}
+        for key in self:
+            if key.recommender is not None:
+                advice = key.recommender(key.name, parsed)
+                values[key.name] = replace(
+                    values[key.name], recommended=advice.values, visible=advice.visible
+                )
+            for name in key.dependents:
+                if name not in self._keys:
+                    error = f"{name} is referred in the dependents, but not defined."
+                    values[name] = ConfigValue(name=name, errors=(error,), visible=False)
+        return list(values.values())
+
+    def parse(self, raw: Mapping[str, str | None], *, resolve: Resolve | None = None) -> dict[str, object]:
+        """Return every key's parsed value. Raises ConfigInvalid that holds every error."""
+        values = self.validate(raw, resolve=resolve)
+        errors = [error for value in values for error in value.errors]
+        if errors:
+            raise ConfigInvalid("\n".join(errors), errors)
+        return {value.name: value.value for value in values}
+
+
+def _read(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:
+    """Parse and check one key, without its recommender.
+
+    The check runs even when parsing failed, on null: so Connect gives two errors for `tasks.max=zero`.
+    """
+    errors: list[str] = []
+    value: object = None
+    if key.name in raw:
+        try:
+            value = parse_value(key.name, raw[key.name], key.type, resolve)
+        except ValueError as exc:
+            errors.append(str(exc))
+    elif key.required:
+        errors.append(f'Missing required configuration "{key.name}" which has no default value.')
+    else:
+        value = key.default
+    if key.validator is not None and (error := key.validator(key.name, value)) is not None:
+        errors.append(error)
+    return ConfigValue(name=key.name, value=value, errors=tuple(errors))

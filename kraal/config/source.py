@@ -1,0 +1,84 @@
+"""The keys of source connectors. Source: SourceConnectorConfig, TopicCreationConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraal.config.checks import at_least, non_empty, one_of_ignoring_case, unique_aliases, unless_null
+from kraal.config.connector import CONNECTOR
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+
+TOPIC_CREATION: Final = "topic.creation."
+"""Prefix of the rules by which a source's topics are created."""
+
+_EXACTLY_ONCE: Final = "Exactly Once Support"
+
+SOURCE: Final[ConfigDef] = CONNECTOR.merge(
+    [
+        Key(
+            name="topic.creation.groups",
+            type=ConfigType.LIST,
+            default=(),
+            validator=unique_aliases,
+            importance=Importance.LOW,
+            doc="Names of groups of settings for topics that the connector's records are the first to need.",
+            group="Topic Creation",
+            order=1,
+            width=Width.LONG,
+            display_name="Topic Creation Groups",
+            source="SourceConnectorConfig.TOPIC_CREATION_GROUPS_CONFIG",
+        ),
+        Key(
+            name="exactly.once.support",
+            type=ConfigType.STRING,
+            default="requested",
+            # Java shows the names in hash order; this is it.
+            validator=one_of_ignoring_case("REQUIRED", "REQUESTED"),
+            doc="With required, a connector that cannot deliver each record exactly once is refused.",
+            group=_EXACTLY_ONCE,
+            order=2,
+            width=Width.SHORT,
+            display_name="Exactly once support",
+            source="SourceConnectorConfig.EXACTLY_ONCE_SUPPORT_CONFIG",
+        ),
+        Key(
+            name="transaction.boundary",
+            type=ConfigType.STRING,
+            default="poll",
+            validator=one_of_ignoring_case("INTERVAL", "POLL", "CONNECTOR"),
+            doc="When a source's transaction ends: with each batch, after a time, or as the connector says.",
+            group=_EXACTLY_ONCE,
+            order=3,
+            width=Width.SHORT,
+            display_name="Transaction Boundary",
+            source="SourceConnectorConfig.TRANSACTION_BOUNDARY_CONFIG",
+        ),
+        Key(
+            name="transaction.boundary.interval.ms",
+            type=ConfigType.LONG,
+            default=None,
+            validator=unless_null(at_least(0)),
+            importance=Importance.LOW,
+            doc="Milliseconds between transactions when transaction.boundary is interval; without it, the "
+            "worker's offset.flush.interval.ms.",
+            group=_EXACTLY_ONCE,
+            order=4,
+            width=Width.SHORT,
+            display_name="Transaction boundary interval",
+            source="SourceConnectorConfig.TRANSACTION_BOUNDARY_INTERVAL_CONFIG",
+        ),
+        Key(
+            name="offsets.storage.topic",
+            type=ConfigType.STRING,
+            default=None,
+            validator=non_empty,
+            importance=Importance.LOW,
+            doc="A topic of the connector's own for its offsets. Standalone workers pass it over.",
+            group="offsets.topic",
+            order=1,
+            width=Width.LONG,
+            display_name="Offsets topic",
+            source="SourceConnectorConfig.OFFSETS_TOPIC_CONFIG",
+        ),
+    ]
+)

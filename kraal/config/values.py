@@ -1,0 +1,171 @@
+"""Config values: their types, how they are read from text and written back as Connect writes them.
+
+Source: Kafka's ConfigDef.parseType and convertToString (4.3.0). Lists are tuples here; a class is its
+full name, found by a `Resolve` function, because classes of other languages exist only as names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import final
+
+from typing_extensions import override
+
+Resolve = Callable[[str], str | None]
+"""Gives the full class name for a name or alias; None when there is no such class."""
+
+
+class ConfigType(StrEnum):
+    """The type of a key, spelled as REST shows it."""
+
+    BOOLEAN = "BOOLEAN"
+    STRING = "STRING"
+    INT = "INT"
+    SHORT = "SHORT"
+    LONG = "LONG"
+    DOUBLE = "DOUBLE"
+    LIST = "LIST"
+    CLASS = "CLASS"
+    PASSWORD = "PASSWORD"  # noqa: S105 - the name of a type
+
+
+@final
+class Password:
+    """A secret text. Only `value` shows it; `str`, `repr`, formatting and logs show `[hidden]`.
+
+    Not a subclass of str on purpose: the C code of json and str.join would write the secret.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+
+    @override
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Password) and other.value == self.value
+
+    @override
+    def __hash__(self) -> int:
+        return hash((Password, self.value))
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+
+_BLANKS = "".join(map(chr, range(0x21)))
+"""What Java's String.trim removes: every character up to the space."""
+
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_LONGEST = 1000
+"""A longer text is no number: Python refuses to read very long ones."""
+
+
+def trim(text: str) -> str:
+    """Remove what Java's String.trim removes."""
+    return text.strip(_BLANKS)
+
+
+def is_blank(text: str | None) -> bool:
+    """Tell whether nothing is left of the text when it is trimmed; None is blank."""
+    return text is None or not trim(text)
+
+
+def invalid(name: str, value: object, reason: str) -> str:
+    """Return Connect's sentence for a bad value of a key."""
+    return f"Invalid value {java_text(value)} for configuration {name}: {reason}"
+
+
+def java_text(value: object) -> str:
+    """Return a value as Java's `String.valueOf` writes it: `null`, `true`, `[a, b]`."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(java_text, value))}]"
+    return str(value)
+
+
+def render(value: object) -> str | None:
+    """Return a parsed value as REST shows it: lists joined by commas, secrets hidden, None as null."""
+    if value is None:
+        return None
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(java_text, value))
+    return java_text(value)
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """Split a comma list as Connect does: an empty text has no entry, `a,,b` has an empty one."""
+    trimmed = trim(text)
+    return tuple(_COMMA.split(trimmed)) if trimmed else ()
+
+
+def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve | None = None) -> object:
+    """Parse a key's text; None stays None.
+
+    Without `resolve` every class name is taken as it is. Raises ValueError with Connect's sentence.
+    """
+    if raw is None:
+        return None
+    text = trim(raw)
+    if kind is ConfigType.CLASS:
+        found = resolve(text) if resolve is not None else text
+        if not found:
+            raise ValueError(invalid(name, raw, f"Class {raw} could not be found."))
+        return found
+    try:
+        return _PARSERS[kind](text)
+    except ValueError as exc:
+        raise ValueError(invalid(name, raw, str(exc))) from exc
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in {"true", "false"}:
+        raise ValueError("Expected value to be either true or false")
+    return text.lower() == "true"
+
+
+def _double(text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError("Not a number of type DOUBLE")
+    return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
+
+
+def _whole(kind: ConfigType, bits: int) -> Callable[[str], int]:
+    """Return a parser of signed whole numbers of so many bits."""
+    limit = 1 << (bits - 1)
+
+    def parse(text: str) -> int:
+        number = int(text) if len(text) < _LONGEST and _WHOLE_NUMBER.fullmatch(text) else None
+        if number is None or not -limit <= number < limit:
+            raise ValueError(f"Not a number of type {kind}")
+        return number
+
+    return parse
+
+
+_PARSERS: Mapping[ConfigType, Callable[[str], object]] = {
+    ConfigType.STRING: str,
+    ConfigType.PASSWORD: Password,
+    ConfigType.LIST: split_list,
+    ConfigType.BOOLEAN: _boolean,
+    ConfigType.DOUBLE: _double,
+    ConfigType.SHORT: _whole(ConfigType.SHORT, 16),
+    ConfigType.INT: _whole(ConfigType.INT, 32),
+    ConfigType.LONG: _whole(ConfigType.LONG, 64),
+}
+
+
+def as_strings(value: object) -> Sequence[str]:
+    """Return a parsed list as strings; None is an empty one."""
+    return tuple(map(str, value)) if isinstance(value, (tuple, list)) else ()
