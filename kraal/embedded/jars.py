@@ -1,0 +1,197 @@
+"""The jars that Kraal runs with: locked by sha256, fetched once, kept in the cache directory.
+
+`jars.lock` beside this module names every jar of every group. `ensure` fetches exactly those, one by one
+without resolving dependencies, so that what runs is what was locked, whatever the repository's POMs say.
+
+A jar enters the cache only after its sum was found right, by a rename; so a jar that is there is whole, and
+processes that fetch at once do each other no harm (a lock file only saves the double work). Sums are checked
+when a jar is fetched and when a group is first completed; a marker with the lock's digest then spares reading
+60 MB again at every start.
+
+Shape of the lock: a line a jar, `group org:name:revision sha256`; `#` starts a comment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import click
+from typing_extensions import override
+
+from kraal.embedded import ivy
+from kraal.embedded.errors import JarsUnavailable
+from kraal.embedded.ivy import Coordinates
+from kraal.embedded.places import cache_dir
+
+LOCK = Path(__file__).with_name("jars.lock")
+QUIET_S = 2.0
+"""Work shorter than this is done without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJar:
+    """One jar of one group, with the sum that it must have (lower-case hex)."""
+
+    group: str
+    coordinates: Coordinates
+    sha256: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.group} {self.coordinates} {self.sha256}"
+
+
+def parse_lock(text: str) -> dict[str, list[LockedJar]]:
+    """Read a lock; shape: group -> jars, in the lock's order. Raises JarsUnavailable for a malformed line."""
+    groups: dict[str, list[LockedJar]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            group, coordinates, sha256 = words
+            jar = LockedJar(group, Coordinates.parse(coordinates), _checked_sum(sha256))
+        except ValueError as exc:
+            raise JarsUnavailable(
+                f"line {number} of jars.lock is not `group org:name:revision sha256`: {line}"
+            ) from exc
+        groups.setdefault(group, []).append(jar)
+    return groups
+
+
+def ensure(group: str) -> list[Path]:
+    """Return the jars of `group`, after fetching what is missing; says so on stderr when that takes long.
+
+    Raises JarsUnavailable when a jar cannot be had or has another sum, JavaMissing when there is no Java.
+    """
+    groups = parse_lock(LOCK.read_text(encoding="utf-8"))
+    if group not in groups:
+        raise JarsUnavailable(
+            f"there is no group of jars named {group}; there are {', '.join(sorted(groups))}"
+        )
+    return ensure_locked(groups[group], cache_dir() / "jars")
+
+
+def classpath(group: str) -> str:
+    """Return the jars of `group` as Java's `-cp` wants them. Raises as `ensure` does."""
+    return ":".join(str(jar) for jar in ensure(group))
+
+
+def ensure_locked(locked: Sequence[LockedJar], directory: Path) -> list[Path]:
+    """Do the work of `ensure` for the jars `locked`, all of one group, in `directory`."""
+    paths = [directory / jar.coordinates.file_name for jar in locked]
+    group = locked[0].group
+    marker = directory / f".verified-{group}"
+    digest = hashlib.sha256("\n".join(map(str, locked)).encode()).hexdigest()
+    if _is_marked(marker, digest) and all(path.exists() for path in paths):
+        return paths
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with _alone(directory):
+            wanted = [jar for jar in locked if _sum(directory / jar.coordinates.file_name) != jar.sha256]
+            if wanted:
+                _fetch(wanted, directory)
+            marker.write_text(digest, encoding="ascii")
+    except OSError as exc:
+        raise JarsUnavailable(f"The jars cannot be kept in {directory}: {exc}") from exc
+    return paths
+
+
+def check_sum(jar: LockedJar, path: Path) -> None:
+    """Raise JarsUnavailable when the file at `path` is not the jar that was locked."""
+    found = _sum(path)
+    if found is None:
+        raise JarsUnavailable(f"{jar.coordinates} was not fetched.")
+    if found != jar.sha256:
+        raise JarsUnavailable(
+            f"{jar.coordinates} has another sha256 than jars.lock says: expected {jar.sha256}, found {found}."
+        )
+
+
+def _fetch(wanted: Sequence[LockedJar], directory: Path) -> None:
+    for left_over in directory.glob(".fetch-*"):  # of a process that was killed; we are alone here
+        shutil.rmtree(left_over, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch,
+        _Progress(wanted) as progress,
+    ):
+        ivy.retrieve([j.coordinates for j in wanted], Path(scratch), transitive=False, progress=progress.show)
+        fetched = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in wanted]
+        for jar, path in fetched:
+            check_sum(jar, path)
+        for _, path in fetched:
+            path.replace(directory / path.name)
+
+
+class _Progress:
+    """Says on stderr how far fetching is: in place on a terminal, a line every five seconds elsewhere."""
+
+    def __init__(self, wanted: Sequence[LockedJar]) -> None:
+        self._what = f"fetching {len(wanted)} jars for {wanted[0].group}"
+        self._begun = time.monotonic()
+        self._due = self._begun + QUIET_S
+        self._shown = False
+        self._in_place = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, looked_up: int, fetched: int) -> None:
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + (0.5 if self._in_place else 5.0)
+        self._shown = True
+        text = f"{self._what}: {looked_up} looked up, {fetched} fetched"
+        click.echo(f"\r{text}" if self._in_place else text, nl=not self._in_place, err=True)
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._shown:
+            return
+        if self._in_place:
+            click.echo(err=True)
+        if exc[0] is None:
+            click.echo(f"{self._what}: done in {time.monotonic() - self._begun:.0f} s", err=True)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Hold the directory's lock file; says so when another process keeps us waiting."""
+    with (directory / ".lock").open("w", encoding="ascii") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            click.echo(f"another process fetches jars into {directory}; waiting for it", err=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _is_marked(marker: Path, digest: str) -> bool:
+    try:
+        return marker.read_text(encoding="ascii") == digest
+    except OSError:
+        return False
+
+
+def _checked_sum(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ValueError(text)
+    return text
+
+
+def _sum(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None

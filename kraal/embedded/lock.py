@@ -1,0 +1,82 @@
+"""Make `jars.lock` anew: `python -m kraal.embedded.lock`, for maintainers.
+
+Resolves every group below with all that it needs, notes the sha256 of what came, and rewrites the lock. Read
+the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from kraal.embedded import ivy
+from kraal.embedded.ivy import Coordinates
+from kraal.embedded.jars import LOCK, LockedJar
+from kraal.errors import KraalError
+
+KAFKA = "4.3.0"
+LOG4J = "2.25.4"
+BROKER = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA}",
+    # Binds Kafka's logging to the log4j that it brings; without it the broker logs nothing.
+    f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J}",
+)
+TRANSITIVE = {
+    "broker": BROKER,
+    "connect": (
+        *BROKER,
+        *(
+            f"org.apache.kafka:{m}:{KAFKA}"
+            for m in ("connect-runtime", "connect-file", "connect-mirror", "kafka-tools")
+        ),
+    ),
+}
+ALONE = {
+    # Exactly these: Spark brings the rest, and a second version of it would do harm.
+    "spark": (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.12.0",
+    ),
+}
+HEADER = "# group org:name:revision sha256 - made by `python -m kraal.embedded.lock`, do not edit\n"
+
+
+def main() -> int:
+    """Write the lock; return the exit code."""
+    lines = []
+    try:
+        for group, names in sorted((TRANSITIVE | ALONE).items()):
+            jars = _resolve(group, names, transitive=group in TRANSITIVE)
+            click.echo(f"{group}: {len(jars)} jars", err=True)
+            lines += [str(jar) for jar in jars]
+    except KraalError as exc:
+        click.echo(exc, err=True)
+        return 1
+    LOCK.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+def _silent(_looked_up: int, _fetched: int) -> None:
+    """Maintainers can wait."""
+
+
+def _resolve(group: str, names: tuple[str, ...], *, transitive: bool) -> list[LockedJar]:
+    with tempfile.TemporaryDirectory(prefix="kraal-lock-") as scratch:
+        wanted = [Coordinates.parse(name) for name in names]
+        found = ivy.retrieve(wanted, Path(scratch), transitive=transitive, progress=_silent)
+        return [
+            LockedJar(
+                group, Coordinates(*path.stem.split("__")), hashlib.sha256(path.read_bytes()).hexdigest()
+            )
+            for path in found
+        ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
