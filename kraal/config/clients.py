@@ -1,7 +1,7 @@
 """The keys of Kafka's clients: what a connector's overrides are checked and shown with.
 
-Kraal's clients are other libraries, which know most of these names; what they do not know is passed over with a
-warning where the client is made. Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.3.0).
+Kraal's clients are other libraries, which know most of these names; what they do not know is passed over with
+a warning where the client is made. Source: ProducerConfig, ConsumerConfig, AdminClientConfig (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from kraal.config.values import parse_value
 
 Client = Literal["producer", "consumer", "admin"]
 
-# One key a line: name, type, importance, whose it is (Producer, Consumer, Admin), and its default: `=` and the
-# text, `null`, or `REQUIRED`. `$K` stands for org.apache.kafka. A key whose default differs has several lines.
+# One key a line: name, type, importance, whose it is (Producer, Consumer, Admin), and its default: `=` and
+# the text, `null`, or `REQUIRED`. `$K` stands for org.apache.kafka, `$C` for its consumer's classes. A key
+# whose default differs has several lines.
 _TABLE: Final = """\
 acks STRING LOW P =all
 allow.auto.create.topics BOOLEAN MEDIUM C =true
@@ -72,7 +73,7 @@ metric.reporters LIST LOW PCA =$K.common.metrics.JmxReporter
 metrics.num.samples INT LOW PCA =2
 metrics.recording.level STRING LOW PCA =INFO
 metrics.sample.window.ms LONG LOW PCA =30000
-partition.assignment.strategy LIST MEDIUM C =class $K.clients.consumer.RangeAssignor,class $K.clients.consumer.CooperativeStickyAssignor
+partition.assignment.strategy LIST MEDIUM C =class $C.RangeAssignor,class $C.CooperativeStickyAssignor
 partitioner.adaptive.partitioning.enable BOOLEAN LOW P =true
 partitioner.availability.timeout.ms LONG LOW P =0
 partitioner.class CLASS MEDIUM P null
@@ -170,7 +171,8 @@ value.serializer CLASS HIGH P REQUIRED
 def client_def(client: Client) -> ConfigDef:
     """Return the keys of one of Kafka's clients. Built when first asked for."""
     letter = client[0].upper()
-    rows = (line.split(" ", 4) for line in _TABLE.replace("$K", "org.apache.kafka").splitlines())
+    table = _TABLE.replace("$C", "$K.clients.consumer").replace("$K", "org.apache.kafka")
+    rows = (line.split(" ", 4) for line in table.splitlines())
     return ConfigDef(
         Key(
             name=name,

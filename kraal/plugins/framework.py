@@ -1,0 +1,189 @@
+"""The framework's keys for one connector under one worker: defaults, versions and recommended values.
+
+Source: ConnectorConfig.enrich and enrichedConfigDef, ConverterDefaults (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from kraal.config.checks import Check
+from kraal.config.connector import (
+    CONNECTOR_VERSION,
+    HEADER_CONVERTER,
+    KEY_CONVERTER,
+    PREDICATES,
+    PREDICATES_GROUP,
+    TRANSFORMS,
+    TRANSFORMS_GROUP,
+    VALUE_CONVERTER,
+    VERSION_SUFFIX,
+)
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, Width
+from kraal.config.overrides import OverridePolicy
+from kraal.config.values import split_list, trim
+from kraal.errors import PluginFailed
+from kraal.ids import Config
+from kraal.plugins.registry import Plugin, PluginKind, Registry
+
+
+class WorkerDefaults(Protocol):
+    """What checking needs to know of the worker; its config has it."""
+
+    @property
+    def key_converter(self) -> str:
+        """Class of the worker's key converter."""
+
+    @property
+    def value_converter(self) -> str:
+        """Class of the worker's value converter."""
+
+    @property
+    def header_converter(self) -> str:
+        """Class of the worker's header converter."""
+
+    @property
+    def override_policy(self) -> OverridePolicy:
+        """Which client settings connectors may override."""
+
+
+_CONVERTER_KINDS = {
+    KEY_CONVERTER: PluginKind.CONVERTER,
+    VALUE_CONVERTER: PluginKind.CONVERTER,
+    HEADER_CONVERTER: PluginKind.HEADER_CONVERTER,
+}
+
+
+def with_version(base: ConfigDef, plugin: Plugin) -> ConfigDef:
+    """Return the keys with the connector's version as default and only choice."""
+    advice = Recommendation((plugin.version,))
+    key = replace(base[CONNECTOR_VERSION], default=plugin.version, recommender=lambda _name, _values: advice)
+    return base.merge([key])
+
+
+def with_hidden_versions(base: ConfigDef) -> ConfigDef:
+    """Return the keys with the converters' versions hidden: nothing is known of the converters."""
+    hidden = Recommendation(visible=False)
+    return base.merge(
+        replace(base[name + VERSION_SUFFIX], recommender=lambda _name, _values: hidden)
+        for name in _CONVERTER_KINDS
+    )
+
+
+def with_worker(
+    base: ConfigDef, registry: Registry, worker: WorkerDefaults, config: Config, plugin: Plugin
+) -> ConfigDef:
+    """Return the keys with the worker's converters as defaults, and the versions of what is installed."""
+    defaults = {
+        KEY_CONVERTER: worker.key_converter,
+        VALUE_CONVERTER: worker.value_converter,
+        HEADER_CONVERTER: worker.header_converter,
+    }
+    keys: list[Key] = []
+    for name, kind in _CONVERTER_KINDS.items():
+        default, chosen = defaults[name], config.get(name)
+        version = _version(registry, default if chosen is None else chosen, kind)
+        full = registry.resolve(default) or default
+        keys += _converter_keys(base, registry, name, kind, default=full, version=version)
+    return with_version(base, plugin).merge(keys)
+
+
+def _converter_keys(
+    base: ConfigDef,
+    registry: Registry,
+    name: str,
+    kind: PluginKind,
+    *,
+    default: str | None,
+    version: str | None,
+) -> tuple[Key, Key]:
+    """Return a converter's key and that of its version."""
+    choices = Recommendation(registry.names(kind))
+
+    def versions(_name: str, values: Mapping[str, object]) -> Recommendation:
+        chosen = values.get(name)
+        if not isinstance(chosen, str):
+            return Recommendation(visible=False)
+        found = _version(registry, chosen, kind)
+        return Recommendation((found,) if found is not None else ())
+
+    return (
+        replace(base[name], default=default, recommender=lambda _name, _values: choices),
+        replace(base[name + VERSION_SUFFIX], default=version, recommender=versions),
+    )
+
+
+def _version(registry: Registry, name: str, kind: PluginKind) -> str | None:
+    """Return the version of a plugin of this kind; None when there is none, or it cannot be loaded."""
+    try:
+        plugin = registry.find(trim(name), kind)
+    except PluginFailed:
+        return None
+    return None if plugin is None else plugin.version
+
+
+def with_aliases(base: ConfigDef, registry: Registry, config: Config) -> ConfigDef:
+    """Add the keys of each transform and predicate that the config names, under its alias.
+
+    No transforms ship yet: a type that is named is a class that could not be found.
+    """
+    keys: list[Key] = []
+    for name, group, kind, title in (
+        (TRANSFORMS, TRANSFORMS_GROUP, PluginKind.TRANSFORMATION, "Transformation"),
+        (PREDICATES, PREDICATES_GROUP, PluginKind.PREDICATE, "Predicate"),
+    ):
+        for alias in dict.fromkeys(split_list(config.get(name) or "")):
+            check = _negates_something(f"{name}.{alias}.", config) if name == TRANSFORMS else None
+            advice = Recommendation(registry.names(kind))
+            keys += _alias_keys(f"{name}.{alias}.", f"{group}: {alias}", title, alias, advice, check)
+    return base.merge(keys)
+
+
+def _alias_keys(
+    prefix: str, group: str, title: str, alias: str, advice: Recommendation, check: Check | None
+) -> tuple[Key, Key]:
+    """Return the keys that every transform or predicate has under its alias."""
+    kind = title.lower()
+    return (
+        Key(
+            name=f"{prefix}type",
+            type=ConfigType.CLASS,
+            validator=check,
+            importance=Importance.HIGH,
+            doc=f"The class of the {kind} {alias}.",
+            group=group,
+            order=0,
+            width=Width.LONG,
+            display_name=f"{title} type for {alias}",
+            recommender=lambda _name, _values: advice,
+            source="ConnectorConfig.EnrichablePlugin",
+        ),
+        Key(
+            name=f"{prefix}plugin.version",
+            type=ConfigType.STRING,
+            default=None,
+            importance=Importance.HIGH,
+            doc=f"The version that the {kind} {alias} must have; usually left out.",
+            group=group,
+            order=1,
+            width=Width.LONG,
+            display_name=f"{title} version for {alias}",
+            source="ConnectorConfig.EnrichablePlugin",
+        ),
+    )
+
+
+def _negates_something(prefix: str, config: Config) -> Check:
+    """Return a check that a transform which negates its predicate has one."""
+
+    def check(_name: str, _value: object) -> str | None:
+        if f"{prefix}negate" not in config or f"{prefix}predicate" in config:
+            return None
+        return (
+            f"Config '{prefix}negate' was provided but there is no config '{prefix}predicate' "
+            "defining a predicate to be negated."
+        )
+
+    return check

@@ -1,0 +1,254 @@
+"""Which plugins there are, by the names that Connect's users write.
+
+A `Registry` is a value that is passed down; there is no global one. It knows names at once and imports a
+class only when it is used, so that a worker starts fast and a broken plugin hurts only who names it. Plugins
+come from entry points; a checkout that is not installed reads them from its pyproject.toml.
+Source: Plugins, PluginScanResult, PluginUtils.computeAliases (Kafka 4.3.0); KIP-769, KIP-891.
+"""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from pathlib import Path
+
+from kraal.config.key import ConfigDef
+from kraal.errors import BadRequest, PluginFailed
+from kraal.plugins.api import Connector, Converter
+from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
+
+log = logging.getLogger(__name__)
+
+CONNECTORS_GROUP = "kraal.connectors"
+CONVERTERS_GROUP = "kraal.converters"
+
+
+class PluginKind(StrEnum):
+    """What a plugin is, spelled as REST shows it; in the order in which all are listed."""
+
+    SINK = "sink"
+    SOURCE = "source"
+    TRANSFORMATION = "transformation"
+    PREDICATE = "predicate"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+
+
+_ORDER = {kind: position for position, kind in enumerate(PluginKind)}
+_ENDINGS = {
+    PluginKind.SINK: "Connector",
+    PluginKind.SOURCE: "Connector",
+    PluginKind.TRANSFORMATION: "Transformation",
+    PluginKind.PREDICATE: "Predicate",
+    PluginKind.CONVERTER: "Converter",
+    PluginKind.HEADER_CONVERTER: "HeaderConverter",
+}
+
+PluginClass = type[Connector | Converter | SimpleHeaderConverter]
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One class in one of its roles. `name` is the full name as users write it."""
+
+    name: str
+    kind: PluginKind
+    version: str
+    config_def: ConfigDef
+
+    @property
+    def simple_name(self) -> str:
+        """The last part of the name."""
+        return self.name.replace("$", ".").rpartition(".")[2]
+
+    def describe(self) -> str:
+        """Return the text that Connect's errors list the plugin with."""
+        return (
+            f"PluginDesc{{klass=class {self.name}, name='{self.name}', version='{self.version}', "
+            f"encodedVersion={self.version}, type={self.kind}, typeName='{self.kind}', location='classpath'}}"
+        )
+
+
+def _pruned(simple_name: str, kinds: Iterable[PluginKind]) -> set[str]:
+    """Return the aliases of a class: its simple name, and that without the ending of each of its kinds."""
+    short = (
+        simple_name[: simple_name.rfind(_ENDINGS[kind])] for kind in kinds if _ENDINGS[kind] in simple_name
+    )
+    return {simple_name, *filter(None, short)}
+
+
+class _Entry:
+    """A name, and the class behind it once somebody needs it."""
+
+    def __init__(self, name: str, group: str, load: Callable[[], object]) -> None:
+        self.name = name
+        self.group = group
+        self._load = load
+
+    @cached_property
+    def loaded(self) -> PluginClass:
+        """The class. Raises PluginFailed when it cannot be imported or is no plugin."""
+        try:
+            found = self._load()
+        except Exception as exc:
+            raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
+        if isinstance(found, type) and issubclass(found, (Connector, Converter, SimpleHeaderConverter)):
+            return found
+        reason = f"plugin {self.name} is {found!r}, which is no Connector and no Converter"
+        raise PluginFailed(reason, reason)
+
+    @property
+    def possible_kinds(self) -> tuple[PluginKind, ...]:
+        """The kinds that the name's group allows; known without an import."""
+        if self.group == CONNECTORS_GROUP:
+            return (PluginKind.SINK, PluginKind.SOURCE)
+        if self.name == SIMPLE_HEADER_CONVERTER:
+            return (PluginKind.HEADER_CONVERTER,)
+        return (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)
+
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Import the class and return its roles. Raises PluginFailed."""
+        cls = self.loaded
+        kinds = self.possible_kinds
+        if issubclass(cls, Connector):
+            kinds = (PluginKind(cls.kind),)
+        return tuple(Plugin(self.name, kind, cls.version, cls.config_def) for kind in kinds)
+
+
+class Registry:
+    """The plugins of one worker. Threads: any; it never changes after it was made."""
+
+    def __init__(self, entries: Sequence[_Entry]) -> None:
+        self._entries = {entry.name: entry for entry in entries}
+        found: dict[str, set[str]] = {}
+        for entry in self._entries.values():
+            simple = entry.name.replace("$", ".").rpartition(".")[2]
+            for alias in _pruned(simple, entry.possible_kinds):
+                found.setdefault(alias, set()).add(entry.name)
+        self._aliases = {alias: names.pop() for alias, names in found.items() if len(names) == 1}
+
+    @staticmethod
+    def load() -> Registry:
+        """Find the installed plugins; imports none of them."""
+        found = [
+            _Entry(entry.name, group, entry.load)
+            for group in (CONNECTORS_GROUP, CONVERTERS_GROUP)
+            for entry in _entry_points(group)
+        ]
+        return Registry([_SIMPLE_HEADERS, *found])
+
+    @staticmethod
+    def of(classes: Mapping[str, type[Connector | Converter]]) -> Registry:
+        """Make a registry of given classes by their full names; for tests and embedding."""
+        return Registry([_SIMPLE_HEADERS, *(_entry_of(name, cls) for name, cls in classes.items())])
+
+    def resolve(self, name: str) -> str | None:
+        """Return the full name for a name or alias of any plugin; None when there is none."""
+        return name if name in self._entries else self._aliases.get(name)
+
+    def find(self, name: str, *kinds: PluginKind) -> Plugin | None:
+        """Return the plugin of a name or alias in the first of the kinds that it has; None when it has none.
+
+        Raises PluginFailed when the class cannot be imported.
+        """
+        full = self.resolve(name)
+        if full is None:
+            return None
+        roles = self._entries[full].plugins()
+        return next((role for kind in kinds or PluginKind for role in roles if role.kind is kind), None)
+
+    def connector(self, name: str) -> Plugin:
+        """Return a connector's description. Raises BadRequest, with Connect's text, or PluginFailed."""
+        plugin = self.find(name, PluginKind.SOURCE, PluginKind.SINK)
+        if plugin is None:
+            available = ", ".join(each.describe() for each in self.plugins(connectors_only=True))
+            raise BadRequest(
+                "Failed to find any class that implements Connector and which name matches "
+                f"{name}, available connectors are: {available}"
+            )
+        return plugin
+
+    def connector_class(self, name: str) -> type[Connector]:
+        """Return a connector's class. Raises BadRequest, with Connect's text, or PluginFailed."""
+        cls = self._entries[self.connector(name).name].loaded
+        if not issubclass(cls, Connector):  # pragma: no cover - `connector` found a connector
+            raise BadRequest(f"{name} is not a connector")
+        return cls
+
+    def converter_class(self, name: str) -> type[Converter]:
+        """Return a converter's class. Raises BadRequest, with Connect's text, or PluginFailed."""
+        full = self.resolve(name)
+        cls = self._entries[full].loaded if full is not None else None
+        if cls is None or not issubclass(cls, Converter):
+            available = ", ".join(
+                each.describe() for each in self.plugins() if each.kind is PluginKind.CONVERTER
+            )
+            raise BadRequest(
+                "Failed to find any class that implements Converter and which name matches "
+                f"{name}, available converters are: {available}"
+            )
+        return cls
+
+    def plugins(self, *, connectors_only: bool = False) -> tuple[Plugin, ...]:
+        """Return all plugins: sinks, sources, then the rest, each kind by name.
+
+        A plugin that cannot be imported is left out, with a line in the log.
+        """
+        wanted = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
+        found = [
+            plugin
+            for entry in self._entries.values()
+            if wanted & set(entry.possible_kinds)
+            for plugin in _roles_or_none(entry)
+            if plugin.kind in wanted
+        ]
+        return tuple(sorted(found, key=lambda plugin: (_ORDER[plugin.kind], plugin.name)))
+
+    def versions(self, name: str) -> tuple[str, ...]:
+        """Return the version of each role of a plugin, by its full name. Raises PluginFailed."""
+        return tuple(role.version for role in self._entries[name].plugins())
+
+    def names(self, kind: PluginKind) -> tuple[str, ...]:
+        """Return the full names of all plugins of a kind but a connector's, sorted; imports nothing."""
+        return tuple(sorted(name for name, entry in self._entries.items() if kind in entry.possible_kinds))
+
+
+def _roles_or_none(entry: _Entry) -> tuple[Plugin, ...]:
+    try:
+        return entry.plugins()
+    except PluginFailed as exc:
+        log.warning("%s; it is not listed", exc)
+        return ()
+
+
+def _entry_of(name: str, cls: type[Connector | Converter]) -> _Entry:
+    group = CONNECTORS_GROUP if issubclass(cls, Connector) else CONVERTERS_GROUP
+    return _Entry(name, group, lambda: cls)
+
+
+_SIMPLE_HEADERS = _Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda: SimpleHeaderConverter)
+
+
+def _entry_points(group: str) -> Sequence[EntryPoint]:
+    """Return the entry points of a group; those of a mere checkout come from its project file."""
+    found = tuple(entry_points(group=group))
+    try:
+        distribution("kraal")
+    except PackageNotFoundError:
+        return (*found, *_checkout_entry_points(group))
+    return found
+
+
+def _checkout_entry_points(group: str) -> Sequence[EntryPoint]:
+    package = import_module("kraal").__file__
+    project = Path(package or ".").resolve().parents[1] / "pyproject.toml"
+    if not project.is_file():
+        return ()
+    entries = tomllib.loads(project.read_text("utf-8")).get("project", {}).get("entry-points", {})
+    return tuple(EntryPoint(name, value, group) for name, value in entries.get(group, {}).items())

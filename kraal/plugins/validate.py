@@ -1,0 +1,250 @@
+"""Checks a connector's config the way Connect does, and describes what may be in it.
+
+The answer of `PUT /connector-plugins/{p}/config/validate` is also what decides whether a connector is
+created: framework keys with the worker's defaults, per-alias keys of transforms, the plugin's own keys, the
+converters' keys, and client overrides under the policy. Nothing here looks at the network; all errors
+are collected. Source: AbstractHerder.validateConnectorConfig, ConnectorPluginsResource (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from kraal.config.clients import Client, client_def
+from kraal.config.connector import (
+    ADMIN_OVERRIDE,
+    CONNECTOR,
+    CONNECTOR_CLASS,
+    CONNECTOR_VERSION,
+    CONSUMER_OVERRIDE,
+    HEADER_CONVERTER,
+    KEY_CONVERTER,
+    PRODUCER_OVERRIDE,
+    VALUE_CONVERTER,
+    VERSION_SUFFIX,
+)
+from kraal.config.converters import CONVERTER_TYPE
+from kraal.config.key import ConfigValue, Key
+from kraal.config.overrides import OverridePolicy
+from kraal.config.sink import SINK, check_topics, has_dead_letter_topic
+from kraal.config.source import SOURCE, TOPIC_CREATION
+from kraal.config.values import java_text, looks_secret, parse_value
+from kraal.errors import BadRequest, KraalError, NotFound, PluginFailed
+from kraal.ids import Config
+from kraal.plugins.framework import (
+    WorkerDefaults,
+    with_aliases,
+    with_hidden_versions,
+    with_version,
+    with_worker,
+)
+from kraal.plugins.infos import (
+    ConfigInfo,
+    ConfigInfos,
+    ConfigKeyInfo,
+    ConfigValueInfo,
+    framework_infos,
+    merged_infos,
+    prefixed_infos,
+    raise_if_invalid,
+)
+from kraal.plugins.registry import Plugin, PluginKind, Registry
+from kraal.plugins.versions import mismatch
+
+__all__ = [
+    "ConfigInfo",
+    "ConfigInfos",
+    "ConfigKeyInfo",
+    "ConfigValueInfo",
+    "WorkerDefaults",
+    "describe_plugin",
+    "raise_if_invalid",
+    "validate_connector",
+    "validate_for_rest",
+]
+
+_JAVA_BAD_REQUEST = "org.apache.kafka.connect.runtime.rest.errors.BadRequestException"
+_NULL_VALUE = "Null value can not be supplied as the configuration value."
+
+
+def validate_connector(registry: Registry, worker: WorkerDefaults, config: Config) -> ConfigInfos:
+    """Check a connector's config.
+
+    Raises BadRequest, with Connect's text, when the class is missing or unknown; PluginFailed when it breaks.
+    """
+    class_name = config.get(CONNECTOR_CLASS)
+    if class_name is None:
+        raise BadRequest(f"Connector config {_shown(config)} contains no connector type")
+    plugin = registry.connector(class_name)
+    if wrong := mismatch(plugin.name, config.get(CONNECTOR_VERSION), (plugin.version,)):
+        return _wrong_version(class_name, plugin, config, wrong)
+    is_sink = plugin.kind is PluginKind.SINK
+    base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
+    keys = with_aliases(base, registry, config)
+    values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
+    between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
+    for name, error in between_keys:
+        values[name] = values[name].with_errors(error)
+    for name in (name for name, value in config.items() if value is None):
+        values[name] = values.get(name, ConfigValue(name=name)).with_errors(_NULL_VALUE)
+    values.update((value.name, value) for value in plugin.config_def.validate(config))
+    merged = keys.merge(plugin.config_def)
+    framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
+    parts = [framework, *_overrides(plugin.kind, worker.override_policy, config)]
+    parts += _converters(registry, config, values)
+    return merged_infos(class_name, parts)
+
+
+def validate_for_rest(registry: Registry, worker: WorkerDefaults, plugin: str, config: Config) -> ConfigInfos:
+    """Answer `PUT /connector-plugins/{plugin}/config/validate`.
+
+    Raises BadRequest when the body's class is another than the path's, and KraalError (500) with Java's class
+    name where Java leaves its exception unwrapped: no class, or an unknown one.
+    """
+    check_plugin_matches(plugin, config)
+    return unwrapped(lambda: validate_connector(registry, worker, config))
+
+
+def check_plugin_matches(plugin: str, config: Config) -> None:
+    """Raise BadRequest when the config's class is not the plugin that the path names."""
+    class_name = config.get(CONNECTOR_CLASS)
+    if class_name is not None and not _short(class_name).endswith(_short(plugin)):
+        raise BadRequest(f"Included connector type {class_name} does not match request type {plugin}")
+
+
+def unwrapped(check: Callable[[], ConfigInfos]) -> ConfigInfos:
+    """Run a check; what would be a 400 elsewhere is a 500 that names Java's exception, as in Connect."""
+    try:
+        return check()
+    except BadRequest as exc:
+        raise KraalError(f"{_JAVA_BAD_REQUEST}: {exc}") from exc
+
+
+def describe_plugin(registry: Registry, name: str) -> list[ConfigKeyInfo]:
+    """Answer `GET /connector-plugins/{name}/config`: own keys, then for connectors the framework's.
+
+    Raises NotFound for an unknown plugin.
+    """
+    plugin = registry.find(name)
+    if plugin is None:
+        raise NotFound(f"Unknown plugin {name}.")
+    keys = list(plugin.config_def)
+    if plugin.kind in {PluginKind.SINK, PluginKind.SOURCE}:
+        base = with_version(SINK if plugin.kind is PluginKind.SINK else SOURCE, plugin)
+        keys += [key for key in base if key.name not in plugin.config_def]
+    return [ConfigKeyInfo.of(key) for key in keys]
+
+
+def _wrong_version(class_name: str, plugin: Plugin, config: Config, wrong: str) -> ConfigInfos:
+    """Report that the wanted version is not there; nothing of the plugin is checked then."""
+    keys = with_hidden_versions(with_version(CONNECTOR, plugin))
+    values = {value.name: value for value in keys.validate(config)}
+    for name in (CONNECTOR_CLASS, CONNECTOR_VERSION):
+        values[name] = values[name].with_errors(wrong)
+    return framework_infos(class_name, {key.name: key for key in keys}, values, keys.groups)
+
+
+def _converter_errors(
+    registry: Registry, config: Config, values: Mapping[str, ConfigValue]
+) -> list[tuple[str, str]]:
+    """Check that what converter keys name are converters; returns pairs of a key and its error."""
+    errors: list[tuple[str, str]] = []
+    for key, kind, interface in (
+        (KEY_CONVERTER, PluginKind.CONVERTER, "Converter"),
+        (VALUE_CONVERTER, PluginKind.CONVERTER, "Converter"),
+        (HEADER_CONVERTER, PluginKind.HEADER_CONVERTER, "HeaderConverter"),
+    ):
+        value = values[key]
+        if not isinstance(value.value, str) or value.errors:
+            continue
+        try:
+            plugin = registry.find(value.value, kind)
+        except PluginFailed as exc:
+            errors.append((key, f"Failed to load class {value.value}: {exc}"))
+            continue
+        wanted = config.get(key + VERSION_SUFFIX) if key in config else None
+        if plugin is None:
+            errors.append((key, f"Class class {value.value} does not implement the {interface} interface"))
+        elif wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name)):
+            errors += [(key, wrong), (key + VERSION_SUFFIX, wrong)]
+    return errors
+
+
+def _converters(registry: Registry, config: Config, values: Mapping[str, ConfigValue]) -> list[ConfigInfos]:
+    """Check the own keys of each converter that the connector names and that is one."""
+    parts = []
+    for key, kind, role in (
+        (HEADER_CONVERTER, PluginKind.HEADER_CONVERTER, "header"),
+        (KEY_CONVERTER, PluginKind.CONVERTER, "key"),
+        (VALUE_CONVERTER, PluginKind.CONVERTER, "value"),
+    ):
+        name = config.get(key)
+        if name is None or values[key].errors:
+            continue
+        plugin = registry.find(name.strip(), kind)
+        if plugin is not None:
+            own = {CONVERTER_TYPE: role, **_below(config, f"{key}.")}
+            keys = {each.name: each for each in plugin.config_def}
+            parts.append(prefixed_infos(keys, plugin.config_def.validate(own), f"{key}."))
+    return parts
+
+
+def _overrides(kind: PluginKind, policy: OverridePolicy, config: Config) -> list[ConfigInfos]:
+    """Check the overrides of those clients that the connector will have."""
+    is_sink = kind is PluginKind.SINK
+    dead_letters = is_sink and has_dead_letter_topic(config)
+    creates_topics = not is_sink and any(name.startswith(TOPIC_CREATION) for name in config)
+    clients: list[tuple[bool, Client, str]] = [
+        (not is_sink or dead_letters, "producer", PRODUCER_OVERRIDE),
+        (is_sink, "consumer", CONSUMER_OVERRIDE),
+        (dead_letters or creates_topics, "admin", ADMIN_OVERRIDE),
+    ]
+    return [_client_overrides(client, prefix, policy, config) for used, client, prefix in clients if used]
+
+
+def _client_overrides(client: Client, prefix: str, policy: OverridePolicy, config: Config) -> ConfigInfos:
+    """Check one client's overrides: the policy, and the type of each value.
+
+    Java answers 500 when a value has the wrong type; here it is an error of its key.
+    """
+    overrides = _below(config, prefix)
+    if not overrides:
+        return prefixed_infos({}, (), prefix)
+    keys = {key.name: key for key in client_def(client)}
+    values = []
+    for name, raw in overrides.items():
+        value, errors = _typed(keys, name, raw)
+        if (objection := policy.objection(name)) is not None:
+            errors.append(objection)
+        values.append(ConfigValue(name=name, value=value, errors=tuple(errors)))
+    return prefixed_infos(keys, values, prefix)
+
+
+def _typed(keys: Mapping[str, Key], name: str, raw: str | None) -> tuple[object, list[str]]:
+    """Parse an override by its client's key; returns the value and errors."""
+    if name not in keys:
+        return raw, []
+    try:
+        return parse_value(name, raw, keys[name].type), []
+    except ValueError as exc:
+        return None, [str(exc)]
+
+
+def _below(config: Config, prefix: str) -> dict[str, str | None]:
+    """Return the part of a config under a prefix, without it; a key that is only the prefix is left out."""
+    start = len(prefix)
+    return {
+        name[start:]: value for name, value in config.items() if name.startswith(prefix) and len(name) > start
+    }
+
+
+def _short(name: str) -> str:
+    return name.removesuffix("Connector") or name
+
+
+def _shown(config: Config) -> str:
+    """Return a config as Java prints a map, without what looks like a secret."""
+    pairs = (
+        f"{name}={'[hidden]' if looks_secret(name) else java_text(value)}" for name, value in config.items()
+    )
+    return f"{{{', '.join(pairs)}}}"

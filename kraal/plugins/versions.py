@@ -1,0 +1,42 @@
+"""Versions that a config asks its plugins to have (KIP-891): one version, or a range as Maven writes it.
+
+Source: PluginUtils.connectorVersionRequirement, VersionedPluginLoadingException (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import re
+
+_RANGE = re.compile(r"([\[(])\s*([^,\[\]()]*?)\s*(?:(,)\s*([^,\[\]()]*?)\s*)?([\])])")
+
+
+def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str | None:
+    """Return Connect's sentence when no available version is what the config wants; None when one is."""
+    if not wanted or any(allows(wanted, version) for version in available):
+        return None
+    shown = wanted if wanted[0] in "[(" else f"[{wanted},{wanted}]"
+    versions = ", ".join(available)
+    return (
+        f"Plugin {plugin} not found that matches the version range {shown}, available versions: [{versions}]"
+    )
+
+
+def allows(wanted: str, version: str) -> bool:
+    """Tell whether a version is the wanted one, or lies in the wanted range."""
+    match = _RANGE.fullmatch(wanted)
+    if match is None:
+        return _order(wanted) == _order(version)
+    opening, low, comma, high, closing = match.groups()
+    high = high if comma else low
+    here = _order(version)
+    above = not low or _order(low) < here or (opening == "[" and _order(low) == here)
+    below = not high or here < _order(high) or (closing == "]" and _order(high) == here)
+    return above and below
+
+
+def _order(version: str) -> tuple[tuple[int, str], ...]:
+    """Return what sorts versions: numbers by value, trailing zeros ignored, words before numbers."""
+    parts = [(int(part), "~") if part.isdecimal() else (-1, part) for part in re.split(r"[.\-]", version)]
+    while parts and parts[-1] == (0, "~"):
+        parts.pop()
+    return tuple(parts)

@@ -1,0 +1,93 @@
+"""Plugins that look like Connect's own, without what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from typing_extensions import override
+
+from kraal.config.converters import BYTE_ARRAY_CONVERTER, JSON_CONVERTER, STRING_CONVERTER
+from kraal.config.filestream import FILE_SINK, FILE_SOURCE
+from kraal.config.key import ConfigDef
+from kraal.plugins.api import Connector, ConnectorContext, Converter, SinkTask, SourceTask
+from kraal.plugins.registry import Registry
+
+if TYPE_CHECKING:
+    from kraal.plugins.schema import Schema
+
+FILE_PACKAGE = "org.apache.kafka.connect.file"
+SOURCE_CLASS = f"{FILE_PACKAGE}.FileStreamSourceConnector"
+SINK_CLASS = f"{FILE_PACKAGE}.FileStreamSinkConnector"
+JSON_CLASS = "org.apache.kafka.connect.json.JsonConverter"
+STRING_CLASS = "org.apache.kafka.connect.storage.StringConverter"
+NUMBERS = ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long", "Short")
+
+
+class FakeSource(Connector):
+    """A file source that never starts."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "source"
+    version: ClassVar[str] = "4.3.0"
+    config_def: ClassVar[ConfigDef] = FILE_SOURCE
+    task_class: ClassVar[type[SourceTask | SinkTask]] = SourceTask
+
+    @override
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+        raise NotImplementedError
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        raise NotImplementedError
+
+
+class FakeSink(FakeSource):
+    """A file sink that never starts."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "sink"
+    config_def: ClassVar[ConfigDef] = FILE_SINK
+    task_class: ClassVar[type[SourceTask | SinkTask]] = SinkTask
+
+
+class FakeConverter(Converter):
+    """A converter that only has keys."""
+
+    version: ClassVar[str] = "4.3.0"
+    config_def: ClassVar[ConfigDef] = BYTE_ARRAY_CONVERTER
+
+    @override
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        raise NotImplementedError
+
+    @override
+    def from_connect(self, topic: Any, value: Any, schema: Schema | None) -> Any:
+        raise NotImplementedError
+
+    @override
+    def to_connect(self, topic: Any, value: Any) -> Any:
+        raise NotImplementedError
+
+
+class FakeJson(FakeConverter):
+    """Keys of the JSON converter."""
+
+    config_def: ClassVar[ConfigDef] = JSON_CONVERTER
+
+
+class FakeString(FakeConverter):
+    """Keys of the string converter."""
+
+    config_def: ClassVar[ConfigDef] = STRING_CONVERTER
+
+
+def registry() -> Registry:
+    """Return a registry with the plugins of a plain Connect, but for Mirror and transforms."""
+    return Registry.of(
+        {
+            SOURCE_CLASS: FakeSource,
+            SINK_CLASS: FakeSink,
+            JSON_CLASS: FakeJson,
+            STRING_CLASS: FakeString,
+            **{f"org.apache.kafka.connect.converters.{name}Converter": FakeConverter for name in NUMBERS},
+        }
+    )
