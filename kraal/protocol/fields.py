@@ -1,0 +1,67 @@
+"""Typed fields out of JSON records. Everything raises ProtocolError with a sentence that names the field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kraal.errors import ProtocolError
+from kraal.ids import Json, TaskId
+from kraal.protocol.json_bytes import from_bytes, kind
+
+_INT32_MAX = 2**31 - 1
+
+
+class NotJson(ProtocolError):
+    """The value cannot be decoded at all: by contract C1 such a record does not advance the config offset."""
+
+
+def json_of(value: bytes | None) -> Json:
+    """Decode a value; None (a tombstone) stays None. Raises NotJson."""
+    if value is None:
+        return None
+    try:
+        return from_bytes(value)
+    except ProtocolError as exc:
+        raise NotJson(str(exc)) from exc
+
+
+def object_of(data: Json) -> Mapping[str, Json]:
+    """Return `data` if it is an object."""
+    if not isinstance(data, dict):
+        raise ProtocolError(f"the value should be an object, but is {kind(data)}")
+    return data
+
+
+def string_of(fields: Mapping[str, Json], name: str) -> str:
+    """Return the string field `name`."""
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise ProtocolError(f"{name} should be a string, but is {kind(value)}")
+    return value
+
+
+def int_of(fields: Mapping[str, Json], name: str) -> int:
+    """Return the whole number field `name`."""
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ProtocolError(f"{name} should be a number, but is {kind(value)}")
+    return value
+
+
+def count_of(fields: Mapping[str, Json], name: str) -> int:
+    """Return the field `name`, a number from 0 to the largest int32."""
+    value = int_of(fields, name)
+    if not 0 <= value <= _INT32_MAX:
+        raise ProtocolError(f"{name} should be between 0 and {_INT32_MAX}, but is {value}")
+    return value
+
+
+def task_id_of(text: str) -> TaskId:
+    """Parse `X-N`; the connector's name may hold `-` itself."""
+    try:
+        task = TaskId.parse(text)
+    except ValueError as exc:
+        raise ProtocolError(str(exc)) from exc
+    if task.task > _INT32_MAX:
+        raise ProtocolError(f"task number {task.task} is beyond {_INT32_MAX}")
+    return task

@@ -1,0 +1,55 @@
+"""Source offsets as bytes, in offset topic and offset file alike: `["connector",{partition}]` -> `{offset}`.
+
+Source: OffsetUtils.processPartitionKey, OffsetStorageWriter (Kafka 4.3.0); contract 3.4.
+"""
+
+from __future__ import annotations
+
+from kraal.errors import ProtocolError
+from kraal.ids import ConnectorName
+from kraal.offsets import Offset, Primitive, SourcePartition
+from kraal.protocol.json_bytes import from_bytes, kind, to_bytes
+
+_KEY_PARTS = 2
+
+
+def encode_key(connector: ConnectorName, partition: SourcePartition) -> bytes:
+    """Encode where an offset belongs; the order of the partition's fields decides the bytes."""
+    return to_bytes([connector, partition.as_dict()])
+
+
+def decode_key(key: bytes | None) -> tuple[ConnectorName, SourcePartition]:
+    """Decode a key. Raises ProtocolError, after which the entry is to be kept as it is, but passed over."""
+    if key is None:
+        raise ProtocolError("an offset's key is null")
+    value = from_bytes(key)
+    if not isinstance(value, list) or len(value) != _KEY_PARTS:
+        raise ProtocolError(f"an offset's key should be an array of a name and a partition, not {value!r}")
+    name, partition = value
+    if not isinstance(name, str):
+        raise ProtocolError(f"an offset's key should start with a connector's name, not {kind(name)}")
+    return ConnectorName(name), SourcePartition.of(_fields(partition, "partition"))
+
+
+def encode_value(offset: Offset | None) -> bytes | None:
+    """Encode an offset; None is a tombstone."""
+    return None if offset is None else to_bytes(dict(offset))
+
+
+def decode_value(value: bytes | None) -> Offset | None:
+    """Decode an offset; None and JSON's null mean that there is none. Raises ProtocolError."""
+    if value is None:
+        return None
+    fields = from_bytes(value)
+    return None if fields is None else _fields(fields, "offset")
+
+
+def _fields(value: object, what: str) -> dict[str, Primitive]:
+    if not isinstance(value, dict):
+        raise ProtocolError(f"a source {what} should be an object, not {kind(value)}")
+    for name, part in value.items():
+        if isinstance(part, (list, dict)):
+            raise ProtocolError(
+                f"Offsets may only contain primitive types as values, but field {name} contains {kind(part)}"
+            )
+    return value

@@ -1,0 +1,222 @@
+"""Records of the config topic, as typed values and as bytes (contract 3.1, 3.2).
+
+Values are schemaless JSON, compact, fields in the order of Connect's schemas. Keys are dispatched by prefix,
+in Connect's order. Readers accept fields that they do not know.
+Source: KafkaConfigBackingStore (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kraal.errors import ProtocolError
+from kraal.ids import Config, ConnectorName, Json, TargetState, TaskId
+from kraal.protocol.fields import count_of, json_of, object_of, string_of, task_id_of
+from kraal.protocol.json_bytes import kind, to_bytes
+
+_OLDER_TARGET = {TargetState.STOPPED: TargetState.PAUSED}
+"""What workers that do not know STOPPED are told instead (KIP-875)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConfigRecord:
+    """`connector-X`: the raw config; None deletes the connector."""
+
+    name: ConnectorName
+    properties: Config | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStateRecord:
+    """`target-state-X`: what the user wants; None goes back to STARTED."""
+
+    name: ConnectorName
+    target: TargetState | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfigRecord:
+    """`task-X-N`: one raw task config, to be applied by the next commit record."""
+
+    task: TaskId
+    properties: Config
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCommitRecord:
+    """`commit-X`: the task configs before it are to be applied."""
+
+    name: ConnectorName
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRecord:
+    """`restart-connector-X`: a restart request (KIP-745)."""
+
+    name: ConnectorName
+    include_tasks: bool
+    only_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCountRecord:
+    """`tasks-fencing-X`: so many producers of this source connector were fenced (KIP-618)."""
+
+    name: ConnectorName
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyRecord:
+    """`session-key`: what internal requests are signed with (KIP-507)."""
+
+    key: bytes
+    algorithm: str
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerRecord:
+    """`logger-cluster-NS`: a level for every worker (KIP-976); as typed."""
+
+    namespace: str
+    level: str
+
+
+ConfigRecord = (
+    ConnectorConfigRecord
+    | TargetStateRecord
+    | TaskConfigRecord
+    | TaskCommitRecord
+    | RestartRecord
+    | TaskCountRecord
+    | SessionKeyRecord
+    | LoggerRecord
+)
+
+
+def encode(record: ConfigRecord) -> tuple[str, bytes | None]:
+    """Return key and value of a config-topic record."""
+    key, value = _key_and_fields(record)
+    return key, None if value is None else to_bytes(value)
+
+
+def _key_and_fields(record: ConfigRecord) -> tuple[str, Mapping[str, object] | None]:
+    key: str
+    value: Mapping[str, object] | None
+    match record:
+        case ConnectorConfigRecord(name, properties):
+            key = f"connector-{name}"
+            value = None if properties is None else {"properties": dict(properties)}
+        case TargetStateRecord(name, target):
+            key, value = f"target-state-{name}", None
+            if target is not None:
+                value = {"state": _OLDER_TARGET.get(target, target), "state.v2": target}
+        case TaskConfigRecord(task, config):
+            key, value = f"task-{task}", {"properties": dict(config)}
+        case TaskCommitRecord(name, tasks):
+            key, value = f"commit-{name}", {"tasks": tasks}
+        case RestartRecord(name, include_tasks, only_failed):
+            key = f"restart-connector-{name}"
+            value = {"include-tasks": include_tasks, "only-failed": only_failed}
+        case TaskCountRecord(name, tasks):
+            key, value = f"tasks-fencing-{name}", {"task-count": tasks}
+        case SessionKeyRecord(secret, algorithm, created_ms):
+            text = base64.b64encode(secret).decode()
+            key = "session-key"
+            value = {"key": text, "algorithm": algorithm, "creation-timestamp": created_ms}
+        case LoggerRecord(namespace, level):
+            key, value = f"logger-cluster-{namespace}", {"level": level}
+    return key, value
+
+
+def decode(key: str, value: bytes | None) -> ConfigRecord:
+    """Decode a config-topic record. Raises ProtocolError with the reason, NotJson without JSON."""
+    data = json_of(value)
+    for prefix, read in _READERS.items():
+        if key.startswith(prefix):
+            return read(key[len(prefix) :], data)
+    if key == "session-key":
+        return _session_key(data)
+    raise ProtocolError(f"unknown key {key!r}")
+
+
+def _connector(name: str, data: Json) -> ConfigRecord:
+    return ConnectorConfigRecord(ConnectorName(name), None if data is None else _properties(data))
+
+
+def _target_state(name: str, data: Json) -> ConfigRecord:
+    if data is None:
+        return TargetStateRecord(ConnectorName(name), None)
+    fields = object_of(data)
+    wanted = fields.get("state.v2")
+    if not isinstance(wanted, str):  # absent, or of a wrong type: the older field may still do
+        wanted = string_of(fields, "state")
+    try:
+        return TargetStateRecord(ConnectorName(name), TargetState(wanted))
+    except ValueError as exc:
+        raise ProtocolError(f"unknown target state {wanted!r}") from exc
+
+
+def _task(name: str, data: Json) -> ConfigRecord:
+    return TaskConfigRecord(task_id_of(name), _properties(data))
+
+
+def _commit(name: str, data: Json) -> ConfigRecord:
+    return TaskCommitRecord(ConnectorName(name), count_of(object_of(data), "tasks"))
+
+
+def _restart(name: str, data: Json) -> ConfigRecord:
+    fields = object_of(data)
+    return RestartRecord(
+        ConnectorName(name),
+        include_tasks=fields.get("include-tasks") is True,
+        only_failed=fields.get("only-failed") is True,
+    )
+
+
+def _task_count(name: str, data: Json) -> ConfigRecord:
+    return TaskCountRecord(ConnectorName(name), count_of(object_of(data), "task-count"))
+
+
+def _logger(namespace: str, data: Json) -> ConfigRecord:
+    return LoggerRecord(namespace, string_of(object_of(data), "level"))
+
+
+_READERS = {
+    "target-state-": _target_state,
+    "connector-": _connector,
+    "task-": _task,
+    "commit-": _commit,
+    "restart-connector-": _restart,
+    "tasks-fencing-": _task_count,
+    "logger-cluster-": _logger,
+}
+
+
+def _session_key(data: Json) -> ConfigRecord:
+    fields = object_of(data)
+    created = fields.get("creation-timestamp")
+    if not isinstance(created, int) or isinstance(created, bool):
+        raise ProtocolError(f"creation-timestamp should be a number, but is {kind(created)}")
+    try:
+        key = base64.b64decode(string_of(fields, "key"), validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise ProtocolError(f"key is not base64: {exc}") from exc
+    return SessionKeyRecord(key, string_of(fields, "algorithm"), created)
+
+
+def _properties(data: Json) -> Config:
+    properties = object_of(data).get("properties")
+    if not isinstance(properties, dict):
+        raise ProtocolError(f"properties should be an object, but is {kind(properties)}")
+    config: dict[str, str | None] = {}
+    for name, value in properties.items():
+        if value is not None and not isinstance(value, str):
+            raise ProtocolError(f"property {name!r} should be a string or null, but is {kind(value)}")
+        config[name] = value
+    return config

@@ -1,0 +1,115 @@
+"""Records of the status topic: statuses of instances, and the topics that connectors use (contract 3.3).
+
+Source: KafkaStatusBackingStore (Kafka 4.3.0), KIP-558, KIP-891.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kraal.errors import ProtocolError
+from kraal.ids import ConnectorName, Generation, Instance, Json, State, TaskId, TopicName, WorkerId
+from kraal.protocol.fields import int_of, json_of, object_of, string_of, task_id_of
+from kraal.protocol.json_bytes import to_bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusValue:
+    """What a status record says; `version` is the plugin's (KIP-891)."""
+
+    state: State
+    worker_id: WorkerId
+    generation: Generation
+    trace: str | None = None
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRecord:
+    """`status-connector-X` or `status-task-X-N`; None deletes."""
+
+    instance: Instance
+    status: StatusValue | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicUse:
+    """Who used a topic first, and when."""
+
+    task: int
+    discovered_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """`status-topic-T:connector-X` (KIP-558); None deletes."""
+
+    topic: TopicName
+    connector: ConnectorName
+    use: TopicUse | None
+
+
+def encode_status(record: StatusRecord | TopicRecord) -> tuple[str, bytes | None]:
+    """Return key and value of a status-topic record."""
+    if isinstance(record, TopicRecord):
+        key = f"status-topic-{record.topic}:connector-{record.connector}"
+        if record.use is None:
+            return key, None
+        use = {"name": record.topic, "connector": record.connector}
+        return key, to_bytes(
+            {"topic": {**use, "task": record.use.task, "discoverTimestamp": record.use.discovered_ms}}
+        )
+    key = status_key(record.instance)
+    status = record.status
+    if status is None:
+        return key, None
+    fields = {"state": status.state, "trace": status.trace, "worker_id": status.worker_id}
+    return key, to_bytes({**fields, "generation": status.generation, "version": status.version})
+
+
+def status_key(instance: Instance) -> str:
+    """Return the key that an instance's status has."""
+    return f"status-{'task' if isinstance(instance, TaskId) else 'connector'}-{instance}"
+
+
+def decode_status(key: str, value: bytes | None) -> StatusRecord | TopicRecord:
+    """Decode a status-topic record. Raises ProtocolError with the reason."""
+    if key.startswith("status-connector-"):
+        name = key.removeprefix("status-connector-")
+        if not name:
+            raise ProtocolError(f"key {key!r} names no connector")
+        return StatusRecord(ConnectorName(name), _status(json_of(value)))
+    if key.startswith("status-task-"):
+        return StatusRecord(task_id_of(key.removeprefix("status-task-")), _status(json_of(value)))
+    if key.startswith("status-topic-"):
+        topic, colon, connector = key.removeprefix("status-topic-").partition(":connector-")
+        if not (topic and colon and connector):
+            raise ProtocolError(f"key {key!r} is not of the form status-topic-T:connector-X")
+        return TopicRecord(TopicName(topic), ConnectorName(connector), _topic_use(json_of(value)))
+    raise ProtocolError(f"unknown key {key!r}")
+
+
+def _status(data: Json) -> StatusValue | None:
+    if data is None:
+        return None
+    fields = object_of(data)
+    state = string_of(fields, "state")
+    try:
+        known = State(state)
+    except ValueError as exc:
+        raise ProtocolError(f"unknown state {state!r}") from exc
+    trace, version = fields.get("trace"), fields.get("version")
+    return StatusValue(
+        state=known,
+        worker_id=WorkerId(string_of(fields, "worker_id")),
+        generation=Generation(int_of(fields, "generation")),
+        trace=trace if isinstance(trace, str) else None,
+        version=version if isinstance(version, str) else None,
+    )
+
+
+def _topic_use(data: Json) -> TopicUse | None:
+    if data is None:
+        return None
+    fields = object_of(object_of(data).get("topic"))
+    return TopicUse(task=int_of(fields, "task"), discovered_ms=int_of(fields, "discoverTimestamp"))

@@ -1,0 +1,158 @@
+"""Config-topic and status-topic records, against what real Java workers 4.3.0 wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.errors import ProtocolError
+from kraal.ids import ConnectorName, State, TargetState, TaskId
+from kraal.protocol.fields import NotJson
+from kraal.protocol.records import (
+    ConnectorConfigRecord,
+    RestartRecord,
+    TargetStateRecord,
+    TaskConfigRecord,
+    decode,
+    encode,
+)
+from kraal.protocol.status_records import StatusRecord, TopicRecord, decode_status, encode_status
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0"
+X = ConnectorName("x")
+
+
+def captured(name: str) -> list[Any]:
+    rows = [json.loads(line) for line in (GOLDEN / name).read_text(encoding="utf-8").strip().split("\n")]
+    return [pytest.param(r["key"], r["value"], id=f"{r['offset']} {r['key']}") for r in rows]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), captured("distributed-configs.jsonl") + captured("exactly-once-configs.jsonl")
+)
+def test_every_config_record_of_java_is_written_again_byte_for_byte(key: str, value: str | None) -> None:
+    data = None if value is None else value.encode()
+    assert encode(decode(key, data)) == (key, data)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), captured("distributed-status.jsonl") + captured("exactly-once-status.jsonl")
+)
+def test_every_status_record_of_java_is_written_again_byte_for_byte(key: str, value: str | None) -> None:
+    data = None if value is None else value.encode()
+    assert encode_status(decode_status(key, data)) == (key, data)
+
+
+def test_stopped_is_written_so_that_older_workers_pause() -> None:
+    record = TargetStateRecord(X, TargetState.STOPPED)
+    assert encode(record) == ("target-state-x", b'{"state":"PAUSED","state.v2":"STOPPED"}')
+    assert decode(*encode(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        pytest.param(b'{"state":"PAUSED"}', TargetState.PAUSED, id="an older worker's record"),
+        pytest.param(
+            b'{"state":"PAUSED","state.v2":7}', TargetState.PAUSED, id="a newer field of a wrong type"
+        ),
+        pytest.param(b'{"state.v2":"STOPPED","x":[]}', TargetState.STOPPED, id="only the newer field"),
+    ],
+)
+def test_target_states_are_read_from_either_field(value: bytes, target: TargetState) -> None:
+    assert decode("target-state-x", value) == TargetStateRecord(X, target)
+
+
+def test_names_may_hold_dashes_and_the_task_number_stands_after_the_last() -> None:
+    record = decode("task-a-1-b-2", b'{"properties":{"k":null},"extra":1}')
+    assert record == TaskConfigRecord(TaskId(ConnectorName("a-1-b"), 2), {"k": None})
+
+
+def test_restart_fields_that_are_missing_or_ill_typed_count_as_false() -> None:
+    assert decode("restart-connector-x", b'{"only-failed":"true"}') == RestartRecord(
+        X, include_tasks=False, only_failed=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        pytest.param("connector-x", b"[1]", "an array", id="config no object"),
+        pytest.param("connector-x", b'{"properties":[]}', "properties should be an object", id="properties"),
+        pytest.param("connector-x", b'{"properties":{"a":1}}', "property 'a'", id="a number as property"),
+        pytest.param("connector-x", b"\xff", "not JSON", id="not UTF-8"),
+        pytest.param("connector-x", b"[" * 100_000, "not JSON", id="nested too deeply"),
+        pytest.param("task-x-0", None, "null", id="a tombstone of a task config"),
+        pytest.param("task-x", b'{"properties":{}}', "task id", id="no task number"),
+        pytest.param("task-x-99999999999", b'{"properties":{}}', "beyond", id="a huge task number"),
+        pytest.param("commit-x", b'{"tasks":-1}', "between 0", id="a negative count"),
+        pytest.param("commit-x", b'{"tasks":true}', "a boolean", id="a boolean count"),
+        pytest.param(
+            "target-state-x", b'{"state.v2":"GONE","state":"PAUSED"}', "'GONE'", id="unknown target"
+        ),
+        pytest.param("restart-connector-x", None, "null", id="a tombstone of a restart"),
+        pytest.param("logger-cluster-a", b"{}", "level", id="no level"),
+        pytest.param(
+            "session-key", b'{"key":"#","algorithm":"a","creation-timestamp":1}', "base64", id="key"
+        ),
+        pytest.param("session-key", b'{"key":"","algorithm":"a"}', "creation-timestamp", id="no time"),
+        pytest.param("somewhere-x", b"{}", "unknown key", id="unknown key"),
+    ],
+)
+def test_malformed_config_records_are_refused_with_a_reason(
+    key: str, value: bytes | None, reason: str
+) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        decode(key, value)
+
+
+def test_only_what_is_no_json_at_all_is_told_apart() -> None:
+    with pytest.raises(NotJson):
+        decode("connector-x", b"{")
+    with pytest.raises(ProtocolError) as caught:
+        decode("connector-x", b"{}")
+    assert not isinstance(caught.value, NotJson)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        pytest.param("status-connector-", b"{}", "names no connector", id="no name"),
+        pytest.param("status-task-x", b"{}", "task id", id="no task"),
+        pytest.param("status-connector-x", b'{"state":"DESTROYED"}', "DESTROYED", id="unknown state"),
+        pytest.param("status-connector-x", b'{"state":"RUNNING","worker_id":"w"}', "generation", id="fields"),
+        pytest.param("status-topic-t", None, "status-topic-T:connector-X", id="no connector"),
+        pytest.param("status-topic-t:connector-x", b'{"topic":1}', "a number", id="topic"),
+        pytest.param("other", None, "unknown key", id="unknown key"),
+    ],
+)
+def test_malformed_status_records_are_refused_with_a_reason(
+    key: str, value: bytes | None, reason: str
+) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        decode_status(key, value)
+
+
+def test_statuses_of_workers_before_4_1_have_no_version() -> None:
+    record = decode_status(
+        "status-connector-x", b'{"state":"FAILED","trace":"t","worker_id":"w:1","generation":3}'
+    )
+    assert isinstance(record, StatusRecord)
+    assert record.status is not None
+    assert (record.status.state, record.status.trace, record.status.version) == (State.FAILED, "t", None)
+
+
+def test_a_topic_ends_at_the_first_colon_and_a_connector_may_hold_colons() -> None:
+    record = decode_status("status-topic-t:connector-a:connector-b", None)
+    assert isinstance(record, TopicRecord)
+    assert (record.topic, record.connector) == ("t", "a:connector-b")
+
+
+def test_nothing_that_a_user_can_send_is_impossible_to_write() -> None:
+    record = ConnectorConfigRecord(X, {"lone": "\ud800", "\\u00e9": "\\\x1f\\u001f😀"})
+    _, value = encode(record)
+    assert value == b'{"properties":{"lone":"\\uD800","\\\\u00e9":"\\\\\\u001F\\\\u001f\\uD83D\\uDE00"}}'
+    assert decode("connector-x", value) == record
