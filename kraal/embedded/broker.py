@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import fcntl
+import signal
 import socket
 import subprocess
 import time
@@ -80,7 +81,6 @@ class Broker:
         self.port = port
         self.log = self.data_dir / "broker.log"
         self._extra = dict(extra or {})
-        self._child: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -131,8 +131,6 @@ class Broker:
         return Status(pid=process.pid, port=record.port, answers=self._answers(record.port))
 
     def _process(self) -> psutil.Process | None:
-        if self._child:
-            self._child.poll()  # takes the exit code of one that has ended, which else stays a zombie
         record = state.read(self.data_dir)
         return record.process(self.data_dir) if record else None
 
@@ -164,21 +162,17 @@ class Broker:
             logging_option,
         ]
         command += ["-cp", jars, "kafka.Kafka", properties]
-        with (self.data_dir / "broker.out").open("wb") as output:
-            # A session of its own: Ctrl-C in the terminal is for the command, not for the broker.
-            child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-            )
+        pid = _detach(command, self.data_dir / "broker.out")
         up = False
         try:
-            self._child = child
-            state.Record(child.pid, psutil.Process(child.pid).create_time(), self.port).write(self.data_dir)
+            state.Record(pid, psutil.Process(pid).create_time(), self.port).write(self.data_dir)
             self._wait_until_it_answers()
             up = True
+        except psutil.NoSuchProcess as exc:
+            raise BrokerError(f"The broker ended at once: {self._last_words()} (log: {self.log})") from exc
         finally:
             if not up:
-                child.kill()
-                child.wait()
+                self._signal_until_it_ends(patience_s=0)
                 state.forget(self.data_dir)
 
     def _format(self, java: str, jars: str, properties: str, logging_option: str) -> None:
@@ -199,7 +193,7 @@ class Broker:
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + START_S
         while not self._answers(self.port):
-            if (self._child and self._child.poll() is not None) or self._process() is None:
+            if self._process() is None:
                 raise BrokerError(
                     f"The broker ended while it started: {self._last_words()} (log: {self.log})"
                 )
@@ -248,21 +242,38 @@ class Broker:
             self._refuse_foreign()
             return False
         with self._alone():
-            process = self._process()
-            if process is None:
+            if self._process() is None:
                 state.forget(self.data_dir)
                 self._refuse_foreign()
                 return False
-            with suppress(psutil.NoSuchProcess):  # it may end by itself at any moment
-                if patience_s:
-                    process.terminate()
-                _wait(process, patience_s)
-                process.kill()
-                _wait(process, STOP_S)
-            if self._process() is not None:
-                raise BrokerError(f"The broker (pid {process.pid}) did not end, not even by SIGKILL.")
+            self._signal_until_it_ends(patience_s=patience_s)
             state.forget(self.data_dir)
             return True
+
+    def _signal_until_it_ends(self, *, patience_s: float) -> None:
+        process = self._process()
+        if process is None:
+            return
+        for signal_, seconds in ((signal.SIGTERM, patience_s), (signal.SIGKILL, STOP_S)):
+            with suppress(psutil.NoSuchProcess):  # it may end by itself at any moment
+                if seconds and not self._is_over(process):
+                    process.send_signal(signal_)
+            deadline = time.monotonic() + seconds
+            while not self._is_over(process) and time.monotonic() < deadline:
+                time.sleep(0.05)
+        if not self._is_over(process):
+            raise BrokerError(f"The broker (pid {process.pid}) did not end, not even by SIGKILL.")
+
+    def _is_over(self, process: psutil.Process) -> bool:
+        """Whether `process` has ended and let go of its port; a zombie may still have threads that hold it."""
+        with suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                return False
+        return not _accepts(self._recorded_port())
+
+    def _recorded_port(self) -> int:
+        record = state.read(self.data_dir)
+        return record.port if record else self.port
 
     def _refuse_foreign(self) -> None:
         if _accepts(self.port):
@@ -290,10 +301,23 @@ def _accepts(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def _wait(process: psutil.Process, seconds: float) -> None:
-    with suppress(psutil.TimeoutExpired):
-        process.wait(seconds)
+def _detach(command: list[str], output: Path) -> int:
+    """Start `command` as nobody's child, in a session of its own, and return its pid.
+
+    Ctrl-C in the terminal is for Kraal's command, not for the broker; and a child would be ours to wait for.
+    """
+    script = '"$@" </dev/null >"$0" 2>&1 & echo $!'
+    done = subprocess.run(
+        ["/bin/sh", "-c", script, str(output), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        check=True,
+    )
+    return int(done.stdout)
 
 
 def _last_line(text: str) -> str:
-    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no reason given")
+    lines = [line.strip() for line in text.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("at ", "... "))]  # not Java's stack
+    return told[-1] if told else "no reason given"

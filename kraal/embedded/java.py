@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from kraal.embedded.errors import JavaMissing
@@ -71,3 +72,17 @@ def _major(version: str) -> int | None:
     """Return 17 for "17.0.15", 8 for "1.8.0_402", None for what is no version."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else None
+
+
+def main() -> int:
+    """Print where Java is; return the exit code. Runs before packages are installed, so it imports none."""
+    try:
+        sys.stdout.write(f"{find_java()}\n")
+    except JavaMissing as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""What every test may use: one real broker a suite, and all stacks when a test hangs."""
+
+from __future__ import annotations
+
+import faulthandler
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+import pytest
+
+from kraal.embedded.broker import Broker, free_port
+
+MARGIN_S = 5.0
+"""How long before its time-out a test's stacks are printed."""
+
+_stderr = pytest.StashKey[TextIO]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_stderr] = open(sys.stderr.fileno(), "w", closefd=False)  # noqa: SIM115 - open till the end
+
+
+@pytest.fixture(autouse=True)
+def _stacks_before_timeout(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Print the stacks of all threads just before pytest-timeout ends the process."""
+    marker = request.node.get_closest_marker("timeout")
+    limit = float(marker.args[0] if marker and marker.args else request.config.getini("timeout"))
+    if limit > MARGIN_S:
+        faulthandler.dump_traceback_later(limit - MARGIN_S, file=request.config.stash[_stderr])
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """The suite's broker: started for the first test that asks, stopped at the end."""
+    broker = Broker(tmp_path_factory.mktemp("kafka"), free_port())
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(kafka: Broker) -> str:
+    """The suite's broker as clients name it in `bootstrap.servers`."""
+    return kafka.bootstrap

@@ -1,0 +1,105 @@
+"""The embedded broker is a real Kafka, and Kraal touches no other."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from kraal.cli import main
+from kraal.embedded.broker import Broker, free_port
+from kraal.embedded.errors import BrokerError
+
+
+def kraal(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["kafka", *arguments])
+
+
+def pid_of(broker: Broker) -> int | None:
+    return broker.pid  # a call, because mypy takes a property for something that does not change
+
+
+def produce(bootstrap: str, topic: str, value: bytes) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap)
+    try:
+        producer.send(topic, value).get(timeout=30)
+    finally:
+        producer.close()
+
+
+def read_one(bootstrap: str, topic: str) -> bytes:
+    consumer = KafkaConsumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=30_000
+    )
+    try:
+        consumer.assign([TopicPartition(topic, 0)])
+        value: bytes = next(consumer).value
+        return value
+    finally:
+        consumer.close()
+
+
+def test_a_record_goes_in_and_comes_out(bootstrap: str) -> None:
+    produce(bootstrap, "embedded-one", b"hello")
+    assert read_one(bootstrap, "embedded-one") == b"hello"
+
+
+def test_start_kill_start_keeps_records_and_stop_ends_it(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "kafka", free_port(), extra={"num.partitions": "2"})
+    try:
+        broker.start()
+        first = pid_of(broker)
+        assert broker.start() == broker.bootstrap
+        assert pid_of(broker) == first
+        produce(broker.bootstrap, "kept", b"still here")
+        assert broker.kill()
+        assert pid_of(broker) is None
+        broker.start()
+        assert pid_of(broker) not in {None, first}
+        assert read_one(broker.bootstrap, "kept") == b"still here"
+        listening = {c.laddr.ip for c in psutil.Process(broker.pid).net_connections() if c.status == "LISTEN"}
+        assert listening <= {"127.0.0.1", "::ffff:127.0.0.1"}
+    finally:
+        broker.stop()
+    assert pid_of(broker) is None
+    assert broker.stop() is False
+
+
+def test_a_broker_that_kraal_did_not_start_is_left_alone(kafka: Broker, tmp_path: Path) -> None:
+    where = ["--data-dir", str(tmp_path), "--port", str(kafka.port)]
+    started = kraal("start", *where)
+    assert (started.exit_code, started.stderr.count("\n")) == (1, 1)
+    assert f"Port {kafka.port} on 127.0.0.1 cannot be used" in started.stderr
+    stopped = kraal("stop", *where)
+    assert (stopped.exit_code, stopped.stderr.count("\n")) == (1, 1)
+    assert "Kraal did not start it" in stopped.stderr
+    assert kafka.status().answers
+
+
+def test_a_port_that_accepts_but_is_no_kafka_does_not_answer(kafka: Broker, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert kraal("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1
+    elsewhere = Broker(kafka.data_dir, free_port())
+    with pytest.raises(BrokerError, match=f"runs already, on port {kafka.port}"):
+        elsewhere.start()
+
+
+def test_bad_settings_end_in_a_sentence_with_the_reason(tmp_path: Path) -> None:
+    broker = Broker(tmp_path, free_port(), extra={"log.retention.bytes": "many"})
+    with pytest.raises(BrokerError, match=r"log\.retention\.bytes"):
+        broker.start()
+    assert broker.pid is None
+
+
+def test_status_and_stop_from_the_command_line(tmp_path: Path) -> None:
+    where = ["--data-dir", str(tmp_path), "--port", str(free_port())]
+    started = kraal("start", *where)
+    assert (started.exit_code, started.output.startswith("Kafka answers on 127.0.0.1:")) == (0, True)
+    assert kraal("status", *where).exit_code == 0
+    assert kraal("stop", *where).output == "Kafka has stopped\n"
+    assert kraal("status", *where).exit_code == 1

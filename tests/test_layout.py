@@ -1,0 +1,67 @@
+"""Rules that no linter knows: how long things may be, where tests may sleep, what loads without Spark."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULE_LINES, CLASS_LINES, FUNCTION_LINES = 400, 300, 60
+
+
+def modules() -> list[Path]:
+    found = [path for folder in ("actors", "web", "kraal", "tests") for path in (ROOT / folder).rglob("*.py")]
+    return sorted([*found, *(ROOT / "scripts").rglob("*.py")])
+
+
+def lines_of(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def too_long(path: Path) -> Iterator[str]:
+    text = path.read_text(encoding="utf-8")
+    name = path.relative_to(ROOT)
+    if (lines := len(text.splitlines())) > MODULE_LINES:
+        yield f"{name}: module of {lines} lines, {MODULE_LINES} at most"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef) and lines_of(node) > CLASS_LINES:
+            yield f"{name}:{node.lineno}: class {node.name} of {lines_of(node)} lines, {CLASS_LINES} at most"
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and lines_of(node) > FUNCTION_LINES:
+            yield f"{name}:{node.lineno}: {node.name}() of {lines_of(node)} lines, {FUNCTION_LINES} at most"
+
+
+def sleeps(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Attribute(value=ast.Name(id="time"), attr="sleep"):
+                found = True
+            case ast.ImportFrom(module="time", names=names):
+                found = any(alias.name == "sleep" for alias in names)
+            case _:
+                found = False
+        if found:
+            yield f"{path.relative_to(ROOT)}: time.sleep in a unit test"
+
+
+def test_nothing_is_too_long() -> None:
+    assert [fault for path in modules() for fault in too_long(path)] == []
+
+
+def test_unit_tests_do_not_sleep() -> None:
+    assert [fault for path in (ROOT / "tests" / "unit").rglob("*.py") for fault in sleeps(path)] == []
+
+
+@pytest.mark.parametrize("module", ["kraal.plugins.api", "kraal.cluster", "kraal.embedded.broker"])
+def test_loads_without_spark(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_the_search_for_java_loads_without_any_package() -> None:
+    code = "import kraal.embedded.java"  # scripts run it before there are packages
+    assert subprocess.run([sys.executable, "-S", "-c", code], cwd=ROOT, check=False).returncode == 0
