@@ -265,7 +265,7 @@ class Broker:
             raise BrokerError(f"The broker (pid {process.pid}) did not end, not even by SIGKILL.")
 
     def _is_over(self, process: psutil.Process) -> bool:
-        """Whether `process` has ended and let go of its port; a zombie may still have threads that hold it."""
+        """Whether `process` has ended and let go of its port; a zombie's threads may still hold it."""
         with suppress(psutil.NoSuchProcess):
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 return False

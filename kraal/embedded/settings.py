@@ -42,7 +42,7 @@ def server_properties(
         "num.partitions": "1",
         # A group is complete when its first member is there; the default waits three seconds for more.
         "group.initial.rebalance.delay.ms": "0",
-        # After kill -9 the controller refuses the new broker until the old one's session is over; default 9 s.
+        # After kill -9 the new broker is refused until the session of the old one is over: 9 s by default.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
     }

@@ -26,7 +26,7 @@ def pid_of(broker: Broker) -> int | None:
 def produce(bootstrap: str, topic: str, value: bytes) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     try:
-        producer.send(topic, value).get(timeout=30)
+        producer.send(topic, value, partition=0).get(timeout=30)
     finally:
         producer.close()
 
