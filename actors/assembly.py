@@ -1,0 +1,236 @@
+"""Puts the actors of one worker together and starts them: the same for a process and for a test.
+
+Everything that differs comes in as a part: how actors run (`System`), time, the engine, the logs, the plugins.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from actors.alone import Alone
+from actors.connector import Connector
+from actors.herd import Herd, HerderSettings, Links
+from actors.herder import Herder
+from actors.mailbox import Address, Behaviour
+from actors.messages.supervisor import Supervise
+from actors.offsets import OffsetKeeper
+from actors.reader import Reader
+from actors.supervisor import Supervisor
+from actors.task import Task
+from actors.validator import Validator
+from actors.worker import Slot, Worker
+from actors.writer import Writer
+from kraal.cluster.budget import RestartBudget
+from kraal.cluster.snapshot import Published, Snapshot
+from kraal.ids import Instance, TaskId, TopicName
+from kraal.spark.api import TaskSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actors.clock import Clock
+    from actors.system import Factory, System
+    from kraal.cluster.work import Wanted
+    from kraal.ids import Config
+    from kraal.plugins.api import Connector as Plugin
+    from kraal.plugins.infos import ConfigInfos
+    from kraal.spark.api import Engine
+    from kraal.stores.api import Log, OffsetStore
+
+
+class Plugins(Protocol):
+    """What the actors need of the plugins; any thread."""
+
+    def make(self, config: Mapping[str, str]) -> Plugin:
+        """Make the connector object that `connector.class` names. Raises what it likes."""
+
+    def kind_of(self, config: Config) -> str:
+        """Return `source`, `sink`, or `unknown` for a class that cannot be found; never raises."""
+
+    def check(self, config: Config) -> ConfigInfos:
+        """Validate a connector config. Raises BadRequest for an unknown class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What one worker is made of."""
+
+    system: System
+    clock: Clock
+    engine: Engine
+    plugins: Plugins
+    config_log: Log
+    status_log: Log
+    offsets: OffsetStore
+    settings: HerderSettings
+    leader_url: str
+    graceful_s: float = 5.0
+    """`task.shutdown.graceful.timeout.ms`."""
+    budget: RestartBudget = field(default_factory=RestartBudget)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembly:
+    """A running worker: where to send messages, and what is published."""
+
+    herder: Address
+    worker: Address
+    supervisor: Address
+    published: Published
+
+
+def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Assembly:
+    """Start the actors of one standalone worker.
+
+    `gave_up` is called with an actor's name and its last error when it died too often: the process must end.
+    """
+    make = _Maker(parts)
+    supervisor = make.supervisor
+    parts.system.spawn(
+        supervisor,
+        lambda: Supervisor(address=supervisor, system=parts.system, clock=parts.clock, budget=parts.budget),
+        lambda error: gave_up("supervisor", error),
+    )
+    # Bottom up: whoever is told something at its start is there already.
+    for address, factory in make.factories().items():
+        make.supervise(address, factory, gave_up)
+    return Assembly(
+        herder=make.links.herder,
+        worker=make.links.worker,
+        supervisor=supervisor,
+        published=make.published,
+    )
+
+
+class _Maker:
+    """Makes each actor's behaviour, again after each death; holds what outlives them."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.supervisor = Address("supervisor")
+        self.links = Links(
+            herder=Address("herder"),
+            worker=Address("worker"),
+            validator=Address("validator"),
+            config_writer=Address("config writer"),
+            config_reader=Address("config reader"),
+            status_writer=Address("status writer"),
+            status_reader=Address("status reader"),
+        )
+        self.offsets = Address("offsets")
+        self.published = Published(Snapshot(worker_id=parts.settings.worker_id))
+        self._slots: dict[Instance, Slot] = {}
+        self._tokens = itertools.count(1)
+
+    def supervise(
+        self, address: Address, factory: Factory, gave_up: Callable[[str, BaseException], None]
+    ) -> None:
+        """Have the supervisor start the actor that belongs at `address`, and keep it alive."""
+        self.supervisor.tell(
+            Supervise(address=address, factory=factory, gave_up=lambda error: gave_up(address.name, error))
+        )
+
+    def factories(self) -> dict[Address, Factory]:
+        """Return every actor's factory, in the order in which they start."""
+        links = self.links
+        return {
+            links.config_writer: lambda: self._writer(links.config_writer, retries=False),
+            links.status_writer: lambda: self._writer(links.status_writer, retries=True),
+            links.config_reader: lambda: self._reader(links.config_reader),
+            links.status_reader: lambda: self._reader(links.status_reader),
+            links.validator: lambda: Validator(system=self._parts.system, check=self._parts.plugins.check),
+            self.offsets: lambda: OffsetKeeper(address=self.offsets, store=self._parts.offsets),
+            links.worker: self._worker,
+            links.herder: self._herder,
+        }
+
+    def _writer(self, address: Address, *, retries: bool) -> Writer:
+        parts, links = self._parts, self.links
+        is_config = address is links.config_writer
+        return Writer(
+            address=address,
+            clock=parts.clock,
+            target=parts.config_log if is_config else parts.status_log,
+            reader=links.config_reader if is_config else links.status_reader,
+            retries=retries,
+        )
+
+    def _reader(self, address: Address) -> Reader:
+        parts, links = self._parts, self.links
+        is_config = address is links.config_reader
+        return Reader(
+            address=address,
+            clock=parts.clock,
+            source=parts.config_log if is_config else parts.status_log,
+            topic="config" if is_config else "status",
+            herder=links.herder,
+        )
+
+    def _worker(self) -> Worker:
+        return Worker(
+            address=self.links.worker,
+            herder=self.links.herder,
+            supervisor=self.supervisor,
+            clock=self._parts.clock,
+            make_child=self._child,
+            slots=self._slots,
+            graceful_s=self._parts.graceful_s,
+        )
+
+    def _herder(self) -> Herder:
+        parts, links = self._parts, self.links
+        herd = Herd(
+            links=links,
+            settings=parts.settings,
+            clock=parts.clock,
+            published=self.published,
+            kind_of=parts.plugins.kind_of,
+            tokens=self._tokens,
+        )
+        alone = Alone(herder=links.herder, published=self.published, leader_url=parts.leader_url)
+        return Herder(herd=herd, membership=alone)
+
+    def _child(self, instance: Instance, wanted: Wanted, address: Address) -> Behaviour:
+        if isinstance(instance, TaskId):
+            return self._task(instance, wanted, address)
+        return Connector(
+            name=instance,
+            wanted=wanted,
+            make_plugin=self._parts.plugins.make,
+            address=address,
+            worker=self.links.worker,
+            clock=self._parts.clock,
+        )
+
+    def _task(self, task: TaskId, wanted: Wanted, address: Address) -> Task:
+        parts = self._parts
+        tracking = parts.settings.topic_tracking
+        spec = TaskSpec(
+            task=task,
+            task_config=_present(wanted.task_config or {}),
+            connector_config=_present(wanted.connector_config),
+        )
+
+        def known_topics() -> frozenset[TopicName] | None:
+            known = self.published.latest.status.topics
+            return known.get(task.connector, frozenset()) if tracking else None
+
+        return Task(
+            spec=spec,
+            incarnation=wanted.incarnation,
+            target=wanted.target,
+            is_source=parts.plugins.kind_of(wanted.connector_config) != "sink",
+            known_topics=known_topics,
+            address=address,
+            worker=self.links.worker,
+            offsets=self.offsets,
+            engine=parts.engine,
+            clock=parts.clock,
+        )
+
+
+def _present(config: Config) -> dict[str, str]:
+    return {k: v for k, v in config.items() if v is not None}

@@ -1,0 +1,214 @@
+"""One connector's own instance: starts and stops the plugin's connector object, asks it for task configs.
+
+Plugin code may block or raise: it runs on this actor's thread, inside `plugin_code`, and what it raises becomes
+FAILED with a trace. The states and what may follow what are those of Connect's WorkerConnector (contract 6.2):
+leaving STARTED calls the plugin's `stop` once, FAILED is left only for STOPPED or by a new life.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TYPE_CHECKING, assert_never
+
+from actors.guard import plugin_code, trace_of
+from actors.messages.herder import InstanceChanged, TaskConfigsMade
+from actors.messages.instances import (
+    CancelInstance,
+    ConnectorMessage,
+    PluginRaised,
+    Reconfigure,
+    SetTarget,
+    StopInstance,
+)
+from actors.system import Begin
+from kraal.cluster.tasks import too_many_tasks, with_task_class
+from kraal.errors import PluginFailed
+from kraal.ids import ConnectorName, State, TargetState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from actors.clock import Clock
+    from actors.mailbox import Address
+    from kraal.cluster.work import Wanted
+    from kraal.plugins.api import Connector as Plugin
+
+log = logging.getLogger(__name__)
+
+RETRY_FIRST_S = 0.25
+RETRY_MAX_S = 60.0
+
+
+class _Phase(Enum):
+    INIT = auto()
+    STARTED = auto()
+    PAUSED = auto()
+    STOPPED = auto()
+    FAILED = auto()
+
+
+_RESTING = {TargetState.PAUSED: _Phase.PAUSED, TargetState.STOPPED: _Phase.STOPPED}
+_STATES = {
+    TargetState.STARTED: State.RUNNING,
+    TargetState.PAUSED: State.PAUSED,
+    TargetState.STOPPED: State.STOPPED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What the plugin sees of us: `ConnectorContext`; any thread."""
+
+    address: Address
+
+    def request_task_reconfiguration(self) -> None:
+        self.address.tell(Reconfigure())
+
+    def raise_error(self, error: BaseException) -> None:
+        self.address.tell(PluginRaised(trace_of(error)))
+
+
+class Connector:
+    """Lives from one start of a connector to its end; a restart is a new one."""
+
+    def __init__(
+        self,
+        *,
+        name: ConnectorName,
+        wanted: Wanted,
+        make_plugin: Callable[[Mapping[str, str]], Plugin],
+        address: Address,
+        worker: Address,
+        clock: Clock,
+    ) -> None:
+        self._name = name
+        self._incarnation = wanted.incarnation
+        self._target = wanted.target
+        self._config = {k: v for k, v in wanted.connector_config.items() if v is not None}
+        self._make_plugin = make_plugin
+        self._address = address
+        self._worker = worker
+        self._clock = clock
+        self._plugin: Plugin | None = None
+        self._phase = _Phase.INIT
+
+    def receive(self, message: ConnectorMessage) -> None:
+        """Handle one message; blocks while plugin code runs."""
+        match message:
+            case Begin():
+                self._begin()
+            case SetTarget():
+                self._target = message.target
+                self._transition()
+            case Reconfigure():
+                if self._phase is _Phase.STARTED:
+                    self._make_task_configs(message.attempt)
+            case PluginRaised():
+                self._fail(message.trace)
+            case StopInstance() | CancelInstance():
+                self._end()
+            case _:
+                assert_never(message)
+
+    def _begin(self) -> None:
+        try:
+            with plugin_code(f"creating the connector {self._name}"):
+                self._plugin = self._make_plugin(self._config)
+        except PluginFailed as error:
+            self._fail(error.trace)
+            return
+        self._transition()
+
+    def _transition(self) -> None:
+        """Follow the target state. Source: WorkerConnector.doTransitionTo."""
+        target = self._target
+        if self._phase is _Phase.FAILED and target is not TargetState.STOPPED:
+            log.error(
+                "WorkerConnector{id=%s} Cannot transition connector to %s since it has failed",
+                self._name,
+                target,
+            )
+            return
+        if target is TargetState.STARTED:
+            self._start()
+            return
+        trace = self._stop_plugin() if self._phase is _Phase.STARTED else None
+        if trace is not None and target is TargetState.PAUSED:
+            self._fail(trace)
+            return
+        self._phase = _RESTING[target]
+        self._report(_STATES[target])
+
+    def _start(self) -> None:
+        plugin = self._plugin
+        if self._phase is not _Phase.STARTED:
+            if plugin is None:  # its creation failed, and it was stopped since
+                self._phase = _Phase.INIT
+                self._begin()
+                return
+            try:
+                with plugin_code(f"starting the connector {self._name}"):
+                    plugin.start(self._config, _Context(self._address))
+            except PluginFailed as error:
+                self._fail(error.trace)
+                return
+            self._phase = _Phase.STARTED
+        self._report(State.RUNNING)
+        self._make_task_configs(attempt=0)
+
+    def _make_task_configs(self, attempt: int) -> None:
+        plugin = self._plugin
+        if plugin is None:
+            return
+        most = int(self._config.get("tasks.max", "1"))
+        try:
+            with plugin_code(f"generating task configs for connector {self._name}"):
+                configs = [dict(c) for c in plugin.task_configs(most)]
+        except PluginFailed as error:
+            delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
+            log.warning("%s; trying again in %g s", error, delay)
+            self._clock.after(delay, self._address, Reconfigure(attempt + 1))
+            return
+        if len(configs) > most and self._config.get("tasks.max.enforce", "true").lower() == "true":
+            self._fail(too_many_tasks(self._name, len(configs), most))
+            return
+        name = f"{plugin.task_class.__module__}.{plugin.task_class.__qualname__}"
+        made = with_task_class(configs, name, self._config)
+        self._worker.tell(TaskConfigsMade(name=self._name, incarnation=self._incarnation, configs=made))
+
+    def _stop_plugin(self) -> str | None:
+        """Stop the plugin's object; return the trace if that raised."""
+        plugin = self._plugin
+        if plugin is None:
+            return None
+        try:
+            with plugin_code(f"stopping the connector {self._name}"):
+                plugin.stop()
+        except PluginFailed as error:
+            log.warning("%s", error)
+            return error.trace
+        return None
+
+    def _end(self) -> None:
+        trace = self._stop_plugin() if self._phase is _Phase.STARTED else None
+        self._phase = _Phase.INIT
+        self._report(State.FAILED if trace else State.UNASSIGNED, trace, stopped=True)
+
+    def _fail(self, trace: str) -> None:
+        self._phase = _Phase.FAILED
+        self._report(State.FAILED, trace)
+
+    def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
+        version = None if self._plugin is None else self._plugin.version
+        self._worker.tell(
+            InstanceChanged(
+                instance=self._name,
+                incarnation=self._incarnation,
+                state=state,
+                trace=trace,
+                version=version,
+                stopped=stopped,
+            )
+        )

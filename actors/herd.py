@@ -1,0 +1,174 @@
+"""What the herder knows and has told others: its state, and the few ways in which it changes.
+
+Used on the herder's thread only, by the herder and its three parts (`requests`, `restarts`, `statuses`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.stores import Append
+from actors.messages.worker import Assign
+from actors.waits import Waits
+from kraal.cluster.state import ClusterState
+from kraal.cluster.status import StatusState
+from kraal.cluster.work import Assignment, Wanted, changes, wanted_of
+from kraal.ids import ConnectorName, Instance, TargetState, WorkerId, connector_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.clock import Clock
+    from actors.mailbox import Address, Reply
+    from actors.messages.herder import InstanceChanged
+    from actors.waits import Then
+    from kraal.cluster.snapshot import Published, Snapshot
+    from kraal.ids import Config
+    from kraal.stores.api import Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """Whom the herder talks to."""
+
+    herder: Address
+    worker: Address
+    validator: Address
+    config_writer: Address
+    config_reader: Address
+    status_writer: Address
+    status_reader: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HerderSettings:
+    """How this worker herds."""
+
+    worker_id: WorkerId
+    standalone: bool
+    """Answer restarts and creations when the work is done, as KIP-745 and Connect's standalone have it."""
+    topic_tracking: bool = True
+    topic_reset: bool = True
+    shown_restarting_s: float = 15.0
+    """How long RESTARTING is shown before the instance says something: graceful timeout + 10 s."""
+
+
+class Herd:
+    """State of the cluster as this worker knows it, and what the worker was told."""
+
+    def __init__(
+        self,
+        *,
+        links: Links,
+        settings: HerderSettings,
+        clock: Clock,
+        published: Published,
+        kind_of: Callable[[Config], str],
+        tokens: Iterator[int],
+    ) -> None:
+        """`published` and `tokens` outlive the herder; `kind_of` says source, sink or unknown of a config."""
+        self.links = links
+        self.settings = settings
+        self.clock = clock
+        self.waits = Waits(tokens)
+        """Who waits for a record of the config log."""
+        self.status_waits = Waits(tokens)
+        """Who waits for a record of the status log."""
+        self.assignment = Assignment()
+        self.restart_counts: dict[Instance, int] = {}
+        self.live = False
+        """Replay and report are complete: snapshots are published and the worker is told what to do."""
+        self.told: set[Instance] = set()
+        """Instances that the worker was told about and has not reported gone."""
+        self._published = published
+        self._kind_of = kind_of
+        self._snapshot = replace(published.latest, config=ClusterState(), status=StatusState())
+        self._wanted: dict[ConnectorName, dict[Instance, Wanted]] = {}
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The state as of now, published unless a replay is under way."""
+        return self._snapshot
+
+    def update(self, **parts: Any) -> None:
+        """Replace parts of the snapshot, and publish it."""
+        number = self._published.latest.number + 1
+        self._snapshot = replace(self._snapshot, number=number, **parts)
+        if self.live:
+            self._published.publish(self._snapshot)
+
+    def update_config(self, config: ClusterState, changed: Iterable[ConnectorName]) -> None:
+        """Take over a new config state; `changed` names connectors whose class may be another now."""
+        types = dict(self._snapshot.types)
+        for name in changed:
+            entry = config.connectors.get(name)
+            if entry is None:
+                types.pop(name, None)
+            else:
+                types[name] = self._kind_of(entry.config)
+        self.update(config=config, types=types)
+
+    def wanted(self, name: ConnectorName) -> Mapping[Instance, Wanted]:
+        """Return what of a connector the worker was told to run."""
+        return self._wanted.get(name, {})
+
+    def write_config(self, entries: Sequence[Entry], reply: Reply[Any], then: Then) -> None:
+        """Write to the config log; `then` runs when the records were read back, or `reply` fails."""
+        token = self.waits.expect(reply, then)
+        self.links.config_writer.tell(Append(token=token, entries=entries, reply_to=self.links.herder))
+
+    def write_status(self, entries: Sequence[Entry], reply: Reply[None] | None = None) -> None:
+        """Write to the status log, trying until it is written; `reply`, if any, is set when it is read back."""
+        if not entries:
+            return
+        if reply is None:
+            token = self.status_waits.token()
+        else:
+            answer = reply
+            token = self.status_waits.expect(answer, lambda: answer.set(None))
+        append = Append(token=token, entries=entries, reply_to=self.links.herder)
+        self.links.status_writer.tell(append)
+
+    def apply_wanted(self, names: Iterable[ConnectorName]) -> None:
+        """Tell the worker what of these connectors it is to run from now on."""
+        if not self.live:
+            return
+        delta: dict[Instance, Wanted | None] = {}
+        for name in names:
+            entry = self._snapshot.config.connectors.get(name)
+            after = {} if entry is None else wanted_of(entry, self.assignment, self.restart_counts)
+            delta.update(changes(self._wanted.get(name, {}), after))
+            if after:
+                self._wanted[name] = after
+            else:
+                self._wanted.pop(name, None)
+        if delta:
+            self.told.update(delta)
+            self.links.worker.tell(Assign(delta))
+
+    def assign(self, assignment: Assignment) -> set[ConnectorName]:
+        """Take over a new assignment; return the connectors of which something came or went."""
+        before, self.assignment = self.assignment, assignment
+        tasks = before.tasks ^ assignment.tasks
+        return {t.connector for t in tasks} | (before.connectors ^ assignment.connectors)
+
+    def adopt(self, running: Mapping[Instance, InstanceChanged]) -> None:
+        """Take over what runs already, so that it is compared with what is wanted now."""
+        for instance, fact in running.items():
+            # The target is unknown: STOPPED differs from any a running instance can have, so it is told again.
+            placeholder = Wanted(
+                incarnation=fact.incarnation, target=TargetState.STOPPED, connector_config={}
+            )
+            self._wanted.setdefault(connector_of(instance), {})[instance] = placeholder
+            self.told.add(instance)
+
+    def told_names(self) -> set[ConnectorName]:
+        """Return the connectors of which the worker may still run something."""
+        return {connector_of(i) for i in self.told}
+
+    def gone(self, instance: Instance) -> None:
+        """The worker has stopped an instance; when it is not wanted again, it is out of our hands."""
+        if instance not in self.wanted(connector_of(instance)):
+            self.told.discard(instance)

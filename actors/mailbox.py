@@ -1,0 +1,192 @@
+"""How actors are reached: typed messages, addresses that outlive an actor's death, and deferred replies.
+
+A behaviour (`Herder`, `Task`, …) is a plain object with one method, `receive`. A `System` gives it a mailbox and
+runs it: on a thread of its own in production (`actors.system`, a pykka actor), or step by step in one thread
+under a seeded scheduler in tests (`kraal.testing`). Behaviours know only addresses.
+
+Requests outlive their receiver: each asked question is kept in the table of the *address*, outside the actor,
+so that the death of an actor answers its questions with the reason instead of leaving the askers waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from typing_extensions import override
+
+from kraal.errors import ActorDied, TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
+M_contra = TypeVar("M_contra", contravariant=True)
+
+log = logging.getLogger(__name__)
+
+
+class Tell:
+    """A message that expects no answer."""
+
+    __slots__ = ()
+
+
+class Ask(Generic[R]):
+    """A message whose answer has type R; what it raises is in its docstring."""
+
+    __slots__ = ()
+
+
+class Behaviour(Protocol):
+    """What an actor does. Called by one thread at a time."""
+
+    def receive(self, message: Any) -> object:
+        """Handle one message within milliseconds; return the answer of an `Ask`, or a `Reply` to answer later.
+
+        Raising while handling a `Tell` is the actor's death; while handling an `Ask` it is the answer.
+        """
+
+
+class Reply(Generic[R]):
+    """A promised answer: return it from `receive`, and `set` or `fail` it later, once, from any thread."""
+
+    def __init__(self) -> None:
+        self.future: Future[R] = Future()
+
+    def set(self, value: R) -> None:
+        """Answer; nothing happens when the asker has gone."""
+        settle(self.future, value, None)
+
+    def fail(self, error: Exception) -> None:
+        """Answer with an error; nothing happens when the asker has gone."""
+        settle(self.future, None, error)
+
+
+def settle(future: Future[Any], value: object, error: BaseException | None) -> None:
+    """Complete `future` unless it was completed or cancelled before."""
+    try:
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+    except InvalidStateError:
+        log.debug("an answer came too late and was dropped")
+
+
+class Question:
+    """An `Ask` on its way, with the future that takes the answer."""
+
+    __slots__ = ("future", "message")
+
+    def __init__(self, message: Ask[Any]) -> None:
+        self.message = message
+        self.future: Future[Any] = Future()
+
+    def answer(self, behaviour: Behaviour) -> None:
+        """Have `behaviour` handle the message, and pass its answer on, now or when a Reply is settled."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = behaviour.receive(self.message)
+        except Exception as error:  # noqa: BLE001 - an Ask's error is its answer
+            settle(self.future, None, error)
+            return
+        if isinstance(result, Reply):
+            result.future.add_done_callback(self._pass_on)
+        else:
+            settle(self.future, result, None)
+
+    def _pass_on(self, promised: Future[Any]) -> None:
+        error = promised.exception()
+        settle(self.future, None if error else promised.result(), error)
+
+
+class Address:
+    """Where messages for one actor go; stays the same when the supervisor replaces the actor.
+
+    While nobody lives there, tells are dropped (whoever moves in asks for the state it needs) and questions
+    are answered with ActorDied.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._deliver: Callable[[object], bool] | None = None
+        self._open: set[Question] = set()
+        self._lock = threading.Lock()
+
+    @override
+    def __repr__(self) -> str:
+        return f"Address({self.name!r})"
+
+    def bind(self, deliver: Callable[[object], bool] | None) -> None:
+        """Move an actor in (`deliver` puts into its mailbox; False when it is dead) or out (None)."""
+        self._deliver = deliver
+
+    @property
+    def occupied(self) -> bool:
+        """Somebody lives here."""
+        return self._deliver is not None
+
+    @property
+    def open_questions(self) -> int:
+        """How many questions wait for their answer: a gauge."""
+        return len(self._open)
+
+    def tell(self, message: Tell) -> None:
+        """Put `message` into the mailbox; returns at once."""
+        deliver = self._deliver
+        if deliver is None or not deliver(message):
+            log.debug("nobody at %s; dropped %s", self.name, type(message).__name__)
+
+    def question(self, message: Ask[R]) -> Future[R]:
+        """Put `message` into the mailbox; the future takes the answer."""
+        question = Question(message)
+        with self._lock:
+            self._open.add(question)
+        question.future.add_done_callback(lambda _: self._closed(question))
+        deliver = self._deliver
+        if deliver is None or not deliver(question):
+            settle(question.future, None, ActorDied(f"{self.name} is not running; it is being restarted"))
+        return question.future
+
+    def fail_open(self, reason: str) -> None:
+        """Answer every open question with ActorDied: called when the actor here died."""
+        with self._lock:
+            questions = list(self._open)
+        for question in questions:
+            settle(question.future, None, ActorDied(reason))
+
+    def _closed(self, question: Question) -> None:
+        with self._lock:
+            self._open.discard(question)
+
+
+def ask(address: Address, message: Ask[R], *, timeout_s: float) -> R:
+    """Send and wait at most `timeout_s` seconds. Never call this inside an actor.
+
+    Raises TimedOut, ActorDied, and what the message names.
+    """
+    future = address.question(message)
+    try:
+        return future.result(timeout_s)
+    except FutureTimeoutError as exc:
+        if future.done():
+            raise
+        future.cancel()
+        text = "Request timed out"
+        raise TimedOut(text) from exc
+
+
+async def ask_async(address: Address, message: Ask[R], *, timeout_s: float) -> R:
+    """Send and await the answer; no thread waits. Raises as `ask`."""
+    future = asyncio.wrap_future(address.question(message))
+    try:
+        return await asyncio.wait_for(future, timeout_s)
+    except TimeoutError as exc:
+        text = "Request timed out"
+        raise TimedOut(text) from exc

@@ -1,0 +1,271 @@
+"""What the herder receives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.mailbox import Ask, Tell
+
+if TYPE_CHECKING:
+    from kraal.cluster.work import Assignment, Incarnation
+    from kraal.ids import (
+        Config,
+        ConnectorName,
+        Generation,
+        Instance,
+        State,
+        TargetState,
+        TaskId,
+        TopicName,
+    )
+    from kraal.plugins.infos import ConfigInfos
+    from kraal.stores.api import Record
+
+
+# -- asked by web, cli and tests ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateConnector(Ask[None]):
+    """Create a connector; answered when the snapshot has it.
+
+    Raises BadRequest, ConfigInvalid, AlreadyExists, NotLeader, Momentary, StoreError.
+    Source: POST /connectors; KIP-980 for `initial_state` (None: RUNNING, and no record for it).
+    """
+
+    name: ConnectorName
+    config: Config
+    initial_state: TargetState | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutConfig(Ask[bool]):
+    """Create or replace a config; True when it was created. Raises as CreateConnector.
+
+    Source: PUT /connectors/{c}/config.
+    """
+
+    name: ConnectorName
+    config: Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchConfig(Ask[None]):
+    """Merge `patch` into a config; null removes a key. Raises NotFound and as CreateConnector.
+
+    Source: PATCH /connectors/{c}/config (KIP-477).
+    """
+
+    name: ConnectorName
+    patch: Config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteConnector(Ask[None]):
+    """Delete a connector; offsets stay. Raises NotFound, NotLeader, StoreError.
+
+    Source: DELETE /connectors/{c}.
+    """
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTargetState(Ask[None]):
+    """Pause, resume or stop; answered when the wish is stored, not when it came true.
+
+    Raises NotFound, StoreError; NotLeader for STOPPED. Source: KIP-52, KIP-875, PUT /connectors/{c}/{pause,…}.
+    """
+
+    name: ConnectorName
+    target: TargetState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartConnector(Ask["dict[str, Json] | None"]):
+    """Restart a connector's instance, its tasks, or what of them failed (KIP-745).
+
+    Answers None (204) for the plain form, when the connector was started again; else the 202 body.
+    Raises NotFound, NotLeader, NotOwner, Momentary, KraalError when the start failed.
+    """
+
+    name: ConnectorName
+    include_tasks: bool = False
+    only_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartTask(Ask[None]):
+    """Restart one task; answered when it was started again. Raises NotFound, NotOwner, Momentary.
+
+    Source: POST /connectors/{c}/tasks/{t}/restart.
+    """
+
+    task: TaskId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetTopics(Ask[None]):
+    """Forget the topics a connector has used (KIP-558). Raises Forbidden, StoreError."""
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class Ping(Ask[None]):
+    """Answered as soon as start-up is over: `GET /health`. A herder that hangs does not answer."""
+
+
+# -- told by readers, writers and the validator ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsRead(Tell):
+    """Records of an internal topic, in order. `next_offset` is where the reader stands now."""
+
+    topic: str
+    """`config` or `status`."""
+    records: Sequence[Record]
+    next_offset: int
+    caught_up: bool
+    """The reader has been at the end that the log had when it started; stays true."""
+    replay: int
+    """Rises when the reader starts from the beginning again: older replays are dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended(Tell):
+    """The records sent with `token` are in the log; the last one has `offset`."""
+
+    token: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendFailed(Tell):
+    """The records sent with `token` are not in the log, as far as can be known."""
+
+    token: int
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validated(Tell):
+    """A config was checked, off the herder's thread. Exactly one of `infos` and `error`."""
+
+    token: int
+    infos: ConfigInfos | None = None
+    error: Exception | None = None
+
+
+# -- told by membership ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignmentReceived(Tell):
+    """What this worker is to run from now on: all of it, not a change."""
+
+    generation: Generation
+    assignment: Assignment
+    leader_url: str | None
+    is_leader: bool
+    config_offset: int
+    """The leader's config offset: a worker starts nothing before it has read that far."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaClusterFound(Tell):
+    """Kafka answered for the first time and said who it is."""
+
+    cluster_id: str
+
+
+# -- told by the worker: every fact carries the incarnation it is about ------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceChanged(Tell):
+    """An instance of this worker is now in `state`, as Connect's status would say.
+
+    UNASSIGNED with `stopped` means that it is not here any more; without, that it is on its way (`trace` says
+    what it waits for).
+    """
+
+    instance: Instance
+    incarnation: Incarnation
+    state: State
+    trace: str | None = None
+    version: str | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskConfigsMade(Tell):
+    """A running connector says what its tasks are to be."""
+
+    name: ConnectorName
+    incarnation: Incarnation
+    configs: Sequence[Config]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsSeen(Tell):
+    """A task wrote to, or read from, topics that the snapshot did not list (KIP-558)."""
+
+    task: TaskId
+    topics: frozenset[TopicName]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerReport(Tell):
+    """Everything that runs in this process: what a new herder adopts instead of starting it again."""
+
+    running: Mapping[Instance, InstanceChanged] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HideRestarting(Tell):
+    """These have been shown as RESTARTING long enough, whatever they say (contract 0.2)."""
+
+    instances: frozenset[Instance]
+
+
+# -- told by the process -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartupDone(Tell):
+    """The command line's connectors exist: `/health` may say healthy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShutDown(Ask[None]):
+    """Stop all work gracefully and write its statuses; answered when done. Later requests get 503."""
+
+
+HerderMessage = (
+    CreateConnector
+    | PutConfig
+    | PatchConfig
+    | DeleteConnector
+    | SetTargetState
+    | RestartConnector
+    | RestartTask
+    | ResetTopics
+    | Ping
+    | RecordsRead
+    | Appended
+    | AppendFailed
+    | Validated
+    | AssignmentReceived
+    | KafkaClusterFound
+    | InstanceChanged
+    | TaskConfigsMade
+    | TopicsSeen
+    | WorkerReport
+    | HideRestarting
+    | StartupDone
+    | ShutDown
+)

@@ -1,0 +1,96 @@
+"""What the actors that own a log or the offset store receive, and what they answer by `Tell`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.mailbox import Address, Tell
+from actors.system import Begin
+
+if TYPE_CHECKING:
+    from kraal.ids import ConnectorName
+    from kraal.offsets import Offset, SourcePartition
+    from kraal.stores.api import Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append(Tell):
+    """Write `entries`, all or none; `Appended` or `AppendFailed` with `token` goes to `reply_to`."""
+
+    token: int
+    entries: Sequence[Entry]
+    reply_to: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendAgain(Tell):
+    """Time to try what failed again, unless newer values of its keys were written meanwhile."""
+
+    entries: Sequence[Entry]
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay(Tell):
+    """Read the log from its beginning, and go on; every RecordsRead carries this number."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOn(Tell):
+    """There is, or may be, something new in the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOffsets(Tell):
+    """Read a connector's offsets; `OffsetsLoaded` or `OffsetsFailed` goes to `reply_to`."""
+
+    connector: ConnectorName
+    reply_to: Address
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreOffsets(Tell):
+    """Write offsets durably; `OffsetsStored` or `OffsetsFailed` goes to `reply_to`."""
+
+    connector: ConnectorName
+    offsets: Mapping[SourcePartition, Offset | None]
+    reply_to: Address
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlushOffsets(Tell):
+    """Write everything that came since the last write, in one go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsLoaded(Tell):
+    """What LoadOffsets asked for."""
+
+    token: int
+    offsets: Mapping[SourcePartition, Offset]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsStored(Tell):
+    """What StoreOffsets asked for is on disk, or in Kafka."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsFailed(Tell):
+    """Offsets could not be read or written."""
+
+    token: int
+    error: Exception
+
+
+WriterMessage = Begin | Append | AppendAgain
+ReaderMessage = Begin | Replay | ReadOn
+OffsetsMessage = Begin | LoadOffsets | StoreOffsets | FlushOffsets

@@ -1,0 +1,127 @@
+"""Restarts: KIP-745's requests, the plain restarts of one instance, and who waits for their end.
+
+Part of the herder; its thread only. A restart is a new incarnation: the count of restarts rises, and the worker
+replaces what runs. Plans are made from stored statuses, never from what is shown.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.messages.herder import HideRestarting
+from kraal.cluster.restart import RestartPlan, RestartRequest, plan_restart, widest
+from kraal.errors import NotFound
+from kraal.ids import ConnectorName, Instance, State, connector_of
+
+if TYPE_CHECKING:
+    from actors.herd import Herd
+    from actors.messages.herder import InstanceChanged
+    from actors.statuses import StatusBook
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Waits until each instance has come up, or failed, in its new life; then calls `done` with those failed."""
+
+    missing: set[Instance]
+    failed: list[Instance]
+    done: Callable[[list[Instance]], None]
+
+
+class Restarts:
+    """Carries out restarts of what this worker owns."""
+
+    def __init__(self, herd: Herd, book: StatusBook) -> None:
+        self._herd = herd
+        self._book = book
+        self._due: dict[ConnectorName, RestartRequest] = {}
+        self._watches: list[_Watch] = []
+        self._announced: list[_Watch] = []
+        """Watches of restarts that were read but are not carried out yet."""
+
+    def plan(self, request: RestartRequest) -> RestartPlan:
+        """Plan from the stored statuses. Raises NotFound when the connector has none."""
+        return plan_restart(request, self._herd.snapshot.status)
+
+    def requested(self, request: RestartRequest) -> None:
+        """A restart record was read: remember it, the widest for a connector wins, and show it."""
+        pending = self._due.get(request.name)
+        self._due[request.name] = request if pending is None else widest(pending, request)
+        instances = self._planned(request)
+        if instances:
+            self._book.show_restarting(instances)
+            hide = HideRestarting(frozenset(instances))
+            self._herd.clock.after(self._herd.settings.shown_restarting_s, self._herd.links.herder, hide)
+
+    def run_due(self) -> None:
+        """Carry out what was requested; called when no assignment change is under way."""
+        due, self._due = self._due, {}
+        for request in due.values():
+            self._restart(self._planned(request))
+        announced, self._announced = self._announced, []
+        for watch in announced:
+            self.when_up(watch.missing, watch.done)
+
+    def _planned(self, request: RestartRequest) -> tuple[Instance, ...]:
+        try:
+            return self.plan(request).instances
+        except NotFound as error:  # E4: logged, and the others go on
+            log.warning("a restart request is passed over: %s", error)
+            return ()
+
+    def _restart(self, instances: Iterable[Instance]) -> None:
+        owned = [i for i in instances if i in self._herd.wanted(connector_of(i))]
+        for instance in owned:
+            self._herd.restart_counts[instance] = self._herd.restart_counts.get(instance, 0) + 1
+        self._book.restarting(owned)
+        self._herd.apply_wanted({connector_of(i) for i in owned})
+
+    def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
+        """Restart one instance that runs here, without RESTARTING; False when it does not run here."""
+        if instance not in self._herd.wanted(connector_of(instance)):
+            return False
+        self._herd.restart_counts[instance] = self._herd.restart_counts.get(instance, 0) + 1
+        self._herd.apply_wanted([connector_of(instance)])
+        self.when_up([instance], done)
+        return True
+
+    def when_restarted(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
+        """As `when_up`, for instances whose restart was requested and is about to be carried out."""
+        self._announced.append(_Watch(set(instances), [], done))
+
+    def when_up(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
+        """Call `done` with what failed, once each instance wanted here has said how its newest life began."""
+        missing = {i for i in instances if i in self._herd.wanted(connector_of(i))}
+        if missing:
+            self._watches.append(_Watch(missing, [], done))
+        else:
+            done([])
+
+    def heard(self, fact: InstanceChanged) -> None:
+        """A fact came: perhaps it ends a wait."""
+        wanted = self._herd.wanted(connector_of(fact.instance)).get(fact.instance)
+        if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
+            return
+        self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)
+
+    def gone(self, instances: Iterable[Instance]) -> None:
+        """These are not wanted here any more: nobody need wait for them."""
+        for instance in instances:
+            self._settle(instance, failed=False)
+
+    def _settle(self, instance: Instance, *, failed: bool) -> None:
+        for watch in list(self._watches):
+            if instance not in watch.missing:
+                continue
+            watch.missing.discard(instance)
+            if failed:
+                watch.failed.append(instance)
+            if not watch.missing:
+                self._watches.remove(watch)
+                watch.done(watch.failed)

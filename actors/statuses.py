@@ -1,0 +1,138 @@
+"""From facts about instances to status records, and what is shown before they are read back.
+
+Part of the herder; its thread only. Which record may be written when is decided in `kraal.cluster.statuses`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.messages.herder import InstanceChanged, TopicsSeen
+from kraal.cluster.status import Status
+from kraal.cluster.statuses import (
+    reset_topics,
+    stale_statuses,
+    status_entries,
+    tombstones,
+    topic_entry,
+)
+from kraal.ids import ConnectorName, Instance, State, TaskId, TopicName, connector_of
+from kraal.protocol.status_records import status_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from actors.herd import Herd
+    from actors.mailbox import Reply
+
+
+class StatusBook:
+    """Writes statuses and topics; keeps what is shown as RESTARTING."""
+
+    def __init__(self, herd: Herd) -> None:
+        self._herd = herd
+        self._restarting: set[Instance] = set()
+        """Instances that a KIP-745 request stopped: their next stop is shown as RESTARTING."""
+        self._topics_on_their_way: set[tuple[ConnectorName, TopicName]] = set()
+
+    def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
+        """At the start: what this worker ran in an earlier life, and does not run now, is UNASSIGNED."""
+        for name, stored in self._herd.snapshot.status.statuses.items():
+            tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored.tasks.items()}
+            mine = tasks if stored.connector is None else {name: stored.connector, **tasks}
+            for instance, status in mine.items():
+                here = status.worker_id == self._herd.settings.worker_id
+                if here and instance not in report and status.state is not State.UNASSIGNED:
+                    self.put(instance, State.UNASSIGNED)
+        for fact in report.values():
+            self.record(fact)
+
+    def restarting(self, instances: Iterable[Instance]) -> None:
+        """These are being restarted: their stop is RESTARTING, not UNASSIGNED."""
+        self._restarting.update(instances)
+
+    def show_restarting(self, instances: Iterable[Instance]) -> None:
+        """Show RESTARTING until a later status record says something else (contract 0.2)."""
+        shown = self._herd.snapshot.restarting | frozenset(instances)
+        if shown != self._herd.snapshot.restarting:
+            self._herd.update(restarting=shown)
+
+    def hide_restarting(self, instances: Iterable[Instance]) -> None:
+        """Show what is stored again."""
+        shown = self._herd.snapshot.restarting - frozenset(instances)
+        if shown != self._herd.snapshot.restarting:
+            self._herd.update(restarting=shown)
+
+    def record(self, fact: InstanceChanged) -> None:
+        """Write the status that follows from a fact."""
+        instance = fact.instance
+        name = connector_of(instance)
+        if name not in self._herd.snapshot.config.connectors:
+            if fact.stopped:
+                self._forget(instance, name)
+            return
+        state = fact.state
+        if fact.stopped and instance in self._restarting and instance in self._herd.wanted(name):
+            state = State.RESTARTING
+        elif not fact.stopped:
+            self._restarting.discard(instance)
+        self.put(instance, state, trace=fact.trace, version=fact.version)
+
+    def put(
+        self, instance: Instance, state: State, *, trace: str | None = None, version: str | None = None
+    ) -> None:
+        """Write a status, unless a newer owner's stands in the way of this kind of status."""
+        herd = self._herd
+        status = Status(
+            state=state,
+            worker_id=herd.settings.worker_id,
+            generation=herd.snapshot.generation,
+            trace=trace,
+            version=version,
+        )
+        herd.write_status(status_entries(herd.snapshot.status, instance, status))
+
+    def sweep(self) -> None:
+        """Remove statuses of connectors and tasks that the config does not have; the leader does it."""
+        snapshot = self._herd.snapshot
+        self._herd.write_status(tombstones(stale_statuses(snapshot.config, snapshot.status)))
+
+    def topics_seen(self, message: TopicsSeen) -> None:
+        """Write a record for each topic that is neither known nor on its way (KIP-558)."""
+        name = message.task.connector
+        if not self._herd.settings.topic_tracking or name not in self._herd.snapshot.config.connectors:
+            return
+        known = self._herd.snapshot.status.topics.get(name, frozenset())
+        new = [t for t in sorted(message.topics - known) if (name, t) not in self._topics_on_their_way]
+        self._topics_on_their_way.update((name, t) for t in new)
+        now = self._herd.clock.wall_ms()
+        self._herd.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
+
+    def read(self, instances: Iterable[Instance]) -> None:
+        """Status records came back: what they are about is shown as they say."""
+        self.hide_restarting(instances)
+        if self._topics_on_their_way:
+            topics = self._herd.snapshot.status.topics
+            self._topics_on_their_way = {
+                (name, t) for name, t in self._topics_on_their_way if t not in topics.get(name, frozenset())
+            }
+
+    def reset_topics(self, name: ConnectorName, reply: Reply[None]) -> None:
+        """Forget the topics on a user's request; answered when the snapshot has forgotten them."""
+        entries = reset_topics(self._herd.snapshot.status, name)
+        self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
+        if entries:
+            self._herd.write_status(entries, reply)
+        else:
+            reply.set(None)
+
+    def forget_topics(self, name: ConnectorName) -> None:
+        """Delete the records of the topics that a connector used."""
+        self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
+        self._herd.write_status(reset_topics(self._herd.snapshot.status, name))
+
+    def _forget(self, instance: Instance, name: ConnectorName) -> None:
+        """Delete what a stopped instance of a deleted connector left: its status, and last its topics (0.1)."""
+        self._restarting.discard(instance)
+        self._herd.write_status(tombstones([status_key(instance)]))
+        self.forget_topics(name)

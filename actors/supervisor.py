@@ -1,0 +1,96 @@
+"""Keeps actors alive: one for one, within a budget, with a growing pause.
+
+Connect has no supervisor. A dead actor here is a fault of ours, not of a plugin (plugins run inside
+`actors.guard`), so it is started again from stored state; its open questions are answered with the reason at
+once. What exceeds its budget is given up: for herder, worker and the like that ends the process.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
+
+from actors.messages.supervisor import (
+    ActorDied,
+    ListActors,
+    Release,
+    RestartDue,
+    Supervise,
+    SupervisorMessage,
+)
+from actors.system import Begin
+
+if TYPE_CHECKING:
+    from actors.clock import Clock
+    from actors.mailbox import Address
+    from actors.system import System
+    from kraal.cluster.budget import RestartBudget
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    spec: Supervise
+    deaths: tuple[float, ...] = ()
+    restarts: int = 0
+
+
+class Supervisor:
+    """Starts, restarts and stops every other actor."""
+
+    def __init__(self, *, address: Address, system: System, clock: Clock, budget: RestartBudget) -> None:
+        self._address = address
+        self._system = system
+        self._clock = clock
+        self._budget = budget
+        self._children: dict[Address, _Child] = {}
+
+    def receive(self, message: SupervisorMessage) -> object:
+        """Handle one message."""
+        match message:
+            case Begin():
+                return None
+            case Supervise():
+                self._children[message.address] = _Child(message)
+                self._spawn(message)
+                return None
+            case Release():
+                self._children.pop(message.address, None)
+                self._system.stop(message.address)
+                return None
+            case ActorDied():
+                self._died(message)
+                return None
+            case RestartDue():
+                child = self._children.get(message.address)
+                if child is not None:
+                    self._spawn(child.spec)
+                return None
+            case ListActors():
+                return {a.name: child.restarts for a, child in self._children.items()}
+            case _:
+                assert_never(message)
+
+    def _spawn(self, spec: Supervise) -> None:
+        address = spec.address
+        self._system.spawn(address, spec.factory, lambda error: self._address.tell(ActorDied(address, error)))
+
+    def _died(self, message: ActorDied) -> None:
+        address, error = message.address, message.error
+        address.fail_open(f"{address.name} died before it answered: {error!r}")
+        child = self._children.get(address)
+        if child is None:
+            return
+        now = self._clock.now()
+        deaths = (*self._budget.recent(child.deaths, now), now)
+        delay = self._budget.delay_s(deaths, now)
+        if delay is None:
+            log.error("%s died %d times in %g s; giving up", address.name, len(deaths), self._budget.window_s)
+            del self._children[address]
+            child.spec.gave_up(error)
+            return
+        log.warning("%s died (%r); restarting it in %g s", address.name, error, delay)
+        self._children[address] = replace(child, deaths=deaths, restarts=child.restarts + 1)
+        self._clock.after(delay, self._address, RestartDue(address))

@@ -1,0 +1,130 @@
+"""What gives a behaviour a mailbox and runs it. Here: a pykka actor, so a thread, for each.
+
+Source: pykka.ThreadingActor. What pykka does when a handler raises, and what we add, is in STYLE.md section 5:
+a `Tell` that raises is the actor's death, and the supervisor is told; an `Ask` that raises is an answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import pykka
+from typing_extensions import override
+
+from actors.mailbox import Address, Behaviour, Question, Tell
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+log = logging.getLogger(__name__)
+
+Factory = Callable[[], Behaviour]
+"""Makes a behaviour, on the thread that will run it. Called again for each restart."""
+
+
+class Begin(Tell):
+    """The first message that an actor gets: all work of starting is done when it is handled."""
+
+
+class Crash(Tell):
+    """Make the actor die of `reason`: for chaos scripts and tests."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class System(Protocol):
+    """Runs behaviours."""
+
+    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
+        """Give a new behaviour the mailbox at `address` and send it `Begin`. `died` is called at most once."""
+
+    def stop(self, address: Address) -> None:
+        """End the actor at `address` after the message it handles; never blocks; unknown is fine."""
+
+
+class _Shell(pykka.ThreadingActor):
+    """The pykka actor around one behaviour."""
+
+    use_daemon_thread = True
+
+    def __init__(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
+        super().__init__()
+        self._address = address
+        self._factory = factory
+        self._died = died
+        self._behaviour: Behaviour | None = None
+
+    @override
+    def on_receive(self, message: object) -> None:
+        if isinstance(message, Crash):
+            raise RuntimeError(message.reason)
+        if self._behaviour is None:
+            self._behaviour = self._factory()
+        if isinstance(message, Question):
+            message.answer(self._behaviour)
+        else:
+            self._behaviour.receive(message)
+
+    @override
+    def on_failure(
+        self,
+        exception_type: type[BaseException] | None,
+        exception_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._died(exception_value or RuntimeError("died of nothing"))
+
+    @override
+    def on_stop(self) -> None:
+        self._address.fail_open(f"{self._address.name} was stopped")
+
+
+class ThreadSystem:
+    """Runs each behaviour as a pykka actor, on a daemon thread of its own."""
+
+    def __init__(self) -> None:
+        self._refs: dict[Address, pykka.ActorRef[_Shell]] = {}
+
+    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
+        """Start a thread for a new behaviour at `address`."""
+        ref = _Shell.start(address, factory, died)
+
+        def deliver(message: object) -> bool:
+            try:
+                ref.tell(message)
+            except pykka.ActorDeadError:
+                return False
+            return True
+
+        self._refs[address] = ref
+        address.bind(deliver)
+        address.tell(Begin())
+
+    def stop(self, address: Address) -> None:
+        """Have the actor at `address` stop after the messages that it already has."""
+        ref = self._refs.pop(address, None)
+        if ref is not None:
+            address.bind(None)
+            ref.stop(block=False)
+
+    def close(self, timeout_s: float) -> list[str]:
+        """Stop every actor and wait; return the names of those that did not end in time."""
+        refs = dict(self._refs)
+        for address in refs:
+            self.stop(address)
+        deadline = time.monotonic() + timeout_s
+        return [a.name for a, ref in refs.items() if not _ended(ref, deadline)]
+
+
+def _ended(ref: pykka.ActorRef[_Shell], deadline: float) -> bool:
+    try:
+        ref.stop(timeout=max(0.0, deadline - time.monotonic()))
+    except pykka.Timeout:
+        return False
+    return True

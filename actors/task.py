@@ -1,0 +1,321 @@
+"""One task: asks the engine for one batch after another, and stores the offsets of each when it is written.
+
+    opening ──Opened──► asking ──BatchDone──► storing ──stored──► asking ──► …
+                          │ hold()               (a sink: committing)
+                          ▼ Held
+                        resting ──► stop(), or paused until resumed
+
+Offsets are stored after the write and before the next batch, so at most the batch in flight comes twice. A
+graceful stop or pause first lets that batch end and its offsets be stored: then nothing comes twice. The lease
+is asked before each store: a worker that was cut off commits nothing after its work has moved.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import TYPE_CHECKING, assert_never
+
+from actors.messages.herder import InstanceChanged, TopicsSeen
+from actors.messages.instances import (
+    CancelInstance,
+    RunReported,
+    SetTarget,
+    StopInstance,
+    StoreAgain,
+    TaskMessage,
+)
+from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
+from actors.system import Begin
+from kraal.ids import State, TargetState, TopicName
+from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
+
+if TYPE_CHECKING:
+    from actors.clock import Clock
+    from actors.mailbox import Address
+    from kraal.cluster.work import Incarnation
+    from kraal.offsets import Offset, SourcePartition
+    from kraal.spark.api import Engine, Run, RunEvent, TaskSpec
+
+log = logging.getLogger(__name__)
+
+STORE_RETRY_S = 1.0
+_numbers = itertools.count(1)
+"""Numbers runs over all lives of all tasks, so that an event of a dead actor's run is never mistaken."""
+
+
+class _Phase(Enum):
+    RESTING = auto()
+    """No run, or a run that holds."""
+    LOADING = auto()
+    OPENING = auto()
+    ASKING = auto()
+    STORING = auto()
+    """Offsets of the last batch are on their way; `_held` says whether the run holds already."""
+    STOPPING = auto()
+    FAILED = auto()
+
+
+class Task:
+    """Lives from one start of a task to its end; a restart is a new one."""
+
+    def __init__(
+        self,
+        *,
+        spec: TaskSpec,
+        incarnation: Incarnation,
+        target: TargetState,
+        is_source: bool,
+        known_topics: Callable[[], frozenset[TopicName] | None],
+        address: Address,
+        worker: Address,
+        offsets: Address,
+        engine: Engine,
+        clock: Clock,
+    ) -> None:
+        """`known_topics` returns what the snapshot lists for the connector; None: tracking is off."""
+        self._spec = spec
+        self._task = spec.task
+        self._incarnation = incarnation
+        self._target = target
+        self._is_source = is_source
+        self._known_topics = known_topics
+        self._address = address
+        self._worker = worker
+        self._offsets = offsets
+        self._engine = engine
+        self._clock = clock
+        self._phase = _Phase.RESTING
+        self._run: Run | None = None
+        self._number = 0
+        self._version: str | None = None
+        self._batch: Mapping[SourcePartition, Offset] = {}
+        self._held = False
+        self._ending = False
+        self._engine_lost = False
+
+    def receive(self, message: TaskMessage) -> None:
+        """Handle one message."""
+        match message:
+            case Begin():
+                self._follow_target()
+            case SetTarget():
+                self._target = message.target
+                self._follow_target()
+            case StopInstance():
+                self._stop()
+            case CancelInstance():
+                self._cancel()
+            case RunReported():
+                if message.run == self._number:
+                    self._heard(message.event)
+            case OffsetsLoaded():
+                if message.token == self._number and self._phase is _Phase.LOADING:
+                    self._open(message.offsets)
+            case OffsetsStored():
+                if message.token == self._number and self._phase is _Phase.STORING:
+                    self._stored()
+            case OffsetsFailed():
+                self._offsets_failed(message)
+            case StoreAgain():
+                if message.run == self._number and self._phase is _Phase.STORING:
+                    self._store()
+            case _:
+                assert_never(message)
+
+    # -- what is wanted ------------------------------------------------------------------------------------
+
+    def _follow_target(self) -> None:
+        if self._ending or self._phase in (_Phase.STOPPING, _Phase.FAILED):
+            return
+        if self._target is TargetState.STARTED:
+            if self._run is None and self._phase is _Phase.RESTING:
+                self._begin_run()
+            elif self._run is not None and self._phase is _Phase.RESTING:
+                self._report(State.RUNNING)
+                self._ask()
+            return
+        if self._phase is _Phase.RESTING:
+            self._report(State.PAUSED)
+        elif self._phase is _Phase.ASKING and self._run is not None:
+            self._run.hold()
+
+    def _stop(self) -> None:
+        if self._ending:
+            return
+        self._ending = True
+        if self._run is None:
+            self._ended()
+        elif self._phase is _Phase.ASKING:
+            self._run.hold()
+        elif self._phase in (_Phase.RESTING, _Phase.OPENING):
+            self._close()
+
+    def _cancel(self) -> None:
+        self._ending = True
+        if self._run is None:
+            self._ended()
+            return
+        self._phase = _Phase.STOPPING
+        self._run.cancel()
+
+    # -- the run's life ------------------------------------------------------------------------------------
+
+    def _begin_run(self) -> None:
+        self._number = next(_numbers)
+        self._held = False
+        if self._is_source:
+            self._phase = _Phase.LOADING
+            self._offsets.tell(
+                LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._number)
+            )
+        else:
+            self._open({})
+
+    def _open(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        if self._ending:
+            return
+        number, address = self._number, self._address
+        self._phase = _Phase.OPENING
+        self._run = self._engine.open(
+            self._spec, offsets, lambda event: address.tell(RunReported(number, event))
+        )
+
+    def _heard(self, event: RunEvent) -> None:
+        match event:
+            case Waiting():
+                if not self._engine_lost:  # FAILED with its trace says more
+                    self._report(State.UNASSIGNED, event.reason)
+            case Opened():
+                self._opened(event)
+            case BatchDone():
+                self._done(event)
+            case Committed():
+                if self._phase is _Phase.STORING:
+                    self._stored()
+            case Held():
+                self._held = True
+                if self._phase is _Phase.ASKING:
+                    self._rest()
+            case Failed():
+                self._failed(event)
+            case Stopped():
+                self._run = None
+                self._ended()
+            case _:
+                assert_never(event)
+
+    def _opened(self, event: Opened) -> None:
+        self._engine_lost = False
+        self._version = event.version
+        if self._phase is not _Phase.OPENING:
+            return
+        if self._target is TargetState.STARTED:
+            self._report(State.RUNNING)
+            self._ask()
+        else:
+            self._phase = _Phase.RESTING
+            self._report(State.PAUSED)
+
+    def _ask(self) -> None:
+        self._phase = _Phase.ASKING
+        self._held = False
+        if self._run is not None:
+            self._run.next()
+
+    def _done(self, event: BatchDone) -> None:
+        if self._phase is not _Phase.ASKING:
+            return
+        known = self._known_topics()
+        if known is not None and not event.topics <= known:
+            self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
+        self._batch = event.offsets
+        self._phase = _Phase.STORING
+        if self._batch:
+            self._store()
+        else:
+            self._stored()
+
+    def _store(self) -> None:
+        if self._run is None:
+            return
+        if not self._spec.lease():
+            log.warning("%s: the lease is over, nothing is committed", self._task)
+            self._cancel()
+            return
+        if not self._is_source:
+            self._run.commit(self._batch)
+            return
+        self._offsets.tell(
+            StoreOffsets(
+                connector=self._task.connector,
+                offsets=self._batch,
+                reply_to=self._address,
+                token=self._number,
+            )
+        )
+
+    def _stored(self) -> None:
+        if self._held or self._ending or self._target is not TargetState.STARTED:
+            self._phase = _Phase.ASKING
+            if self._held:
+                self._rest()
+            elif self._run is not None:
+                self._run.hold()
+        else:
+            self._ask()
+
+    def _rest(self) -> None:
+        """The run holds and everything it wrote is stored."""
+        self._phase = _Phase.RESTING
+        if self._ending:
+            self._close()
+        elif self._target is TargetState.STARTED:
+            self._ask()
+        else:
+            self._report(State.PAUSED)
+
+    def _close(self) -> None:
+        self._phase = _Phase.STOPPING
+        if self._run is not None:
+            self._run.stop()
+
+    def _failed(self, event: Failed) -> None:
+        self._run = None
+        if self._ending:
+            self._ended()
+            return
+        self._phase = _Phase.FAILED
+        self._report(State.FAILED, event.trace)
+        if event.engine_lost:  # not the task's fault: it goes on as soon as the engine is back
+            self._engine_lost = True
+            self._phase = _Phase.RESTING
+            self._begin_run()
+
+    def _ended(self) -> None:
+        self._number = 0
+        self._phase = _Phase.STOPPING
+        self._report(State.UNASSIGNED, stopped=True)
+
+    def _offsets_failed(self, message: OffsetsFailed) -> None:
+        if message.token != self._number:
+            return
+        if self._phase is _Phase.LOADING:
+            self._phase = _Phase.FAILED
+            self._report(State.FAILED, f"StoreError: {message.error}")
+        elif self._phase is _Phase.STORING:
+            self._clock.after(STORE_RETRY_S, self._address, StoreAgain(self._number))
+
+    def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
+        self._worker.tell(
+            InstanceChanged(
+                instance=self._task,
+                incarnation=self._incarnation,
+                state=state,
+                trace=trace,
+                version=self._version,
+                stopped=stopped,
+            )
+        )

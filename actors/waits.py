@@ -1,0 +1,71 @@
+"""What waits for a record to come back: read-your-writes by log offset.
+
+A request is answered when the record that it wrote was read, so that a GET right after it sees it. The writer's
+answer (which offset?) and the reader's record may come in either order.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from actors.mailbox import Reply
+
+Then = Callable[[], None]
+"""What to do when the record was read; it answers the reply, or starts what answers it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    reply: Reply[Any]
+    then: Then
+
+
+class Waits:
+    """Requests by the token of their write, then by the offset it got. Used on the herder's thread only.
+
+    `tokens` outlives the herder, so that an answer to a dead herder's write is never mistaken for a new one.
+    """
+
+    def __init__(self, tokens: Iterator[int]) -> None:
+        self._tokens = tokens
+        self._unplaced: dict[int, _Wait] = {}
+        self._placed: list[tuple[int, int, _Wait]] = []
+        self._tie = itertools.count()
+
+    def expect(self, reply: Reply[Any], then: Then) -> int:
+        """Register a wait; return the token to write with."""
+        token = next(self._tokens)
+        self._unplaced[token] = _Wait(reply, then)
+        return token
+
+    def token(self) -> int:
+        """Return a token for a write that nobody waits for."""
+        return next(self._tokens)
+
+    def appended(self, token: int, offset: int) -> None:
+        """The write got this offset."""
+        wait = self._unplaced.pop(token, None)
+        if wait is not None:
+            heapq.heappush(self._placed, (offset, next(self._tie), wait))
+
+    def failed(self, token: int, error: Exception) -> None:
+        """The write failed: so does the request."""
+        wait = self._unplaced.pop(token, None)
+        if wait is not None:
+            wait.reply.fail(error)
+
+    def read(self, next_offset: int) -> None:
+        """Everything before `next_offset` was read: go on with what waited for it."""
+        while self._placed and self._placed[0][0] < next_offset:
+            _, _, wait = heapq.heappop(self._placed)
+            try:
+                wait.then()
+            except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
+                wait.reply.fail(error)

@@ -1,0 +1,201 @@
+"""Runs in this process what the herder wants to run: starts, stops and replaces instances, in parallel.
+
+The herder says what is wanted, never what to do: each instance has a slot, and the worker moves it towards its
+wish whenever something about it changes. So messages may come in any order, and a herder that was restarted
+just says again what it wants. A stop has a deadline (`task.shutdown.graceful.timeout.ms`); an instance that
+does not end is cancelled, and one that does not even end then is abandoned, and said so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
+
+from actors.mailbox import Address, Behaviour
+from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen, WorkerReport
+from actors.messages.instances import CancelInstance, SetTarget, StopInstance
+from actors.messages.supervisor import Release, Supervise
+from actors.messages.worker import Assign, ChildGaveUp, ReportWork, StopOverdue, WorkerMessage
+from actors.system import Begin
+from kraal.ids import Instance, State, TaskId
+
+if TYPE_CHECKING:
+    from actors.clock import Clock, Timer
+    from kraal.cluster.work import Incarnation, Wanted
+
+log = logging.getLogger(__name__)
+
+CANCEL_S = 5.0
+"""How long a cancelled instance has to end before it is abandoned."""
+
+MakeChild = Callable[[Instance, "Wanted", Address], Behaviour]
+"""Makes an instance's behaviour, which lives at the given address."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Slot:
+    """One instance: what is wanted, and what is there. Survives the worker actor's death."""
+
+    wanted: Wanted | None = None
+    life: Wanted | None = None
+    """What runs was started so, and was told this target since; None: nothing runs."""
+    address: Address | None = None
+    """Where it lives; None while something runs: its actor is dead for good."""
+    stopping: Timer | None = None
+    fact: InstanceChanged | None = None
+
+
+class Worker:
+    """Owns the slots of this process."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        herder: Address,
+        supervisor: Address,
+        clock: Clock,
+        make_child: MakeChild,
+        slots: dict[Instance, Slot],
+        graceful_s: float,
+    ) -> None:
+        """`slots` outlives the actor, so that a restarted worker goes on with what runs."""
+        self._address = address
+        self._herder = herder
+        self._supervisor = supervisor
+        self._clock = clock
+        self._make_child = make_child
+        self._slots = slots
+        self._graceful_s = graceful_s
+
+    def receive(self, message: WorkerMessage | Begin) -> None:
+        """Handle one message."""
+        match message:
+            case Begin():
+                for instance in list(self._slots):
+                    self._begin_again(instance)
+                self._report_all()
+            case Assign():
+                for instance, wanted in message.changes.items():
+                    self._slots.setdefault(instance, Slot()).wanted = wanted
+                    self._move(instance)
+            case ReportWork():
+                self._report_all()
+            case InstanceChanged():
+                self._changed(message)
+            case TaskConfigsMade() | TopicsSeen():
+                self._herder.tell(message)
+            case StopOverdue():
+                self._overdue(message)
+            case ChildGaveUp():
+                self._gave_up(message)
+            case _:
+                assert_never(message)
+
+    def _begin_again(self, instance: Instance) -> None:
+        """After our own death: a stop that was under way gets its deadline again."""
+        slot = self._slots[instance]
+        if slot.stopping is not None:
+            slot.stopping.cancel()
+            slot.stopping = None
+        self._move(instance)
+
+    def _report_all(self) -> None:
+        facts = {i: s.fact for i, s in self._slots.items() if s.fact is not None}
+        self._herder.tell(WorkerReport(running=facts))
+
+    def _move(self, instance: Instance) -> None:
+        """Take the next step from what is there to what is wanted."""
+        slot = self._slots[instance]
+        wanted, life = slot.wanted, slot.life
+        if life is None:
+            if wanted is None:
+                del self._slots[instance]
+            else:
+                self._start(instance, slot, wanted)
+            return
+        if slot.stopping is not None:
+            return
+        if wanted is None or wanted.incarnation != life.incarnation:
+            self._stop(instance, slot, life)
+        elif wanted.target is not life.target and slot.address is not None:
+            slot.life = replace(life, target=wanted.target)
+            slot.address.tell(SetTarget(wanted.target))
+
+    def _start(self, instance: Instance, slot: Slot, wanted: Wanted) -> None:
+        kind = "task" if isinstance(instance, TaskId) else "connector"
+        address = Address(f"{kind} {instance}")
+        slot.address, slot.life = address, wanted
+
+        def gave_up(error: BaseException) -> None:
+            trace = f"{type(error).__name__}: {error}\nthe actor of {instance} died too often"
+            self._address.tell(ChildGaveUp(instance=instance, trace=trace))
+
+        def make() -> Behaviour:
+            return self._make_child(instance, slot.life or wanted, address)
+
+        self._supervisor.tell(Supervise(address=address, factory=make, gave_up=gave_up))
+
+    def _stop(self, instance: Instance, slot: Slot, life: Wanted) -> None:
+        if slot.address is None:
+            self._gone(instance, slot, _stopped(instance, life.incarnation))
+            return
+        overdue = StopOverdue(instance=instance, incarnation=life.incarnation, cancelled=False)
+        slot.stopping = self._clock.after(self._graceful_s, self._address, overdue)
+        slot.address.tell(StopInstance())
+
+    def _changed(self, fact: InstanceChanged) -> None:
+        slot = self._slots.get(fact.instance)
+        if slot is None or slot.life is None or slot.life.incarnation != fact.incarnation:
+            return
+        if fact.stopped:
+            self._gone(fact.instance, slot, fact)
+            return
+        if slot.stopping is not None and slot.address is not None:
+            slot.address.tell(StopInstance())  # again: its actor may have died and been restarted since
+        slot.fact = fact
+        self._herder.tell(fact)
+
+    def _gone(self, instance: Instance, slot: Slot, fact: InstanceChanged) -> None:
+        if slot.stopping is not None:
+            slot.stopping.cancel()
+        if slot.address is not None:
+            self._supervisor.tell(Release(slot.address))
+        slot.life = slot.address = slot.stopping = slot.fact = None
+        self._herder.tell(fact)
+        self._move(instance)
+
+    def _overdue(self, message: StopOverdue) -> None:
+        slot = self._slots.get(message.instance)
+        if slot is None or slot.stopping is None or slot.life is None:
+            return
+        if slot.life.incarnation != message.incarnation:
+            return
+        if not message.cancelled and slot.address is not None:
+            log.warning("%s did not stop within %g s; cancelling it", message.instance, self._graceful_s)
+            overdue = StopOverdue(instance=message.instance, incarnation=message.incarnation, cancelled=True)
+            slot.stopping = self._clock.after(CANCEL_S, self._address, overdue)
+            slot.address.tell(CancelInstance())
+            return
+        log.error("%s did not end after it was cancelled; it is abandoned", message.instance)
+        self._gone(message.instance, slot, _stopped(message.instance, message.incarnation))
+
+    def _gave_up(self, message: ChildGaveUp) -> None:
+        slot = self._slots.get(message.instance)
+        if slot is None or slot.life is None:
+            return
+        slot.address = None
+        slot.fact = InstanceChanged(
+            instance=message.instance,
+            incarnation=slot.life.incarnation,
+            state=State.FAILED,
+            trace=message.trace,
+        )
+        self._herder.tell(slot.fact)
+        self._begin_again(message.instance)
+
+
+def _stopped(instance: Instance, incarnation: Incarnation) -> InstanceChanged:
+    return InstanceChanged(instance=instance, incarnation=incarnation, state=State.UNASSIGNED, stopped=True)

@@ -1,0 +1,26 @@
+"""How often something that dies is started again. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartBudget:
+    """At most `restarts` within `window_s` seconds; waits in between double from `backoff_s` to `backoff_max_s`."""
+
+    restarts: int = 5
+    window_s: float = 60.0
+    backoff_s: float = 0.05
+    backoff_max_s: float = 10.0
+
+    def recent(self, deaths: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+        """Return the deaths that still count."""
+        return tuple(t for t in deaths if t > now_s - self.window_s)
+
+    def delay_s(self, deaths: tuple[float, ...], now_s: float) -> float | None:
+        """Return how long to wait after the death at `now_s` (the last of `deaths`), or None: give up."""
+        count = len(self.recent(deaths, now_s))
+        if count > self.restarts:
+            return None
+        return 0.0 if count <= 1 else min(self.backoff_s * 2 ** (count - 2), self.backoff_max_s)

@@ -1,0 +1,58 @@
+"""The immutable picture that the herder publishes after every change, and that GETs render from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kraal.cluster.state import ClusterState
+from kraal.cluster.status import StatusState
+from kraal.ids import ConnectorName, Generation, Instance, WorkerId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the worker is doing, or did last. Times are wall-clock milliseconds since the epoch."""
+
+    what: str
+    """As in Connect's texts: `reading to the end of the config topic`, …"""
+    began_ms: int
+    completed_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One consistent picture. `number` rises with every publication, so renderings can be cached by it."""
+
+    number: int = 0
+    ready: bool = False
+    """Start-up is over: internal topics were read to their ends and command-line connectors created."""
+    worker_id: WorkerId
+    leader_url: str | None = None
+    kafka_cluster_id: str | None = None
+    generation: Generation = Generation(0)
+    config: ClusterState = field(default_factory=ClusterState)
+    status: StatusState = field(default_factory=StatusState)
+    restarting: frozenset[Instance] = frozenset()
+    """Instances shown as RESTARTING although their stored status is older (contract 0.2)."""
+    types: Mapping[ConnectorName, str] = field(default_factory=dict)
+    """`source`, `sink` or `unknown` by connector."""
+    stage: Stage | None = None
+    skipped: tuple[str, ...] = ()
+    """Internal-topic records that could not be applied: `topic@offset: reason`, newest last, at most 20."""
+
+
+class Published:
+    """Holds the latest snapshot. Written by the herder only; read from any thread, without a lock."""
+
+    def __init__(self, first: Snapshot) -> None:
+        self._latest = first
+
+    @property
+    def latest(self) -> Snapshot:
+        """The snapshot as of now."""
+        return self._latest
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Make `snapshot` what readers see from now on. Called by the herder alone."""
+        self._latest = snapshot

@@ -1,0 +1,127 @@
+"""The errors that Kraal raises, as one tree.
+
+    KraalError                    500
+    ├── BadRequest                400   the caller's input is wrong
+    │   └── ConfigInvalid         400   a configuration has errors; holds all of them
+    ├── Forbidden                 403
+    ├── NotFound                  404
+    ├── Conflict                  409
+    │   ├── AlreadyExists         409
+    │   ├── NotLeader             409   forwarded before a client sees it
+    │   ├── NotOwner              409   forwarded before a client sees it
+    │   └── Momentary             409   a rebalance is in the way; answered with Retry-After
+    ├── Unavailable               503   starting, or too busy
+    ├── TimedOut                  500   nothing answered in time; says what was going on
+    ├── StoreError                500   a log could not be read or written
+    ├── ProtocolError             500   bytes that do not follow their format
+    ├── PluginFailed              500   code of a plugin raised; `trace` starts with the root cause
+    └── ActorDied                 500   the actor that had the request died before it answered
+
+Each class carries the HTTP `status` it is answered with. Messages are sentences for an operator, with the
+offending value; where Connect has a text, it is Connect's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class KraalError(Exception):
+    """Anything that Kraal raises on purpose."""
+
+    status: int = 500
+
+
+class BadRequest(KraalError):
+    """The caller's input is wrong; the message names the value and what is allowed."""
+
+    status = 400
+
+
+class ConfigInvalid(BadRequest):
+    """A configuration has errors; `errors` holds every one of them, in order."""
+
+    def __init__(self, message: str, errors: Sequence[str]) -> None:
+        super().__init__(message)
+        self.errors = tuple(errors)
+
+
+class Forbidden(KraalError):
+    """The worker is configured not to do this."""
+
+    status = 403
+
+
+class NotFound(KraalError):
+    """The named thing does not exist."""
+
+    status = 404
+
+
+class Conflict(KraalError):
+    """The request conflicts with the current state."""
+
+    status = 409
+
+
+class AlreadyExists(Conflict):
+    """A connector of this name exists already."""
+
+
+class NotLeader(Conflict):
+    """Only the leader may do this; `leader_url` is None while nobody leads."""
+
+    def __init__(self, leader_url: str | None) -> None:
+        super().__init__(f"this worker is not the leader; leader is {leader_url}")
+        self.leader_url = leader_url
+
+
+class NotOwner(Conflict):
+    """Only the worker that runs the instance may do this; `owner_url` is None while unknown."""
+
+    def __init__(self, owner_url: str | None) -> None:
+        super().__init__(f"this worker does not run the instance; its owner is {owner_url}")
+        self.owner_url = owner_url
+
+
+class Momentary(Conflict):
+    """A rebalance or a catch-up is in the way; the same request works in a moment."""
+
+    retry_after_s: int = 1
+
+
+class Unavailable(KraalError):
+    """The worker is starting, stopping or too busy; `retry_after_s` says when to come back."""
+
+    status = 503
+
+    def __init__(self, message: str, *, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class TimedOut(KraalError):
+    """Nobody answered in time; the message says what the worker was doing."""
+
+
+class StoreError(KraalError):
+    """A config, status or offset log could not be read or written."""
+
+
+class ProtocolError(KraalError):
+    """Bytes or JSON that do not follow the format they claim."""
+
+
+class PluginFailed(KraalError):
+    """Code of a plugin raised. `trace` is for people: root cause first, then where."""
+
+    def __init__(self, message: str, trace: str) -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
+class ActorDied(KraalError):
+    """The actor that had this request died, or was stopped, before it answered."""

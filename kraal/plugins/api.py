@@ -1,0 +1,236 @@
+"""What plugin authors import: connectors, tasks, converters, and what flows between them and the runtime.
+
+A source connector names its tasks' configs; each source task is asked, whenever it is idle, for its next
+`SourceBatch`; the runtime runs **one Spark job** over it (read, transform, convert, write to Kafka), stores the
+batch's offsets when the job has ended, and asks again. A sink task gets a `SinkBatch`, a DataFrame over a range
+of Kafka offsets, writes it, and the runtime commits the range.
+
+Records flow as a **record frame**: a DataFrame (or, for a small batch, an Arrow table) with some of the columns
+`topic string, partition int, timestamp timestamp, headers array<struct<key string, value binary>>, key, value`.
+A missing column means "none" (for `topic`: the batch's constant `topic`). Connect's schema facts that Spark's
+types lack travel beside the frame, as `Schema`.
+
+Thread: a plugin object is called by one thread at a time, not always the same one.
+Source: Kafka's `org.apache.kafka.connect.{connector,source,sink,storage}`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+
+from kraal.config.key import ConfigDef
+from kraal.offsets import Offset, Primitive, SourcePartition
+from kraal.plugins.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = [
+    "ConfigDef",
+    "Connector",
+    "ConnectorContext",
+    "Converter",
+    "Offset",
+    "OffsetsNotSupported",
+    "Primitive",
+    "RetriableError",
+    "Schema",
+    "SinkBatch",
+    "SinkTask",
+    "SourceBatch",
+    "SourcePartition",
+    "SourceTask",
+    "TaskContext",
+    "TopicPartition",
+    "WorkerView",
+]
+
+
+class RetriableError(Exception):
+    """Raised by a plugin for what may pass by itself; the runtime tries the same batch again later."""
+
+
+class OffsetsNotSupported(Exception):  # noqa: N818 - a statement, not a fault
+    """Raised by `Connector.alter_offsets` when offsets of this connector cannot be changed from outside."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A Kafka topic's partition."""
+
+    topic: str
+    partition: int
+
+
+class WorkerView(Protocol):
+    """What plugins may know of the worker they run in."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Kafka's address list, as in the worker config."""
+
+    @property
+    def spark_is_local(self) -> bool:
+        """Spark runs in this machine's processes, so executors see its files."""
+
+    @property
+    def scratch(self) -> str:
+        """A directory of this worker's own for temporary files; emptied when the worker starts."""
+
+
+class ConnectorContext(Protocol):
+    """What a connector may ask of the runtime; any thread."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Have `task_configs` called again soon, because the work to split has changed."""
+
+    def raise_error(self, error: BaseException) -> None:
+        """Make the connector FAILED with `error`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskContext:
+    """What a task knows of the place it runs in."""
+
+    connector: str
+    task: int
+    worker: WorkerView
+    connector_config: Mapping[str, str]
+    """The connector's whole config, resolved."""
+
+
+class Connector(ABC):
+    """Turns one config into the configs of tasks. One object for each start of a connector.
+
+    Raises whatever it likes: the runtime turns it into FAILED with a trace.
+    """
+
+    kind: ClassVar[Literal["source", "sink"]]
+    version: ClassVar[str]
+    config_def: ClassVar[ConfigDef]
+    """The plugin's own keys; the runtime adds Connect's common ones."""
+    task_class: ClassVar[type[SourceTask] | type[SinkTask]]
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+        """Begin; `config` is resolved and valid."""
+
+    def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
+        """End; called once after `start`."""
+
+    @abstractmethod
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """Return the config of each task, at most `max_tasks`; none is allowed."""
+
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
+    ) -> bool:
+        """Check offsets that a user wants to store (KIP-875); True when the connector manages them fully.
+
+        Raises ValueError with a sentence for the user, or OffsetsNotSupported.
+        """
+        del config, offsets
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceBatch:
+    """The next records of a source task: a range that can be read again until it is stored.
+
+    Exactly one of `table` (small, read already: at most a few thousand records) and `read` is given.
+    """
+
+    offsets: Mapping[SourcePartition, Offset]
+    """What to store when the batch is in Kafka: where the next one begins."""
+    table: pa.Table | None = None
+    read: Callable[[SparkSession], DataFrame] | None = None
+    """Builds the frame on a job thread; must be lazy (no Spark action) and repeatable."""
+    topic: str | None = None
+    """The topic of every record; None: the frame has a column `topic`."""
+    value_schema: Schema | None = None
+    """Connect's schema of `value`; None is schemaless."""
+    key_schema: Schema | None = None
+    size_hint: int | None = None
+    """Bytes in the batch, about."""
+
+
+class SourceTask(ABC):
+    """Reads one share of a source."""
+
+    poll_interval_s: ClassVar[float] = 0.1
+    """How often an idle task is asked; `poll` must then cost microseconds."""
+
+    @abstractmethod
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        """Open the source at `offsets` (the connector's stored ones, all partitions)."""
+
+    @abstractmethod
+    def poll(self) -> SourceBatch | None:
+        """Return what comes after everything returned before, or None when there is nothing new.
+
+        Must return in milliseconds. Called again only after the previous batch was written and its offsets
+        stored. Raises RetriableError to be asked again later; anything else fails the task.
+        """
+
+    def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
+        """Close; called once after `start`, also after a failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkBatch:
+    """Records to write: offsets `[start, end)` of each partition, in order within each partition.
+
+    `frame` has the columns topic, partition, offset, timestamp, headers, key, value; one Spark partition holds
+    records of one Kafka partition, ascending. `value_schema` None: `value` is schemaless.
+    """
+
+    frame: DataFrame
+    ranges: Mapping[TopicPartition, tuple[int, int]]
+    value_schema: Schema | None = None
+    key_schema: Schema | None = None
+
+
+class SinkTask(ABC):
+    """Writes one share of a sink's records."""
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        """Open the target."""
+
+    @abstractmethod
+    def write(self, batch: SinkBatch) -> None:
+        """Write the batch; when this returns it is written. Runs on a job thread and may run Spark jobs.
+
+        A batch may come again after a failure or a restart. Raises RetriableError to have it again.
+        """
+
+    def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
+        """Close; called once after `start`, also after a failure."""
+
+
+class Converter(ABC):
+    """Turns values into Kafka's bytes and back, as column expressions. Stateless after `configure`."""
+
+    version: ClassVar[str]
+    config_def: ClassVar[ConfigDef]
+
+    @abstractmethod
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        """Take the converter's own keys, prefix removed. Raises ValueError."""
+
+    @abstractmethod
+    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
+        """Return an expression of type binary for `value`, which has `schema`. Null stays null.
+
+        Raises ValueError when this converter cannot write the schema (as Java's DataException).
+        """
+
+    @abstractmethod
+    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
+        """Return for binary `value`: an expression, an error text column (null = good) or None, the schema."""

@@ -1,0 +1,146 @@
+"""The engine: what runs tasks' batches. Spark is one implementation, `kraal.testing` has a fake.
+
+A task actor opens a `Run` and asks it for one batch after another; everything the run has to say comes back as
+an event through the `report` callback, from any thread, and the actor turns it into a message. So actors never
+wait for Spark, and the engine may run pending small batches of several tasks as one job.
+
+    open(spec, offsets) ──► Opened
+    next()              ──► BatchDone | Failed           (when there is something; nothing runs meanwhile)
+    commit(offsets)     ──► Committed | Failed           (sinks: after BatchDone; sources: the actor stores)
+    hold()              ──► Held                         (pause: a running batch ends and is reported first)
+    stop()              ──► Stopped                      (a running batch ends and is reported first)
+    cancel()            ──► Stopped                      (a running batch is given up; it may still have written)
+
+The *batch* engine answers each `next()` with one batch; a *continuous* one may report `BatchDone` unasked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kraal.ids import TaskId, TopicName
+from kraal.offsets import Offset, SourcePartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """Everything a run needs to know; configs are resolved (no `${…}` left)."""
+
+    task: TaskId
+    task_config: Mapping[str, str]
+    connector_config: Mapping[str, str]
+    lease: Callable[[], bool] = field(default=lambda: True, compare=False)
+    """True while this worker may still write and commit for the task; asked before each job and commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The run cannot go on yet; `reason` is a sentence for people: `Spark is starting`, …"""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The plugin is open at its stored offsets and Spark is up: the task is RUNNING."""
+
+    version: str | None
+    """The plugin's version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDone:
+    """One batch is written. `offsets` is what to store (a source) or to `commit` (a sink: opaque)."""
+
+    offsets: Mapping[SourcePartition, Offset]
+    records: int
+    topics: frozenset[TopicName]
+    """Topics written (source, after transforms) or read (sink, before them) in this batch (KIP-558)."""
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Nothing runs and nothing was asked for: the task is paused until the next `next()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The offsets given to `commit` are stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The run is over and closed. `trace` starts with the root cause."""
+
+    trace: str
+    engine_lost: bool = False
+    """Spark died under it: the worker restarts such tasks when the engine is up again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The run is over and closed. `clean`: nothing was given up, so all written was reported."""
+
+    clean: bool
+
+
+RunEvent = Waiting | Opened | BatchDone | Held | Committed | Failed | Stopped
+
+
+class Run(Protocol):
+    """One start of one task in the engine. Methods return at once; any thread; one caller."""
+
+    def next(self) -> None:
+        """Ask for one more batch."""
+
+    def hold(self) -> None:
+        """Pause: withdraw a `next()` that found nothing yet, let a running batch end; then `Held`.
+
+        A sink stays a member of its consumer group, its partitions paused.
+        """
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Sinks: commit what a BatchDone reported, if the lease holds."""
+
+    def stop(self) -> None:
+        """End gracefully. Withdraws a `next()` that found nothing yet."""
+
+    def cancel(self) -> None:
+        """End now. No event but Stopped comes after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStarting:
+    """Spark is coming up; `reason` says why it is not there: first start, or what ended the last one."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReady:
+    """Spark is up and warm."""
+
+
+EngineState = EngineStarting | EngineReady
+
+
+class Engine(Protocol):
+    """Runs tasks."""
+
+    @property
+    def state(self) -> EngineState:
+        """Whether jobs can run now."""
+
+    def listen(self, changed: Callable[[EngineState], None]) -> None:
+        """Call `changed` with every later state, from any thread."""
+
+    def open(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        """Open one task; returns at once, `Opened` or `Failed` follows."""
+
+    def close(self, timeout_s: float) -> None:
+        """Cancel what runs and end Spark; blocks at most `timeout_s`."""

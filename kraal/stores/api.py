@@ -1,0 +1,69 @@
+"""Where state is kept: two small interfaces, implemented by files, memory and (in a cluster) Kafka topics.
+
+A `Log` is one internal topic: an ordered log of keyed records, compacted by key. An `OffsetStore` is Connect's
+offset map. Both block; only the actor that owns one calls it (`actors.writer`, `actors.reader`,
+`actors.offsets`), so nothing else ever waits for a disk or a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kraal.ids import ConnectorName
+from kraal.offsets import Offset, SourcePartition
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record to write. `value` None is a tombstone: the key is deleted."""
+
+    key: str
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that was read. `timestamp_ms` is wall-clock time of the write."""
+
+    offset: int
+    key: str
+    value: bytes | None
+    timestamp_ms: int = -1
+
+
+class Log(Protocol):
+    """One internal topic. Offsets rise, with gaps where compaction removed a record."""
+
+    @property
+    def name(self) -> str:
+        """The topic's name, for messages: `config`, `status`, or the Kafka topic."""
+
+    def append(self, entries: Sequence[Entry]) -> int:
+        """Write `entries` in order, all or none, durably. Return the last one's offset. Raises StoreError."""
+
+    def read(self, start: int, limit: int) -> Sequence[Record]:
+        """Return at most `limit` records with offset ≥ `start`, in order; empty when there is none now.
+
+        Thread: may run beside `append`. Raises StoreError.
+        """
+
+    def end(self) -> int:
+        """Return the offset that the next record will get. Raises StoreError."""
+
+    def close(self) -> None:
+        """Release files and connections; the log is not used afterwards."""
+
+
+class OffsetStore(Protocol):
+    """Source offsets: `["connector",{partition}] -> {offset}`, in Connect's own bytes."""
+
+    def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
+        """Return every stored, non-null offset of `connector`, after reading to the end. Raises StoreError."""
+
+    def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
+        """Write all of `changes` durably, or none; None deletes. Raises StoreError."""
+
+    def close(self) -> None:
+        """Release files and connections; the store is not used afterwards."""
