@@ -48,6 +48,10 @@ class Password:
         return "[hidden]"
 
     @override
+    def __format__(self, spec: str) -> str:
+        return format("[hidden]", spec)
+
+    @override
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Password) and other.value == self.value
 

@@ -8,7 +8,7 @@ are collected. Source: AbstractHerder.validateConnectorConfig, ConnectorPluginsR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from kraal.config.clients import Client, client_def
 from kraal.config.connector import (
@@ -57,8 +57,10 @@ __all__ = [
     "ConfigKeyInfo",
     "ConfigValueInfo",
     "WorkerDefaults",
+    "check_plugin_matches",
     "describe_plugin",
     "raise_if_invalid",
+    "unwrapped",
     "validate_connector",
     "validate_for_rest",
 ]
@@ -102,7 +104,10 @@ def validate_for_rest(registry: Registry, worker: WorkerDefaults, plugin: str, c
     name where Java leaves its exception unwrapped: no class, or an unknown one.
     """
     check_plugin_matches(plugin, config)
-    return unwrapped(lambda: validate_connector(registry, worker, config))
+    try:
+        return validate_connector(registry, worker, config)
+    except BadRequest as exc:
+        raise unwrapped(exc) from exc
 
 
 def check_plugin_matches(plugin: str, config: Config) -> None:
@@ -112,12 +117,9 @@ def check_plugin_matches(plugin: str, config: Config) -> None:
         raise BadRequest(f"Included connector type {class_name} does not match request type {plugin}")
 
 
-def unwrapped(check: Callable[[], ConfigInfos]) -> ConfigInfos:
-    """Run a check; what would be a 400 elsewhere is a 500 that names Java's exception, as in Connect."""
-    try:
-        return check()
-    except BadRequest as exc:
-        raise KraalError(f"{_JAVA_BAD_REQUEST}: {exc}") from exc
+def unwrapped(error: BadRequest) -> KraalError:
+    """Return what validate answers where anything else answers 400: a 500 that names Java's exception."""
+    return KraalError(f"{_JAVA_BAD_REQUEST}: {error}")
 
 
 def describe_plugin(registry: Registry, name: str) -> list[ConfigKeyInfo]:

@@ -1,0 +1,76 @@
+"""Where REST listens and what it calls itself. Source: RestServer, RestServerConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+_LISTENER = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>[0-9]+)/?"
+)
+_LAST_PORT = 65_535
+_FORM = "http://HOST:PORT, where HOST may be left out to listen on every address"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """One address to listen on. `host` is empty for every address, `port` 0 for one that is free."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @override
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, ...], list[str]]:
+    """Parse a list of listeners; returns them and an error for each bad entry."""
+    found: list[Listener] = []
+    errors: list[str] = []
+    for entry in entries:
+        match = _LISTENER.fullmatch(entry)
+        if match is None or int(match["port"]) > _LAST_PORT:
+            errors.append(f"Invalid value {entry} for configuration {key}: a listener has the form {_FORM}.")
+        elif match["scheme"].lower() == "https":
+            errors.append(
+                f"Invalid value {entry} for configuration {key}: HTTPS listeners are not supported yet; "
+                f"use {_FORM}, and put a proxy before it that speaks HTTPS."
+            )
+        elif match["scheme"].lower() != "http":
+            errors.append(
+                f"Invalid value {entry} for configuration {key}: the scheme must be http; "
+                f"a listener has the form {_FORM}."
+            )
+        else:
+            found.append(Listener("http", match["host"].strip("[]"), int(match["port"])))
+    return tuple(found), errors
+
+
+def advertise(
+    listeners: tuple[Listener, ...], advertised: Mapping[str, object], *, bound_port: int | None = None
+) -> str:
+    """Return the URL that other workers and clients should use; ends with `/`.
+
+    `advertised` holds the parsed `rest.advertised.*` keys. `bound_port` replaces port 0 once it is known.
+    Source: RestServer.advertisedUrl.
+    """
+    scheme = str(advertised.get("rest.advertised.listener") or "").lower() or "http"
+    listener = next((each for each in listeners if each.scheme == scheme), Listener(scheme, "", 0))
+    host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _own_address()
+    port = advertised.get("rest.advertised.port") or listener.port or bound_port or 0
+    return f"{Listener(scheme, host, int(str(port)))}/"
+
+
+def _own_address() -> str:
+    """Return this machine's address by its own name, as Java does; loopback when the name is unknown."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kraal.config.checks import all_of, at_least, between, non_empty, one_of
+from kraal.config.key import (
+    REQUIRED,
+    ConfigDef,
+    ConfigType,
+    Importance,
+    Key,
+    Password,
+    Recommendation,
+)
+from kraal.config.values import parse_value, render
+from kraal.errors import ConfigInvalid
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value", "shown"),
+    [
+        pytest.param(ConfigType.INT, " +5 ", 5, "5", id="a sign and blanks"),
+        pytest.param(ConfigType.SHORT, "-32768", -32768, "-32768", id="the least short"),
+        pytest.param(
+            ConfigType.LONG, "9223372036854775807", 2**63 - 1, str(2**63 - 1), id="the largest long"
+        ),
+        pytest.param(ConfigType.DOUBLE, "1e3", 1000.0, "1000.0", id="double"),
+        pytest.param(ConfigType.DOUBLE, "1.5d", 1.5, "1.5", id="double with Java's letter"),
+        pytest.param(ConfigType.BOOLEAN, "TrUe", True, "true", id="boolean in any case"),
+        pytest.param(ConfigType.LIST, " a , b,,c ", ("a", "b", "", "c"), "a,b,,c", id="list"),
+        pytest.param(ConfigType.LIST, "  ", (), "", id="empty list"),
+        pytest.param(ConfigType.STRING, "\t x \n", "x", "x", id="string"),
+        pytest.param(ConfigType.PASSWORD, " s ", Password("s"), "[hidden]", id="password"),
+    ],
+)
+def test_values_are_read_and_shown_as_java_does(
+    kind: ConfigType, text: str, value: object, shown: str
+) -> None:
+    parsed = parse_value("k", text, kind)
+    assert parsed == value
+    assert render(parsed) == shown
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        pytest.param(ConfigType.INT, "2147483648", "Not a number of type INT", id="int too large"),
+        pytest.param(ConfigType.INT, "1_000", "Not a number of type INT", id="underscore"),
+        pytest.param(ConfigType.INT, "9" * 5000, "Not a number of type INT", id="absurdly long"),
+        pytest.param(ConfigType.SHORT, "32768", "Not a number of type SHORT", id="short too large"),
+        pytest.param(ConfigType.DOUBLE, "x", "Not a number of type DOUBLE", id="double"),
+        pytest.param(ConfigType.DOUBLE, "", "Not a number of type DOUBLE", id="empty double"),
+        pytest.param(ConfigType.BOOLEAN, "yes", "Expected value to be either true or false", id="boolean"),
+        pytest.param(ConfigType.CLASS, "", "Class  could not be found.", id="class"),
+    ],
+)
+def test_bad_values_get_connects_sentence(kind: ConfigType, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match="Invalid value") as raised:
+        parse_value("k", text, kind)
+    assert str(raised.value) == f"Invalid value {text} for configuration k: {reason}"
+
+
+def test_a_password_is_shown_nowhere() -> None:
+    hidden = Password("hunter2")
+    assert f"{hidden} {hidden!r} {hidden:>20}".count("[hidden]") == 3
+    assert "hunter2" not in repr({"k": hidden})
+    assert hidden.value == "hunter2"
+    assert hidden != "hunter2"
+    with pytest.raises(TypeError):
+        json.dumps(hidden)
+
+
+DEFINED = ConfigDef(
+    [
+        Key(name="n", type=ConfigType.INT, default=1, validator=at_least(1), group="G", order=1),
+        Key(name="r", type=ConfigType.STRING, default=REQUIRED, validator=non_empty, group="H"),
+        Key(name="c", type=ConfigType.STRING, default="a", validator=one_of("a", "b"), dependents=("ghost",)),
+    ]
+)
+
+
+def test_all_errors_are_found_and_two_where_java_gives_two() -> None:
+    with pytest.raises(ConfigInvalid) as raised:
+        DEFINED.parse({"n": "zero", "c": "z"})
+    assert raised.value.errors == (
+        "Invalid value zero for configuration n: Not a number of type INT",
+        "Invalid value null for configuration n: Value must be non-null",
+        'Missing required configuration "r" which has no default value.',
+        "Invalid value z for configuration c: String must be one of: a, b",
+        "ghost is referred in the dependents, but not defined.",
+    )
+
+
+def test_merge_keeps_the_place_of_what_it_replaces() -> None:
+    merged = DEFINED.merge([Key(name="n", type=ConfigType.LONG), Key(name="z", type=ConfigType.LIST)])
+    assert [key.name for key in merged] == ["n", "r", "c", "z"]
+    assert merged["n"].required
+    assert not DEFINED["n"].required
+    assert DEFINED.groups == ("G", "H")
+
+
+def test_embedded_keys_get_prefix_group_and_order() -> None:
+    embedded = ConfigDef().embed("p.", "P", 3, DEFINED)
+    assert [(key.name, key.group, key.order) for key in embedded] == [
+        ("p.n", "P", 4),
+        ("p.r", "P", 3),
+        ("p.c", "P", 3),
+    ]
+
+
+def test_a_recommender_sees_all_values() -> None:
+    key = Key(
+        name="k",
+        type=ConfigType.STRING,
+        default=None,
+        importance=Importance.LOW,
+        recommender=lambda _name, values: Recommendation((str(values["n"]),), visible=False),
+    )
+    value = DEFINED.merge([key]).validate({"n": "7"})[-1]
+    assert DEFINED.merge([key])["k"].default_text is None
+    recommended = next(v for v in DEFINED.merge([key]).validate({"n": "7"}) if v.name == "k")
+    assert (recommended.recommended, recommended.visible) == (("7",), False)
+    assert value.name == "ghost"
+
+
+def test_checks_compose() -> None:
+    check = all_of(at_least(1), between(0, 5))
+    assert check("k", 3) is None
+    assert check("k", 0) == "Invalid value 0 for configuration k: Value must be at least 1"
+    assert check("k", 6) == "Invalid value 6 for configuration k: Value must be no more than 5"

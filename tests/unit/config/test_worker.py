@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.config.listeners import Listener
+from kraal.config.overrides import OverridePolicy
+from kraal.config.worker import StandaloneConfig, load_worker_properties, parse_standalone
+from kraal.errors import BadRequest, ConfigInvalid
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+LEAST = {
+    "bootstrap.servers": "a:1, b:2",
+    "key.converter": STRING,
+    "value.converter": STRING,
+    "offset.storage.file.filename": "/var/lib/connect.offsets",
+}
+
+
+def parse(**extra: str) -> StandaloneConfig:
+    return parse_standalone({**LEAST, **{name.replace("__", "."): value for name, value in extra.items()}})
+
+
+def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigInvalid) as raised:
+        parse_standalone(raw)
+    return raised.value.errors
+
+
+def test_defaults_are_those_of_connect() -> None:
+    config = parse()
+    assert config.bootstrap_servers == "a:1,b:2"
+    assert config.listeners == (Listener("http", "", 8083),)
+    assert config.admin_listeners is None
+    assert config.data_dir == Path("/var/lib/connect.offsets.kraal")
+    assert config.remember_configs
+    assert (config.poll_interval_s, config.graceful_timeout_s, config.offset_flush_interval_s) == (0.1, 5, 60)
+    assert config.override_policy is OverridePolicy.ALL
+    assert config.topic_tracking
+    assert config.warnings == ()
+    assert config.header_converter.endswith("SimpleHeaderConverter")
+
+
+@pytest.mark.parametrize(
+    ("extra", "url", "worker_id"),
+    [
+        pytest.param(
+            {"listeners": "http://127.0.0.1:1"}, "http://127.0.0.1:1/", "127.0.0.1:1", id="listener"
+        ),
+        pytest.param(
+            {
+                "listeners": "http://h:1,http://i:2",
+                "rest__advertised__host__name": "x",
+                "rest__advertised__port": "3",
+            },
+            "http://x:3/",
+            "x:3",
+            id="advertised",
+        ),
+        pytest.param({"listeners": "HTTP://[::1]:1"}, "http://[::1]:1/", "[::1]:1", id="IPv6"),
+    ],
+)
+def test_advertised_url_ends_with_a_slash(extra: dict[str, str], url: str, worker_id: str) -> None:
+    config = parse(**extra)
+    assert (config.advertised_url, config.worker_id) == (url, worker_id)
+
+
+def test_a_free_port_is_advertised_once_it_is_known() -> None:
+    config = parse(listeners="http://127.0.0.1:0").bound_to(4711)
+    assert config.advertised_url == "http://127.0.0.1:4711/"
+    assert config.worker_id == "127.0.0.1:4711"
+
+
+def test_every_address_is_advertised_as_one() -> None:
+    config = parse(listeners="http://:8083")
+    assert config.advertised_url.startswith("http://")
+    assert not config.advertised_url.startswith("http://:")
+
+
+def test_prefixes_pass_through() -> None:
+    raw = {
+        **LEAST,
+        "spark.master": "local[2]",
+        "producer.acks": "1",
+        "consumer.max.poll.records": "5",
+        "admin.retries": "2",
+        "admin.listeners": "",
+        "security.protocol": "SSL",
+        "key.converter.schemas.enable": "false",
+    }
+    config = parse_standalone(raw)
+    assert config.spark == {"spark.master": "local[2]"}
+    assert (config.producer, config.consumer) == ({"acks": "1"}, {"max.poll.records": "5"})
+    assert config.admin == {"retries": "2"}
+    assert config.admin_listeners == ()
+    assert config.client == {"security.protocol": "SSL"}
+    assert config.converter_configs["key.converter"] == {"schemas.enable": "false"}
+    assert config.warnings == ()
+
+
+def test_all_errors_are_told_at_once() -> None:
+    errors = errors_of(
+        {
+            "bootstrap.servers": "",
+            "value.converter": STRING,
+            "offset.flush.interval.ms": "soon",
+            "listeners": "https://:1,nonsense,ftp://h:2,http://h:70000",
+            "connector.client.config.override.policy": "Some",
+            "topic.tracking.enable": "maybe",
+            "rest.advertised.listener": "https",
+        }
+    )
+    text = "\n".join(errors)
+    for expected in (
+        "Configuration 'bootstrap.servers' must not be empty.",
+        'Missing required configuration "key.converter" which has no default value.',
+        'Missing required configuration "offset.storage.file.filename" which has no default value.',
+        "Invalid value soon for configuration offset.flush.interval.ms: Not a number of type LONG",
+        "Invalid value https://:1 for configuration listeners: HTTPS listeners are not supported yet",
+        "Invalid value nonsense for configuration listeners: a listener has the form http://HOST:PORT",
+        "Invalid value ftp://h:2 for configuration listeners: the scheme must be http",
+        "Invalid value http://h:70000 for configuration listeners",
+        "override.policy: String must be one of: All, None, Principal",
+        "for configuration topic.tracking.enable: Expected value to be either true or false",
+        "Invalid value https for configuration rest.advertised.listener",
+    ):
+        assert expected in text
+
+
+def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
+    config = parse(
+        offset__storage__file__filenme="x", group__id="g", plugin__path="/opt", completely__unheard__thing="1"
+    )
+    assert "\n".join(config.warnings) == (
+        "plugin.path is ignored: Kraal's plugins are Python packages and are found by their entry points.\n"
+        "offset.storage.file.filenme is ignored: no such configuration is known; "
+        "did you mean offset.storage.file.filename?\n"
+        "group.id is ignored: only distributed workers use it.\n"
+        "completely.unheard.thing is ignored: no such configuration is known."
+    )
+
+
+def test_a_converter_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(ConfigInvalid, match=f"key.converter: Class {STRING} could not be found"):
+        parse_standalone(LEAST, resolve=lambda _name: None)
+
+
+def test_java_class_names_of_policies_are_understood() -> None:
+    package = "org.apache.kafka.connect.connector.policy"
+    name = f"{package}.PrincipalConnectorClientConfigOverridePolicy"
+    assert parse(connector__client__config__override__policy=name).override_policy is OverridePolicy.PRINCIPAL
+
+
+def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
+    path = tmp_path / "worker.properties"
+    path.write_text("# café\n" + "".join(f"{name} = {value}\n" for name, value in LEAST.items()), "utf-8")
+    assert load_worker_properties(path).bootstrap_servers == "a:1,b:2"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(None, "there is no such file", id="missing"),
+        pytest.param("", "it is no file", id="a directory"),
+        pytest.param("a=\\uZZZZ\n", "is not a properties file", id="malformed"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str | None, text: str) -> None:
+    path = tmp_path / "worker.properties"
+    if content == "":
+        path.mkdir()
+    elif content is not None:
+        path.write_text(content)
+    with pytest.raises(BadRequest, match=text) as raised:
+        load_worker_properties(path)
+    assert str(path) in str(raised.value)

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from typing import ClassVar
+
+import pytest
+
+from kraal.config.overrides import OverridePolicy
+from kraal.errors import BadRequest, ConfigInvalid, NotFound, PluginFailed
+from kraal.plugins.registry import CONNECTORS_GROUP, CONVERTERS_GROUP, PluginKind, Registry, _Entry
+from kraal.plugins.validate import describe_plugin, raise_if_invalid, validate_connector
+from kraal.plugins.versions import allows, mismatch
+from tests.unit.plugins.shipped import (
+    JSON_CLASS,
+    SINK_CLASS,
+    SOURCE_CLASS,
+    STRING_CLASS,
+    FakeJson,
+    FakeSource,
+    registry,
+)
+
+
+class Worker:
+    """Defaults of a worker."""
+
+    key_converter: ClassVar[str] = STRING_CLASS
+    value_converter: ClassVar[str] = JSON_CLASS
+    header_converter: ClassVar[str] = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    override_policy: ClassVar[OverridePolicy] = OverridePolicy.NONE
+
+
+@pytest.mark.parametrize("name", [SOURCE_CLASS, "FileStreamSourceConnector", "FileStreamSource"])
+def test_a_connector_is_found_by_its_names(name: str) -> None:
+    assert registry().connector_class(name) is FakeSource
+
+
+@pytest.mark.parametrize("name", [JSON_CLASS, "JsonConverter", "Json"])
+def test_a_converter_is_found_by_its_names(name: str) -> None:
+    assert registry().converter_class(name) is FakeJson
+
+
+def test_an_ambiguous_alias_is_dropped() -> None:
+    found = Registry.of({"a.FileConnector": FakeSource, "b.FileConnector": FakeSource})
+    assert found.resolve("File") is None
+    assert found.resolve("a.FileConnector") == "a.FileConnector"
+
+
+def test_connectors_are_listed_sinks_first() -> None:
+    listed = [(plugin.name, plugin.kind) for plugin in registry().plugins(connectors_only=True)]
+    assert listed == [(SINK_CLASS, PluginKind.SINK), (SOURCE_CLASS, PluginKind.SOURCE)]
+    kinds = [plugin.kind for plugin in registry().plugins()]
+    assert kinds == [
+        PluginKind.SINK,
+        PluginKind.SOURCE,
+        *[PluginKind.CONVERTER] * 9,
+        *[PluginKind.HEADER_CONVERTER] * 10,
+    ]
+
+
+@pytest.mark.parametrize("name", ["Nope", "", "JsonConverter", "FileStreamSource "])
+def test_what_is_no_connector_is_refused_in_connects_words(name: str) -> None:
+    with pytest.raises(BadRequest) as raised:
+        registry().connector(name)
+    assert str(raised.value).startswith(
+        f"Failed to find any class that implements Connector and which name matches {name}, available "
+        f"connectors are: PluginDesc{{klass=class {SINK_CLASS}, name='{SINK_CLASS}', version='4.3.0', "
+        "encodedVersion=4.3.0, type=sink, typeName='sink', location='classpath'}, "
+    )
+
+
+def test_what_is_no_converter_is_refused() -> None:
+    with pytest.raises(BadRequest, match="implements Converter and which name matches FileStreamSource"):
+        registry().converter_class("FileStreamSource")
+
+
+def test_an_unknown_plugin_has_no_description() -> None:
+    with pytest.raises(NotFound, match=r"Unknown plugin Nope\."):
+        describe_plugin(registry(), "Nope")
+
+
+def test_loading_imports_no_plugin() -> None:
+    code = (
+        "import sys; from kraal.plugins.registry import Registry; found = Registry.load();"
+        "assert found.resolve('FileStreamSource') and found.resolve('JsonConverter');"
+        "assert not {'pyspark', 'pyarrow', 'kraal.connectors.file_source'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest.LogCaptureFixture) -> None:
+    point = EntryPoint("a.BrokenSourceConnector", "kraal.no_such_module:Broken", CONNECTORS_GROUP)
+    found = Registry([_Entry(point.name, point.group, point.load)])
+    assert found.plugins() == ()
+    assert "a.BrokenSourceConnector could not be loaded" in caplog.text
+    with pytest.raises(PluginFailed, match="no_such_module"):
+        found.connector_class("BrokenSource")
+
+
+def test_what_is_no_plugin_cannot_be_one() -> None:
+    found = Registry([_Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
+    with pytest.raises(PluginFailed, match="no Connector and no Converter"):
+        found.converter_class("a.Odd")
+
+
+def test_errors_are_told_in_connects_words() -> None:
+    config: dict[str, str | None] = {"connector.class": "FileStreamSource", "tasks.max": "zero", "name": "q"}
+    with pytest.raises(ConfigInvalid) as raised:
+        raise_if_invalid(validate_connector(registry(), Worker(), config))
+    assert str(raised.value) == (
+        "Connector configuration is invalid and contains the following 3 error(s):\n"
+        "Invalid value zero for configuration tasks.max: Not a number of type INT\n"
+        "Invalid value null for configuration tasks.max: Value must be non-null\n"
+        'Missing required configuration "topic" which has no default value.\n'
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`"
+    )
+    assert len(raised.value.errors) == 3
+
+
+def test_a_config_without_a_class_is_shown_without_secrets() -> None:
+    with pytest.raises(BadRequest) as raised:
+        validate_connector(registry(), Worker(), {"name": "q", "db.password": "hunter2", "n": None})
+    assert str(raised.value) == (
+        "Connector config {name=q, db.password=[hidden], n=null} contains no connector type"
+    )
+
+
+def test_the_workers_converters_are_the_defaults() -> None:
+    infos = validate_connector(registry(), Worker(), {"connector.class": "FileStreamSource"})
+    found = {info.value.name: info.value.value for info in infos.configs}
+    assert (found["key.converter"], found["value.converter"]) == (STRING_CLASS, JSON_CLASS)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [
+        ("4.3.0", True),
+        ("4.3", True),
+        ("[4.0,5)", True),
+        ("(4.3,5)", False),
+        ("[1,2)", False),
+        ("[4.3.0]", True),
+    ],
+)
+def test_version_ranges(wanted: str, fits: bool) -> None:  # noqa: FBT001 - a row of a table
+    assert allows(wanted, "4.3.0") is fits
+
+
+def test_a_converter_of_another_version_is_an_error_of_both_keys() -> None:
+    config: dict[str, str | None] = {
+        "name": "a",
+        "connector.class": "FileStreamSource",
+        "topic": "t",
+        "key.converter.plugin.version": "9",
+        "value.converter": "StringConverter",
+        "value.converter.plugin.version": "[1,2)",
+    }
+    text = mismatch(STRING_CLASS, "[1,2)", ("4.3.0", "4.3.0"))
+    assert text == (
+        f"Plugin {STRING_CLASS} not found that matches the version range [1,2), "
+        "available versions: [4.3.0, 4.3.0]"
+    )
+    assert validate_connector(registry(), Worker(), config).errors == (text, text)
