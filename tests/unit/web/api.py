@@ -1,0 +1,197 @@
+"""A herder that answers the whole message protocol in memory, and the API before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from starlette.testclient import TestClient
+
+from actors.mailbox import Address, Question, Reply
+from actors.messages import herder as messages
+from kraal.cluster.snapshot import Published, Snapshot
+from kraal.cluster.state import ClusterState, ConnectorEntry
+from kraal.cluster.status import ConnectorStatuses, Status, StatusState
+from kraal.errors import AlreadyExists, BadRequest, NotFound
+from kraal.ids import Config, ConnectorName, Generation, State, TargetState, TaskId, TopicName, WorkerId
+from kraal.plugins.registry import Registry
+from kraal.plugins.validate import ConfigInfos
+from web.app import create_app
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.types import Message
+
+WORKER = WorkerId("worker:8083")
+SHOWN_AS = {
+    TargetState.STARTED: State.RUNNING,
+    TargetState.PAUSED: State.PAUSED,
+    TargetState.STOPPED: State.STOPPED,
+}
+
+
+def status(state: State, trace: str | None = None) -> Status:
+    return Status(state=state, worker_id=WORKER, generation=Generation(1), trace=trace, version="0.1.0")
+
+
+@dataclass
+class FakeHerder:
+    """Answers at once. `error` is raised instead of any answer; `silent` answers nothing at all."""
+
+    published: Published
+    asked: list[object] = field(default_factory=list)
+    error: Exception | None = None
+    silent: bool = False
+    reported: ConfigInfos | None = None
+
+    def deliver(self, item: object) -> bool:
+        assert isinstance(item, Question)
+        item.answer(self)
+        return True
+
+    def receive(self, message: object) -> object:
+        self.asked.append(message)
+        if self.error is not None:
+            raise self.error
+        if self.silent:
+            return Reply[None]()
+        return self._answer(message)
+
+    def _answer(self, message: object) -> object:
+        """Answer the messages that the web asks; those not named here have None for an answer."""
+        result: object = None
+        match message:
+            case messages.CreateConnector(name=name, config=config, initial_state=initial):
+                if name in self._connectors:
+                    raise AlreadyExists(f"Connector {name} already exists")
+                self._check_name(name, config)
+                self.put(name, config, initial or TargetState.STARTED)
+            case messages.PutConfig(name=name, config=config):
+                self._check_name(name, config)
+                result = name not in self._connectors
+                self.put(name, config)
+            case messages.PatchConfig(name=name, patch=patch):
+                merged = {**self._entry(name, "Connector {} not found").config, **patch}
+                self.put(name, {key: value for key, value in merged.items() if value is not None})
+            case messages.DeleteConnector(name=name):
+                self._entry(name, "Connector {} not found")
+                self.remove(name)
+            case messages.SetTargetState(name=name, target=target):
+                self.put(name, self._entry(name, "Unknown connector {}").config, target)
+            case messages.RestartConnector(name=name, include_tasks=tasks, only_failed=failed):
+                self._entry(name, "Unknown connector: {}")
+                result = {"name": name, "plan": True} if tasks or failed else None
+            case messages.RestartTask(task=TaskId(connector=name)):
+                self._entry(name, "Unknown connector: {}")
+            case _:
+                assert isinstance(message, messages.ResetTopics | messages.Ping)
+        return result
+
+    @property
+    def _connectors(self) -> Mapping[ConnectorName, ConnectorEntry]:
+        return self.published.latest.config.connectors
+
+    def _entry(self, name: ConnectorName, otherwise: str) -> ConnectorEntry:
+        if name not in self._connectors:
+            raise NotFound(otherwise.format(name))
+        return self._connectors[name]
+
+    def _check_name(self, name: ConnectorName, config: Config) -> None:
+        if config.get("name", name) != name:
+            raise BadRequest(
+                f"Connector name configuration ({config['name']}) doesn't match "
+                f"connector name in the URL ({name})"
+            )
+
+    def publish(self, **changes: Any) -> None:
+        latest = self.published.latest
+        self.published.publish(replace(latest, number=latest.number + 1, **changes))
+
+    def put(
+        self,
+        name: str,
+        config: Config,
+        target: TargetState = TargetState.STARTED,
+        *,
+        tasks: int = 0,
+        statuses: ConnectorStatuses | None = None,
+        topics: frozenset[str] = frozenset(),
+    ) -> None:
+        """Store a connector as if its records had come back."""
+        known, latest = ConnectorName(name), self.published.latest
+        task_configs = tuple({**config, "task": str(number)} for number in range(tasks))
+        entry = ConnectorEntry(
+            name=known, config={**config, "name": name}, target=target, tasks=task_configs, task_count=tasks
+        )
+        shown = statuses or ConnectorStatuses(
+            connector=status(SHOWN_AS[target]), tasks={n: status(SHOWN_AS[target]) for n in range(tasks)}
+        )
+        used = frozenset(map(TopicName, topics))
+        self.publish(
+            config=ClusterState(offset=1, connectors={**latest.config.connectors, known: entry}),
+            status=StatusState(
+                statuses={**latest.status.statuses, known: shown},
+                topics={**latest.status.topics, known: used},
+            ),
+            types={**latest.types, known: "source"},
+        )
+
+    def remove(self, name: str) -> None:
+        """Take a connector away, and its statuses."""
+        latest = self.published.latest
+        self.publish(
+            config=ClusterState(connectors={k: v for k, v in latest.config.connectors.items() if k != name}),
+            status=StatusState(statuses={k: v for k, v in latest.status.statuses.items() if k != name}),
+        )
+
+
+class Api:
+    """The application, its herder, and a client."""
+
+    def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
+        self.published = Published(Snapshot(worker_id=WORKER, ready=True))
+        self.herder = FakeHerder(self.published)
+        self.address = Address("herder")
+        self.address.bind(self.herder.deliver)
+        self.validated: list[tuple[str, Config]] = []
+        self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
+        self.validation_error: Exception | None = None
+        self.before_validation: Callable[[], object] = lambda: None
+        self.app: Starlette = create_app(
+            self.address, self.published, registry or Registry.of({}), self._validate, settings
+        )
+        self.client = TestClient(self.app, headers={"Accept": "*/*"})
+
+    def _validate(self, plugin: str, config: Config) -> ConfigInfos:
+        self.validated.append((plugin, config))
+        self.before_validation()
+        if self.validation_error is not None:
+            raise self.validation_error
+        return self.infos
+
+    def request(
+        self, method: str, path: str, body: str | bytes | None = None, **headers: str
+    ) -> tuple[int, str]:
+        """Send a request, with a JSON content type when there is a body; return status and text."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        answer = self.client.request(method, path, content=body, headers=sent)
+        return answer.status_code, answer.text
+
+
+async def raw_get(api: Api, raw_path: str) -> list[Message]:
+    """Send a GET that a careful client would not send; return the ASGI messages of the answer."""
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    scope = {"type": "http", "method": "GET", "path": raw_path, "raw_path": raw_path.encode()}
+    await api.app({**scope, "query_string": b"", "headers": []}, receive, send)
+    return sent

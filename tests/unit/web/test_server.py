@@ -1,0 +1,107 @@
+"""The server: real sockets on loopback, and how it starts and ends."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kraal.errors import KraalError
+from tests.unit.web.api import Api
+from web.server import HttpServer, Listener
+
+
+@pytest.fixture
+def server(api: Api) -> Iterator[HttpServer]:
+    running = HttpServer([Listener("127.0.0.1", 0)])
+    running.start(api.app)
+    yield running
+    running.stop()
+
+
+def connect(server: HttpServer) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
+
+
+def test_answers_over_a_socket_with_one_server_header(api: Api, server: HttpServer) -> None:
+    api.herder.put("a/b", {})
+    client = connect(server)
+    for _ in range(2):
+        client.request("GET", "/connectors/a%2Fb/config")
+        answer = client.getresponse()
+        assert answer.read() == b'{"name":"a/b"}'
+        assert [value for name, value in answer.getheaders() if name.lower() == "server"] == ["kraal/0.1.0"]
+    client.request("HEAD", "/connectors/a%2Fb/config")
+    answer = client.getresponse()
+    assert (answer.read(), answer.getheader("Content-Length")) == (b"", "14")
+    client.request("DELETE", "/connectors/a%2Fb")
+    answer = client.getresponse()
+    assert (answer.status, answer.read(), answer.getheader("Content-Length")) == (204, b"", None)
+    client.close()
+
+
+def test_a_body_that_is_too_large_ends_the_connection_unread(server: HttpServer) -> None:
+    client = connect(server)
+    client.putrequest("PUT", "/connectors/a/config")
+    client.putheader("Content-Type", "application/json")
+    client.putheader("Content-Length", str(10**12))
+    client.endheaders()
+    assert client.getresponse().status == 413
+    client.close()
+
+
+def test_a_taken_port_is_one_clear_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is taken"):
+            HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", port)])
+
+
+def test_an_address_of_another_machine_is_one_clear_sentence() -> None:
+    with pytest.raises(KraalError, match="this machine has no such address"):
+        HttpServer([Listener("192.0.2.1", 0)])
+
+
+def test_a_port_is_taken_from_the_start_and_free_after_the_end(api: Api) -> None:
+    first = HttpServer([Listener("127.0.0.1", 0)])
+    bound = first.bound
+    with pytest.raises(KraalError, match="the port is taken"):
+        HttpServer(bound)
+    first.start(api.app)
+    first.stop()
+    HttpServer(bound).close()
+
+
+def test_all_listeners_serve_the_same(api: Api) -> None:
+    server = HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", 0)])
+    server.start(api.app)
+    try:
+        for listener in server.bound:
+            client = http.client.HTTPConnection("127.0.0.1", listener.port, timeout=10)
+            client.request("GET", "/connectors")
+            assert client.getresponse().read() == b"[]"
+            client.close()
+    finally:
+        server.stop()
+
+
+def test_a_stop_before_the_start_is_kept(api: Api) -> None:
+    server = HttpServer([Listener("127.0.0.1", 0)])
+    server.stop()
+    server.run(api.app)
+
+
+def test_run_ends_when_another_thread_stops_it(api: Api) -> None:
+    server = HttpServer([Listener("127.0.0.1", 0)])
+    thread = threading.Thread(target=server.run, args=(api.app,))
+    thread.start()
+    client = connect(server)
+    client.request("GET", "/connectors")
+    assert client.getresponse().status == 200
+    client.close()
+    server.stop()
+    thread.join(10)
+    assert not thread.is_alive()

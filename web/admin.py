@@ -1,0 +1,62 @@
+"""`/` and `/health`: who this worker is, and whether it works. Source: RootResource; KIP-1017."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from starlette.routing import Route
+
+from actors.mailbox import ask_async
+from actors.messages.herder import Ping
+from kraal.cluster.snapshot import Snapshot
+from kraal.errors import TimedOut
+from web.render import json_answer, stage_sentence
+from web.resource import Resource, from_snapshot
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+def routes(services: Services) -> list[Route]:
+    """Return the route table of the worker itself. Both paths take any Content-Type, as in Java."""
+    return [
+        Route("/", Resource(services, consumes_json=False, GET=from_snapshot(_root))),
+        Route("/health", Resource(services, consumes_json=False, GET=_health)),
+    ]
+
+
+def _root(services: Services, snapshot: Snapshot, _request: Request) -> Any:
+    """GET /."""
+    return {
+        "version": services.settings.connect_version,
+        "commit": services.settings.commit,
+        "kafka_cluster_id": snapshot.kafka_cluster_id,
+    }
+
+
+async def _health(services: Services, _request: Request) -> Response:
+    """GET /health: asks the herder, so that one that hangs is noticed."""
+    try:
+        await ask_async(services.herder, Ping(), timeout_s=services.settings.health_timeout_s)
+    except TimedOut:
+        return _unhealthy(services.published.latest)
+    return _worker_status(
+        HTTPStatus.OK, "healthy", "Worker has completed startup and is ready to handle requests."
+    )
+
+
+def _unhealthy(snapshot: Snapshot) -> Response:
+    stage = "" if snapshot.stage is None else f" {stage_sentence(snapshot.stage)}"
+    if not snapshot.ready:
+        return _worker_status(
+            HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up.{stage}"
+        )
+    text = "Worker was unable to handle this request and may be unable to handle other requests."
+    return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
+
+
+def _worker_status(status: HTTPStatus, word: str, message: str) -> Response:
+    return json_answer({"status": word, "message": message}, status=status)

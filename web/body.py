@@ -1,0 +1,153 @@
+"""Request bodies: read within a limit, parsed as JSON, and turned into what messages carry.
+
+Whatever is wrong with a body is the client's error: 400 with a sentence that says what, and where (Java
+answers 500 with its library's text). Values of config maps are strings: a number is kept as it was written
+(`1.50`, `1E400`), `true` and `false` become text, null stays null. Of a key that stands twice the last value
+counts. All three are Jackson's ways.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kraal.config.files import parse_initial_state
+from kraal.errors import BadRequest
+from kraal.ids import Config, ConnectorName, TargetState
+from web.errors import TooLarge, UnsupportedMediaType, library_text
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_CREATE_FIELDS = ("name", "config", "initial_state")
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""What Java's String.trim takes away."""
+
+_HALF_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Number(str):
+    """A JSON number as it was written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRequest:
+    """The body of `POST /connectors`. Source: CreateConnectorRequest; KIP-980."""
+
+    name: ConnectorName
+    config: Config
+    initial_state: TargetState | None
+
+
+async def read_body(services: Services, request: Request) -> bytes:
+    """Read the whole body. Raises TooLarge, before reading on, and UnsupportedMediaType."""
+    limit = services.settings.max_body_bytes
+    announced = request.headers.get("content-length", "0")
+    if announced.isdecimal() and int(announced) > limit:
+        raise _too_large(limit)
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise _too_large(limit)
+    if body and "content-type" not in request.headers:
+        raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
+    return bytes(body)
+
+
+async def read_config(services: Services, request: Request) -> Config:
+    """Read a body that is a config map. Raises BadRequest, and as read_body."""
+    return config_map(parse_json(await read_body(services, request)), "The request body")
+
+
+async def read_create_request(services: Services, request: Request) -> CreateRequest:
+    """Read the body of `POST /connectors`; its name is trimmed. Raises BadRequest, and as read_body."""
+    fields = _object(parse_json(await read_body(services, request)), "The request body")
+    for name in fields:
+        if name not in _CREATE_FIELDS:
+            known = ", ".join(_CREATE_FIELDS)
+            raise BadRequest(f"Unknown field {json.dumps(name)} in the request body; its fields are {known}")
+    if fields.get("config") is None:
+        raise BadRequest("Field config is missing in the request body; it must be an object")
+    name = _text(fields.get("name"), "Field name") or ""
+    state = _text(fields.get("initial_state"), "Field initial_state")
+    return CreateRequest(
+        name=ConnectorName(name.strip(_TRIMMED)),
+        config=config_map(fields["config"], "Field config"),
+        initial_state=None if state is None else parse_initial_state(state),
+    )
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON; numbers stay text. Raises BadRequest with the line and the column."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise BadRequest(f"The request body is not UTF-8 at byte {exc.start + 1}") from exc
+    if not text.strip():
+        raise BadRequest("The request body is empty; it must be a JSON object")
+    try:
+        return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno}, column {exc.colno}"
+        raise BadRequest(f"The request body is not JSON: {exc.msg} ({where})") from exc
+    except RecursionError as exc:
+        raise BadRequest("The request body is nested too deeply") from exc
+
+
+def config_map(value: Any, what: str) -> Config:
+    """Return `value` as a config; `what` names it in errors. Raises BadRequest."""
+    return {
+        _sound(key, "A key"): _text(each, f"Value of config key {key}")
+        for key, each in _object(value, what).items()
+    }
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadRequest(f"{what} must be a JSON object, but is {_kind(value)}")
+    return value
+
+
+def _text(value: Any, what: str) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _sound(str(value), what)
+        case _:
+            raise BadRequest(f"{what} must be a string, number, boolean or null, but is {_kind(value)}")
+
+
+def _sound(text: str, what: str) -> str:
+    """Refuse text that cannot be written as UTF-8 later."""
+    if _HALF_SURROGATE.search(text):
+        raise BadRequest(f"{what} holds half of a surrogate pair: {json.dumps(text)}")
+    return text
+
+
+def _kind(value: Any) -> str:
+    kinds: list[tuple[type, str]] = [
+        (dict, "an object"),
+        (list, "an array"),
+        (bool, "a boolean"),
+        (_Number, "a number"),
+        (str, "a string"),
+    ]
+    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
+
+
+def _refuse_constant(name: str) -> Callable[[], None]:
+    raise BadRequest(f"The request body is not JSON: {name} is no JSON number")
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The request body is larger than the {limit} bytes that this worker takes")

@@ -1,0 +1,69 @@
+"""Errors as answers: always exactly `{"error_code":…,"message":…}` (contract R1, R2)."""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from kraal.errors import KraalError, Momentary, Unavailable
+from web.render import json_answer, to_json
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+log = logging.getLogger(__name__)
+
+
+class TooLarge(KraalError):
+    """The request's body is larger than the worker takes."""
+
+    status = 413
+
+
+class UnsupportedMediaType(KraalError):
+    """There is a body, and nothing says what it is."""
+
+    status = 415
+
+
+def library_text(status: int) -> str:
+    """Return the text that Connect's HTTP library has for a status: `HTTP 404 Not Found`."""
+    return f"HTTP {status} {HTTPStatus(status).phrase}"
+
+
+def error_answer(status: int, message: str | None, headers: dict[str, str] | None = None) -> Response:
+    """Render an error that arose while a request was handled."""
+    return json_answer({"error_code": status, "message": message}, status=status, headers=headers)
+
+
+async def on_kraal_error(request: Request, error: Exception) -> Response:
+    """Answer what Kraal raised on purpose."""
+    if not isinstance(error, KraalError):  # pragma: no cover - registered for KraalError
+        raise error
+    headers: dict[str, str] = {}
+    match error:
+        case Momentary(retry_after_s=seconds) | Unavailable(retry_after_s=int(seconds)):
+            headers["Retry-After"] = str(seconds)
+        case TooLarge():
+            headers["Connection"] = "close"
+        case _:
+            pass
+    if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.warning("%s %s: %s", request.method, request.url.path, error)
+    return error_answer(error.status, str(error), headers)
+
+
+async def on_http_exception(_request: Request, error: Exception) -> Response:
+    """Answer what was refused before a handler was found; without Content-Type and Allow, as Connect."""
+    status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
+    return Response(to_json({"error_code": int(status), "message": library_text(status)}), status)
+
+
+def on_unexpected(method: str, path: str, error: Exception) -> Response:
+    """Answer anything else: 500 with the exception's message, which may be null."""
+    log.error("%s %s failed", method, path, exc_info=error)
+    return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or None)

@@ -1,0 +1,80 @@
+"""What every request passes first: kept answers, the undecoded path, the `Server` header, the last resort."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from starlette.requests import ClientDisconnect
+
+from web.errors import on_unexpected
+from web.paths import use_raw_path
+from web.rendered import key_of
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_PLAIN_ACCEPTS = {b"*/*", b"application/json"}
+
+
+class Front:
+    """The outermost layer. Its first lines are the fast path of all GETs: mind what is added there."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._services = services
+        self._server = (b"server", f"kraal/{services.settings.version}".encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or pass on what is none."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope.get("raw_path") is None:  # ASGI leaves it to the server
+            scope["raw_path"] = quote(scope["path"]).encode()
+        if scope["method"] == "GET" and _asks_for_json(scope["headers"]):
+            body = self._services.rendered.find(self._services.published.latest, key_of(scope))
+            if body is not None:
+                await self._send_kept(body, send)
+                return
+        await self._handle(scope, receive, send)
+
+    async def _send_kept(self, body: bytes, send: Send) -> None:
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            self._server,
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+
+        async def send_signed(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message["headers"], self._server]
+            await send(message)
+
+        use_raw_path(scope)
+        try:
+            await self._app(scope, receive, send_signed)
+        except ClientDisconnect:
+            return  # nobody is left to answer
+        except Exception as error:
+            if started:
+                raise
+            response = on_unexpected(scope["method"], scope["path"], error)
+            await response(scope, receive, send_signed)
+
+
+def _asks_for_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether nothing in the headers can make the answer another than plain JSON."""
+    for name, value in headers:
+        if (name == b"accept" and value not in _PLAIN_ACCEPTS) or name == b"content-type":
+            return False
+    return True

@@ -1,0 +1,64 @@
+"""Paths as they were sent: routing looks at the raw path, and names in it are decoded once, by handlers.
+
+Servers decode a path before routing, which turns the `%2F` of a connector's name into a separator and `%25`
+into the start of another escape. So the front puts the undecoded path into `scope["path"]`, the route table
+matches that, and the functions here decode single segments.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+from kraal.errors import BadRequest, NotFound
+from kraal.ids import ConnectorName, TaskId
+from web.errors import library_text
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import Scope
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_JAVA_INTEGERS = range(-(2**31), 2**31)
+
+
+def use_raw_path(scope: Scope) -> None:
+    """Have the route table match the undecoded path, without a slash at its end."""
+    raw: bytes = scope["raw_path"]
+    scope["path"] = raw.decode("latin-1").removesuffix("/") or "/"
+
+
+def decoded(segment: str) -> str:
+    """Decode one segment of a path. Raises BadRequest."""
+    if _BROKEN_ESCAPE.search(segment):
+        raise BadRequest(f"Path segment {segment} holds a % that two hexadecimal digits do not follow")
+    try:
+        return unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise BadRequest(f"Path segment {segment} is not UTF-8 when decoded") from exc
+
+
+def connector_of(request: Request) -> ConnectorName:
+    """Return the connector that the path names."""
+    return ConnectorName(decoded(request.path_params["connector"]))
+
+
+def task_of(request: Request) -> TaskId:
+    """Return the task that the path names. Raises NotFound when its number is no Java integer."""
+    number = decoded(request.path_params["task"])
+    if not _JAVA_INTEGER.fullmatch(number) or int(number) not in _JAVA_INTEGERS:
+        raise NotFound(library_text(404))
+    return TaskId(connector_of(request), int(number))
+
+
+def plugin_of(request: Request) -> str:
+    """Return the plugin that the path names, by class or alias."""
+    return decoded(request.path_params["plugin"])
+
+
+def is_true(request: Request, parameter: str, *, default: bool = False) -> bool:
+    """Read a query parameter: `true` in any case is true, anything else is false (contract R7)."""
+    text = request.query_params.get(parameter)
+    return default if text is None else text.lower() == "true"

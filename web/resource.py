@@ -1,0 +1,85 @@
+"""One path of the API: its handlers by method, and the rules that hold before any of them runs.
+
+The order of the checks is JAX-RS's: path (404, by the route table), method (405), Content-Type (415), Accept
+(406).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from kraal.cluster.snapshot import Snapshot
+from web.render import JSON, to_json
+from web.rendered import key_of
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+Handler = Callable[[Services, Request], Awaitable[Response]]
+View = Callable[[Services, Snapshot, Request], Any]
+"""Renders a JSON value from a snapshot and the request's path and query, and from nothing else."""
+
+_SHOWN_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
+"""The order in which Java's OPTIONS lists methods."""
+
+_ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
+
+
+class Resource:
+    """The ASGI application behind one route."""
+
+    def __init__(self, services: Services, *, consumes_json: bool = True, **handlers: Handler) -> None:
+        self._services = services
+        self._consumes_json = consumes_json
+        self._handlers = dict(handlers)
+        if "GET" in handlers:
+            self._handlers["HEAD"] = handlers["GET"]
+        self._shown = [method for method in _SHOWN_ORDER if method in self._handlers or method == "OPTIONS"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method == "OPTIONS":
+            shown = {"Content-Type": "text/plain", "Allow": ",".join(self._shown)}
+            return Response(", ".join(self._shown).encode(), headers=shown)
+        handler = self._handlers.get(request.method)
+        if handler is None:
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
+        sent = request.headers.get("content-type")
+        if self._consumes_json and sent is not None and _media_type(sent) != JSON:
+            raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        if not _accepts_json(request.headers.getlist("accept")):
+            raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)
+        return await handler(self._services, request)
+
+
+def from_snapshot(view: View) -> Handler:
+    """Make a GET of a view: it asks nobody, and its answer is kept as long as the snapshot is the latest."""
+
+    async def get(services: Services, request: Request) -> Response:
+        snapshot = services.published.latest
+        body = to_json(view(services, snapshot, request))
+        services.rendered.keep(snapshot, key_of(request.scope), body)
+        return Response(body, headers={"Content-Type": JSON})
+
+    return get
+
+
+def _media_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
+
+
+def _accepts_json(headers: Iterable[str]) -> bool:
+    """Whether JSON is among the accepted types; a weight does not matter, not even q=0, as in Java."""
+    ranges = [_media_type(each) for header in headers for each in header.split(",") if each.strip()]
+    return not ranges or not _ACCEPTABLE.isdisjoint(ranges)

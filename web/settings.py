@@ -1,0 +1,57 @@
+"""What the REST API needs to know of the worker's config, and what it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.mailbox import Address
+from kraal import __version__
+from kraal.cluster.snapshot import Published
+from kraal.ids import Config
+from web.rendered import Rendered
+
+if TYPE_CHECKING:
+    from kraal.plugins.infos import ConfigInfos
+    from kraal.plugins.registry import Registry
+
+Validate = Callable[[str, Config], "ConfigInfos"]
+"""Checks a config for the plugin that a path names; may block. `kraal.plugins.validate.validate_for_rest`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that a deployment can choose about the REST API."""
+
+    advertised_url: str
+    """What others reach this worker by; ends with `/`. Source: RestServer.advertisedUrl."""
+    version: str = __version__
+    """Kraal's own, for the `Server` header."""
+    connect_version: str = "4.3.0"
+    """The Kafka Connect whose contract is kept; clients parse it."""
+    commit: str = __version__
+    topic_tracking: bool = True
+    """`topic.tracking.enable`."""
+    topic_reset: bool = True
+    """`topic.tracking.allow.reset`."""
+    request_timeout_s: float = 90.0
+    health_timeout_s: float = 10.0
+    max_body_bytes: int = 1_000_000
+    """Below what Kafka takes in one record by default (1,048,588), so that what is read can be stored."""
+    max_open_questions: int = 1_000
+    """With more questions open, the worker is too busy: 503."""
+    validation_threads: int = 4
+    """Plugin code that checks configs may block; at most so many do at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What every handler works with."""
+
+    herder: Address
+    published: Published
+    registry: Registry
+    validate: Validate
+    settings: Settings
+    rendered: Rendered = field(default_factory=Rendered)
