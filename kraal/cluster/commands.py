@@ -1,0 +1,104 @@
+"""What a REST command writes: the state in, records out, or the error that Connect answers with. Pure.
+
+Standalone Connect has texts of its own for unknown connectors; Kraal has one herder for both modes and
+answers like a distributed worker in both (docs/compat.md). Entries of one command go into the log together, or
+not at all.
+Source: DistributedHerder, ConnectorsResource (Kafka 4.3.0); contract 1.4, 3.2 C2 and C3, 6.3.
+"""
+
+from __future__ import annotations
+
+from kraal.cluster.state import ClusterState
+from kraal.cluster.status import StatusState
+from kraal.cluster.statuses import reset_topics as _reset_topics
+from kraal.cluster.tasks import task_config_entries
+from kraal.errors import AlreadyExists, BadRequest, NotFound
+from kraal.ids import Config, ConnectorName, TargetState, TaskId
+from kraal.protocol.records import ConfigRecord, ConnectorConfigRecord, TargetStateRecord, encode
+from kraal.stores.api import Entry
+
+
+def named(name: ConnectorName, config: Config) -> dict[str, str | None]:
+    """Return `config` with its `name`, added at the end if it lacks one. Raises BadRequest for another."""
+    included = config.get("name")
+    if included is None:
+        return {**{k: v for k, v in config.items() if k != "name"}, "name": name}
+    if included != name:
+        raise BadRequest(
+            f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+        )
+    return dict(config)
+
+
+def check_absent(state: ClusterState, name: ConnectorName) -> None:
+    """Raise AlreadyExists if there is such a connector."""
+    if name in state.connectors:
+        raise AlreadyExists(f"Connector {name} already exists")
+
+
+def create(
+    state: ClusterState, name: ConnectorName, config: Config, initial_state: TargetState | None = None
+) -> list[Entry]:
+    """POST /connectors: the initial target state first, then the config, so it is never seen without (C3).
+
+    None writes no target state (KIP-980). Raises BadRequest for another `name` in `config`, AlreadyExists.
+    """
+    complete = named(name, config)
+    check_absent(state, name)
+    target: list[ConfigRecord] = [] if initial_state is None else [TargetStateRecord(name, initial_state)]
+    return _entries(*target, ConnectorConfigRecord(name, complete))
+
+
+def put(name: ConnectorName, config: Config) -> list[Entry]:
+    """PUT /connectors/{c}/config: an identical one is written as well. Raises BadRequest for another name."""
+    return _entries(ConnectorConfigRecord(name, named(name, config)))
+
+
+def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
+    """PATCH /connectors/{c}/config: merge over the raw config; null removes. To be validated, then `put`.
+
+    Raises NotFound; BadRequest for another `name`, which Java accepts, and two names drift apart (contract 0.1).
+    """
+    entry = state.connectors.get(name)
+    if entry is None:
+        raise NotFound(f"Connector {name} not found")
+    merged = {**entry.config, **patch}
+    removed = {key for key, value in patch.items() if value is None}
+    return named(name, {key: value for key, value in merged.items() if key not in removed})
+
+
+def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:
+    """DELETE /connectors/{c}: two tombstones; task configs stay and are ignored (C2). Raises NotFound."""
+    if name not in state.connectors:
+        raise NotFound(f"Connector {name} not found")
+    return _entries(ConnectorConfigRecord(name, None), TargetStateRecord(name, None))
+
+
+def set_target(state: ClusterState, name: ConnectorName, target: TargetState) -> list[Entry]:
+    """PUT /connectors/{c}/pause, resume, stop. Stop takes the tasks away first (6.3). Raises NotFound."""
+    if name not in state.connectors:
+        raise NotFound(f"Unknown connector {name}")
+    no_tasks = task_config_entries(name, []) if target is TargetState.STOPPED else []
+    return [*no_tasks, *_entries(TargetStateRecord(name, target))]
+
+
+def reset_topics(status: StatusState, name: ConnectorName) -> list[Entry]:
+    """PUT /connectors/{c}/topics/reset: of any name, also a deleted connector's (KIP-558)."""
+    return _reset_topics(status, name)
+
+
+def check_restart(state: ClusterState, name: ConnectorName) -> None:
+    """POST /connectors/{c}/restart in every form: raise NotFound unless the connector exists."""
+    if name not in state.connectors:
+        raise NotFound(f"Unknown connector: {name}")
+
+
+def check_restart_task(state: ClusterState, task: TaskId) -> None:
+    """POST /connectors/{c}/tasks/{t}/restart: raise NotFound unless the connector has such a task."""
+    check_restart(state, task.connector)
+    if not 0 <= task.task < len(state.connectors[task.connector].tasks):
+        raise NotFound(f"Unknown task: {task}")
+
+
+def _entries(*records: ConfigRecord) -> list[Entry]:
+    return [Entry(*encode(record)) for record in records]

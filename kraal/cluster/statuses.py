@@ -1,0 +1,225 @@
+"""Replay of the status topic, and the records that go into it. Pure.
+
+Source: KafkaStatusBackingStore (Kafka 4.3.0); contract 3.3 S1 to S6, 7; KIP-558.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from kraal.cluster.reduce import Skipped
+from kraal.cluster.state import ClusterState
+from kraal.cluster.status import ConnectorStatuses, Status, StatusState
+from kraal.errors import ProtocolError
+from kraal.ids import ConnectorName, Generation, Instance, State, TaskId, TopicName, WorkerId
+from kraal.protocol.status_records import (
+    StatusRecord,
+    StatusValue,
+    TopicRecord,
+    TopicUse,
+    decode_status,
+    encode_status,
+    status_key,
+)
+from kraal.stores.api import Entry, Record
+
+_NO_STATUSES = ConnectorStatuses()
+
+
+@dataclass(frozen=True, slots=True)
+class StatusesReduced:
+    """What a batch of status records came to."""
+
+    state: StatusState
+    changed: tuple[Instance, ...] = ()
+    """Instances that a record was about, in order: no longer to be shown as RESTARTING (contract 0.2)."""
+    skipped: tuple[Skipped, ...] = ()
+
+
+def apply_status(state: StatusState, records: Sequence[Record]) -> StatusesReduced:
+    """Apply records of the status topic, in order. One batch or many small ones come to the same."""
+    draft = _Draft.of(state)
+    for record in records:
+        try:
+            decoded = decode_status(record.key, record.value)
+        except ProtocolError as exc:
+            draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
+        else:
+            draft.apply(decoded)
+        draft.offset = record.offset
+    return draft.finish()
+
+
+def status_of(state: StatusState, instance: Instance) -> Status | None:
+    """Return what is stored about an instance."""
+    if isinstance(instance, TaskId):
+        return state.statuses.get(instance.connector, _NO_STATUSES).tasks.get(instance.task)
+    return state.statuses.get(instance, _NO_STATUSES).connector
+
+
+def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, generation: Generation) -> bool:
+    """Say whether UNASSIGNED or FAILED may be written (S2): it must not hide what a newer owner wrote."""
+    stored = status_of(state, instance)
+    return stored is None or stored.worker_id == worker_id or stored.generation <= generation
+
+
+def put_entry(instance: Instance, status: Status) -> Entry:
+    """Make the record of a status, written whatever is stored (S2: RUNNING, PAUSED, STOPPED, RESTARTING)."""
+    value = StatusValue(
+        state=status.state,
+        worker_id=status.worker_id,
+        generation=status.generation,
+        trace=status.trace,
+        version=status.version,
+    )
+    return Entry(*encode_status(StatusRecord(instance, value)))
+
+
+def safe_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
+    """Make the record of a status unless a newer owner wrote (S2: UNASSIGNED, FAILED); empty then."""
+    safe = safe_to_put(state, instance, status.worker_id, status.generation)
+    return [put_entry(instance, status)] if safe else []
+
+
+def status_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
+    """Make the record of a status by the rule that its state has (S2)."""
+    if status.state in (State.UNASSIGNED, State.FAILED):
+        return safe_entries(state, instance, status)
+    return [put_entry(instance, status)]
+
+
+def stale_statuses(config: ClusterState, status: StatusState) -> list[str]:
+    """Return the keys of statuses of what is not configured any more; the leader deletes them (S5)."""
+    stale: list[str] = []
+    for name, statuses in status.statuses.items():
+        gone = name not in config.connectors
+        if gone and statuses.connector is not None:
+            stale.append(status_key(name))
+        tasks = len(config.task_ids(name))
+        stale.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if gone or n >= tasks)
+    return stale
+
+
+def tombstones(keys: Iterable[str]) -> list[Entry]:
+    """Make the records that delete `keys`."""
+    return [Entry(key, None) for key in keys]
+
+
+def topic_entry(topic: TopicName, task: TaskId, discovered_ms: int) -> Entry:
+    """Make the record that says that a task used a topic (KIP-558)."""
+    return Entry(*encode_status(TopicRecord(topic, task.connector, TopicUse(task.task, discovered_ms))))
+
+
+def reset_topics(state: StatusState, name: ConnectorName) -> list[Entry]:
+    """Make the records that forget every topic a connector has used (KIP-558); works after its deletion."""
+    topics = sorted(state.topics.get(name, ()))
+    return [Entry(*encode_status(TopicRecord(topic, name, None))) for topic in topics]
+
+
+def stale_topics(config: ClusterState, status: StatusState) -> list[Entry]:
+    """Make the records that forget deleted connectors' topics, to be written when nothing of them runs."""
+    gone = [name for name in status.topics if name not in config.connectors]
+    return [entry for name in gone for entry in reset_topics(status, name)]
+
+
+@dataclass(slots=True)
+class _Drafted:
+    """One connector's statuses in the making."""
+
+    connector: Status | None
+    tasks: dict[int, Status]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A state in the making, used by one call of `apply_status` only. Copies what a record touches, once."""
+
+    base: StatusState
+    offset: int
+    statuses: dict[ConnectorName, _Drafted] = field(default_factory=dict)
+    topics: dict[ConnectorName, set[TopicName]] = field(default_factory=dict)
+    changed: list[Instance] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @staticmethod
+    def of(state: StatusState) -> _Draft:
+        return _Draft(base=state, offset=state.offset)
+
+    def apply(self, record: StatusRecord | TopicRecord) -> None:
+        if isinstance(record, TopicRecord):
+            topics = self._topics(record.connector)
+            if record.use is None:
+                topics.discard(record.topic)
+            else:
+                topics.add(record.topic)
+        elif isinstance(record.instance, TaskId):
+            self._task(record.instance, record.status)
+        else:
+            self._connector(record.instance, record.status)
+
+    def _connector(self, name: ConnectorName, value: StatusValue | None) -> None:
+        drafted = self._statuses(name)
+        if value is None:
+            drafted.tasks.clear()  # S5
+        drafted.connector = _status(value)
+        self.changed.append(name)
+
+    def _task(self, task: TaskId, value: StatusValue | None) -> None:
+        tasks = self._statuses(task.connector).tasks
+        status = _status(value)
+        if status is None:
+            tasks.pop(task.task, None)
+        else:
+            stored = tasks.get(task.task)
+            late = (  # S3: the previous owner's report came after the next owner's
+                status.state is State.UNASSIGNED
+                and stored is not None
+                and stored.state is State.RUNNING
+                and stored.generation >= status.generation
+            )
+            if late:
+                return
+            tasks[task.task] = status
+        self.changed.append(task)
+
+    def _statuses(self, name: ConnectorName) -> _Drafted:
+        drafted = self.statuses.get(name)
+        if drafted is None:
+            stored = self.base.statuses.get(name, _NO_STATUSES)
+            drafted = self.statuses[name] = _Drafted(stored.connector, dict(stored.tasks))
+        return drafted
+
+    def _topics(self, name: ConnectorName) -> set[TopicName]:
+        topics = self.topics.get(name)
+        if topics is None:
+            topics = self.topics[name] = set(self.base.topics.get(name, ()))
+        return topics
+
+    def finish(self) -> StatusesReduced:
+        statuses = dict(self.base.statuses)
+        for name, drafted in self.statuses.items():
+            if drafted.connector is not None or drafted.tasks:
+                statuses[name] = ConnectorStatuses(connector=drafted.connector, tasks=drafted.tasks)
+            else:
+                statuses.pop(name, None)
+        topics = dict(self.base.topics)
+        for name, known in self.topics.items():
+            if known:
+                topics[name] = frozenset(known)
+            else:
+                topics.pop(name, None)
+        state = StatusState(offset=self.offset, statuses=statuses, topics=topics)
+        return StatusesReduced(state, tuple(self.changed), tuple(self.skipped))
+
+
+def _status(value: StatusValue | None) -> Status | None:
+    if value is None:
+        return None
+    return Status(
+        state=value.state,
+        worker_id=value.worker_id,
+        generation=value.generation,
+        trace=value.trace,
+        version=value.version,
+    )

@@ -1,0 +1,55 @@
+"""Task configs: when they are published, and as which records. Pure.
+
+Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.3.0); contract 6.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kraal.cluster.state import ConnectorEntry
+from kraal.ids import Config, ConnectorName, TaskId
+from kraal.protocol.records import ConfigRecord, TaskCommitRecord, TaskConfigRecord, encode
+from kraal.stores.api import Entry
+
+TASK_CLASS = "task.class"
+_COPIED = ("topics", "topics.regex")
+"""What a sink's tasks are told of their connector's config."""
+
+
+def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) -> bool:
+    """Say whether task configs are to be written: their count, one of them, or what they belong to differs.
+
+    The last point makes a changed transform or converter restart tasks whose own configs are the same. An
+    inconsistent set is always written again, which heals it.
+    """
+    return (
+        entry.inconsistent
+        or entry.applied != entry.config
+        or len(entry.tasks) != len(new_task_configs)
+        or any(dict(old) != dict(new) for old, new in zip(entry.tasks, new_task_configs, strict=True))
+    )
+
+
+def task_config_entries(name: ConnectorName, configs: Sequence[Config]) -> list[Entry]:
+    """Make the records of a set of task configs: one each, then the commit (C6)."""
+    records: list[ConfigRecord] = [TaskConfigRecord(TaskId(name, n), c) for n, c in enumerate(configs)]
+    return [Entry(*encode(record)) for record in [*records, TaskCommitRecord(name, len(configs))]]
+
+
+def with_task_class(
+    configs: Sequence[Mapping[str, str]], task_class: str, connector_config: Config
+) -> list[dict[str, str | None]]:
+    """Complete what a connector returned: its tasks' class, and a sink's topics (contract 6.4)."""
+    topics = {key: connector_config[key] for key in _COPIED if key in connector_config}
+    return [{**config, TASK_CLASS: task_class, **topics} for config in configs]
+
+
+def too_many_tasks(name: ConnectorName, generated: int, allowed: int) -> str:
+    """Say that a connector made more tasks than `tasks.max`: FAILED with it, or a warning if not enforced."""
+    return (
+        f"The connector {name} has generated {generated} tasks, which is greater than {allowed}, the maximum "
+        "number of tasks it is configured to create. This behaviour should be considered a bug and is "
+        "disallowed. If necessary, it can be permitted by reconfiguring the connector with "
+        "'tasks.max.enforce' set to false; however, this option will be removed in a future release of Kafka Connect."
+    )
