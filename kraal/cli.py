@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import click
 from typing_extensions import override
 
@@ -25,7 +28,24 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="kraal")
 def main() -> None:
     """Run Kafka Connect pipelines on pykka actors and Spark."""
+    _check_neighbours()
 
 
 main.add_command(kafka_group)
 main.add_command(jars_command)
+
+
+def _check_neighbours() -> None:
+    """Stop when another package hides our `actors` or `web`: the names are generic, and so are the symptoms."""
+    for name in ("actors", "web"):
+        ours = Path(__file__).parent.parent / name / "__init__.py"
+        spec = find_spec(name)
+        found = spec.origin if spec else None
+        if not ours.exists():
+            raise KraalError(
+                f"Kraal's package {name} is missing: {ours} does not exist; install Kraal again."
+            )
+        if found is None or not ours.samefile(found):
+            raise KraalError(
+                f"Kraal's package {name} is hidden by {found}: give Kraal an environment of its own."
+            )

@@ -95,7 +95,7 @@ _kraal_watch() {
             now=$((SECONDS - start))
             if [ "$now" -ge "${due:=2}" ]; then
                 due=$((now + every))
-                _kraal_show "  $now s: $(grep -E '^ *(Collecting|Downloading|Building|Installing)' "$log" | tail -n 1 | cut -c 1-80)"
+                _kraal_show "  $now s $(grep -E '^ *(Collecting|Downloading|Building|Installing)' "$log" | tail -n 1 | cut -c 1-80)"
             fi
         done
         [ -t 2 ] && [ -n "${due:-}" ] && printf '\r\033[K' >&2

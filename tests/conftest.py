@@ -25,9 +25,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def _stacks_before_timeout(request: pytest.FixtureRequest) -> Iterator[None]:
     """Print the stacks of all threads just before pytest-timeout ends the process."""
     marker = request.node.get_closest_marker("timeout")
-    limit = float(marker.args[0] if marker and marker.args else request.config.getini("timeout"))
+    config = request.config
+    general = config.getoption("timeout") or config.getini("timeout")
+    limit = float(marker.args[0] if marker and marker.args else general)
     if limit > MARGIN_S:
-        faulthandler.dump_traceback_later(limit - MARGIN_S, file=request.config.stash[_stderr])
+        faulthandler.dump_traceback_later(limit - MARGIN_S, file=config.stash[_stderr])
     yield
     faulthandler.cancel_dump_traceback_later()
 
