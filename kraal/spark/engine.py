@@ -1,0 +1,213 @@
+"""The batch engine: runs tasks as Spark jobs. Put together here; each part has a module of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraal.offsets import Offset, SourcePartition
+from kraal.plugins.api import SourceTask
+from kraal.spark import settings
+from kraal.spark.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
+from kraal.spark.jobs import JobGroup
+from kraal.spark.plugins import Plugins, task_class
+from kraal.spark.poller import Poller
+from kraal.spark.pool import Pool
+from kraal.spark.run import Launch, TaskRun, Work, lost_context
+from kraal.spark.session import Session, reason_of, scratch_directory
+from kraal.spark.sink_run import SinkWork
+from kraal.spark.source_run import Means, SourceWork
+from kraal.spark.together import Together
+
+log = logging.getLogger(__name__)
+
+JOB_THREADS = 8
+CONTROL_THREADS = 4
+"""For plugins' `start` and `stop` and for commits, so that busy job threads do not hold them up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What plugins may know of the worker."""
+
+    bootstrap_servers: str
+    spark_is_local: bool
+    scratch: str
+
+
+class SparkEngine:
+    """Implements `kraal.spark.api.Engine` on one Spark session."""
+
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        plugins: Plugins,
+        jars: Callable[[], Sequence[Path]],
+        *,
+        scratch: str | None = None,
+    ) -> None:
+        """Start Spark in the background.
+
+        Args:
+            worker: the worker config, resolved: `bootstrap.servers`, default converters, `producer.*`,
+                `consumer.*`, `spark.*`.
+            plugins: finds plugin classes.
+            jars: names the jar files for Spark; called on the session's thread, may fetch them.
+            scratch: a directory of this worker's own; None makes a temporary one.
+        """
+        directory = scratch_directory(scratch)
+        self._lock = threading.Lock()
+        self._runs: set[TaskRun] = set()
+        self._listeners: list[Callable[[EngineState], None]] = []
+        self._was_up = False
+        self._closed = False
+        self.pool = Pool(CONTROL_THREADS, "kraal-control")
+        self.poller = Poller()
+        self._jobs = Pool(JOB_THREADS, "kraal-job")
+        self._canceller = Pool(1, "kraal-cancel")
+        self._session = Session(worker, jars, directory, self._changed)
+        self.together = Together(self._session, self._jobs, self._canceller)
+        view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
+        self._means = Means(
+            worker=worker, plugins=plugins, view=view, jobs=self._jobs, together=self.together
+        )
+        self._session.start()
+
+    @property
+    def state(self) -> EngineState:
+        """Whether jobs can run now."""
+        return self._session.state
+
+    def listen(self, changed: Callable[[EngineState], None]) -> None:
+        """Call `changed` with every later state, on the session's thread."""
+        with self._lock:
+            self._listeners.append(changed)
+
+    def open(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        """Open one task; returns at once."""
+        run = TaskRun(self, spec, _Resolving(self, spec, offsets), report)
+        with self._lock:
+            self._runs.add(run)
+        run.start()
+        return run
+
+    def close(self, timeout_s: float) -> None:
+        """Cancel what runs and end Spark and every thread; blocks at most `timeout_s`, about."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            self._closed = True
+            runs = list(self._runs)
+        for run in runs:
+            run.cancel()
+        while self._runs and time.monotonic() < deadline - timeout_s / 2:
+            threading.Event().wait(0.02)
+        self._session.close(max(1.0, deadline - time.monotonic()))
+        self.poller.close(1.0)
+        for pool in (self._jobs, self.pool, self._canceller):
+            pool.close(max(0.1, deadline - time.monotonic()))
+
+    # --- run.Host -----------------------------------------------------------------------------------------------
+
+    def spark_missing(self) -> str | None:
+        """Return why Spark cannot be used now, or None."""
+        state = self._session.state
+        return state.reason if isinstance(state, EngineStarting) else None
+
+    def obituary(self, error: BaseException) -> str | None:
+        """Return what ended Spark if it is dead or dying. A JVM whose SparkContext is gone is ended too."""
+        if missing := self.spark_missing():
+            return missing
+        if lost_context(error):
+            self._session.kill("its SparkContext was shut down")
+        spark = self._session.current
+        if spark is not None and spark.alive(1.0):
+            return None
+        for _ in range(50):
+            if missing := self.spark_missing():
+                return missing
+            threading.Event().wait(0.02)
+        return "Spark's JVM ended"
+
+    def over(self, run: TaskRun) -> None:
+        """Forget the run."""
+        with self._lock:
+            self._runs.discard(run)
+
+    def work_for(self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Work:
+        """Make the work for a spec. Raises what the registry raises for unknown names."""
+        found, version = task_class(self._means.plugins, spec)
+        group = JobGroup(self._session, spec.task, self._canceller)
+        if issubclass(found, SourceTask):
+            return SourceWork(spec, found, version, offsets, self._means, group)
+        return SinkWork(spec, found, version, self._means, group)
+
+    def _changed(self, state: EngineState) -> None:
+        with self._lock:
+            runs, listeners = list(self._runs), list(self._listeners)
+            lost = self._was_up and isinstance(state, EngineStarting)
+            self._was_up = isinstance(state, EngineReady)
+        if not self._closed:
+            for run in runs:
+                if isinstance(state, EngineReady):
+                    run.spark_ready()
+                else:
+                    run.spark_away(reason_of(state), lost=lost)
+        for listener in listeners:
+            listener(state)
+
+
+class _Resolving:
+    """A run's work, made when the run opens: looking plugins up may load code and fail."""
+
+    def __init__(
+        self, engine: SparkEngine, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]
+    ) -> None:
+        self._engine = engine
+        self._spec = spec
+        self._offsets = offsets
+        self._work: Work | None = None
+
+    @property
+    def poll_interval_s(self) -> float:
+        """See Work."""
+        return self._work.poll_interval_s if self._work else 1.0
+
+    @property
+    def polls_idle(self) -> bool:
+        """See Work."""
+        return self._work is not None and self._work.polls_idle
+
+    @property
+    def owes_commit(self) -> bool:
+        """See Work."""
+        return self._work is not None and self._work.owes_commit
+
+    def open(self) -> str | None:
+        """Look the plugin up, make it, open it."""
+        self._work = self._engine.work_for(self._spec, self._offsets)
+        return self._work.open()
+
+    def poll(self, *, asked: bool) -> Launch | None:
+        """See Work."""
+        return self._work.poll(asked=asked) if self._work else None
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """See Work."""
+        if self._work:
+            self._work.commit(offsets)
+
+    def close(self) -> None:
+        """See Work."""
+        if self._work:
+            self._work.close()
+
+    def cancel(self) -> None:
+        """See Work."""
+        if self._work:
+            self._work.cancel()

@@ -1,0 +1,68 @@
+"""Record frame → converters → Kafka, as one Spark job.
+
+The plan is kept as short as it can be, because it decides the throughput: a constant topic is an option and not
+a column, columns that the frame lacks are not made up, and counting rides along in the same pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kraal.ids import TopicName
+from kraal.plugins.api import Schema
+from kraal.spark.plugins import Converters
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """What is the same for every record of a job."""
+
+    converters: Converters
+    options: Mapping[str, str]
+    key_schema: Schema | None
+    value_schema: Schema | None
+
+    def identity(self) -> tuple[object, ...]:
+        """Return what must be equal for two batches to go in one job."""
+        schemas = (repr(self.key_schema), repr(self.value_schema))
+        return (self.converters.identity, schemas, tuple(sorted(self.options.items())))
+
+
+def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, frozenset[TopicName]]:
+    """Write `frame` to Kafka; return how many records, and to which topics."""
+    from pyspark.sql import Observation, functions  # noqa: PLC0415 - loaded when Spark is
+
+    observation = Observation()
+    measures: list[Column] = [functions.count(functions.lit(1)).alias("records")]
+    if topic is None:
+        measures.append(functions.collect_set("topic").alias("topics"))
+    counted = kafka_frame(frame, plan, topic).observe(observation, *measures)
+    writer = counted.write.format("kafka").options(**plan.options).mode("append")
+    if topic is not None:
+        writer = writer.option("topic", topic)
+    writer.save()
+    seen = observation.get
+    topics = [topic] if topic is not None else seen["topics"]
+    return int(seen["records"]), frozenset(TopicName(t) for t in topics) if seen["records"] else frozenset()
+
+
+def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None) -> DataFrame:
+    """Return the frame with the columns that Spark's Kafka writer takes."""
+    from pyspark.sql import functions  # noqa: PLC0415 - as above
+
+    has = set(frame.columns)
+    name = functions.col("topic") if topic is None else functions.lit(topic)
+    columns: list[Column] = [functions.col("topic")] if topic is None else []
+    none = functions.lit(None).cast("string")
+    if "key" in has or plan.key_schema is not None:
+        key = functions.col("key") if "key" in has else none
+        columns.append(plan.converters.key.from_connect(name, key, plan.key_schema).alias("key"))
+    value = functions.col("value") if "value" in has else none
+    columns.append(plan.converters.value.from_connect(name, value, plan.value_schema).alias("value"))
+    columns += [functions.col(other) for other in ("headers", "partition") if other in has]
+    return frame.select(*columns)

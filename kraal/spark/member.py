@@ -1,0 +1,221 @@
+"""A sink task's membership in its consumer group, on librdkafka. The only user of confluent-kafka here.
+
+The member shares partitions with the connector's other tasks, keeps the offsets alive and commits with its
+generation, so an old owner cannot. It reads small tails itself; a backlog is Spark's. Rebalances happen only
+inside `poll`, which the run calls only between batches.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import confluent_kafka as ck
+
+from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.spark.ranges import Bounds
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+_GONE = frozenset(
+    {
+        ck.KafkaError.ILLEGAL_GENERATION,
+        ck.KafkaError.UNKNOWN_MEMBER_ID,
+        ck.KafkaError.FENCED_INSTANCE_ID,
+        ck.KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+    }
+)
+_FATAL = frozenset(
+    {
+        ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
+        ck.KafkaError.SASL_AUTHENTICATION_FAILED,
+        ck.KafkaError.TOPIC_EXCEPTION,
+        ck.KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+        ck.KafkaError._AUTHENTICATION,  # noqa: SLF001
+        ck.KafkaError._FATAL,  # noqa: SLF001
+    }
+)
+
+
+class MemberFailed(Exception):
+    """The group or the broker refuses this member for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as the member read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    headers: Sequence[tuple[str, bytes | None]]
+    key: bytes | None
+    value: bytes | None
+
+
+class Member:
+    """One group member. One thread at a time."""
+
+    def __init__(
+        self, config: Mapping[str, str | int | bool], topics: Sequence[str], pattern: str | None
+    ) -> None:
+        """Join the group in the background, for `topics` or those that match `pattern`."""
+        self.group = str(config["group.id"])
+        self.assigned: frozenset[TopicPartition] = frozenset()
+        self.changed = False
+        """The assignment is new: positions must be found and given to `start`."""
+        self._paused = False
+        settings: dict[str, Any] = dict(config)
+        settings["error_cb"] = self._error
+        self._fatal: str | None = None
+        self._consumer: Any = ck.Consumer(settings, logger=log)
+        # Java matches the whole name, librdkafka any part of it.
+        wanted = [f"^(?:{pattern})$"] if pattern is not None else list(topics)
+        if pattern is not None:
+            re.compile(pattern)
+        self._consumer.subscribe(
+            wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+
+    def poll(self, limit: int) -> list[Record]:
+        """Serve the group and take at most `limit` records that are here already. Does not wait.
+
+        Raises MemberFailed for what will not pass by itself.
+        """
+        records: list[Record] = []
+        for message in self._consumer.consume(limit, 0):
+            error = message.error()
+            if error is None:
+                if TopicPartition(message.topic(), message.partition()) in self.assigned and not self.changed:
+                    records.append(_record(message))
+            elif error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+                log.warning("%s: %s", self.group, error.str())
+                self.changed = True
+            elif error.code() in _FATAL or error.fatal():
+                raise MemberFailed(error.str())
+        if self._fatal is not None:
+            raise MemberFailed(self._fatal)
+        return [] if self.changed else records
+
+    def pause(self) -> None:
+        """Take no records until `resume`; the group is served as before."""
+        if not self._paused and self.assigned:
+            self._consumer.pause(self._parts())
+            self._paused = True
+
+    def resume(self) -> None:
+        """Take records again."""
+        if self._paused and self.assigned:
+            self._consumer.resume(self._parts())
+            self._paused = False
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read on at `positions`, which name every assigned partition; not paused."""
+        self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
+        self._paused = False
+        self.changed = False
+
+    def committed(self) -> dict[TopicPartition, int | None]:
+        """Return the group's offsets of the assigned partitions. Waits. Raises RetriableError."""
+        if not self.assigned:
+            return {}
+        try:
+            found = self._consumer.committed(self._parts(), timeout=_TIMEOUT_S)
+        except ck.KafkaException as error:
+            raise _told(error) from error
+        for part in found:
+            if part.error is not None:
+                raise _told(ck.KafkaException(part.error))
+        return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in found}
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Return what the broker has of each; a partition that is gone is left out. Waits. RetriableError."""
+        found: dict[TopicPartition, Bounds] = {}
+        for partition in partitions:
+            try:
+                low, high = self._consumer.get_watermark_offsets(
+                    ck.TopicPartition(partition.topic, partition.partition), timeout=_TIMEOUT_S
+                )
+            except ck.KafkaException as error:
+                code = error.args[0].code()
+                if code in {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}:  # noqa: SLF001
+                    log.warning("%s: %s is gone", self.group, partition)
+                    continue
+                raise _told(error) from error
+            found[partition] = Bounds(low, high)
+        return found
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit. Partitions no longer owned are left out, with a log line. Waits. Raises RetriableError."""
+        owned = {p: o for p, o in offsets.items() if p in self.assigned}
+        if len(owned) < len(offsets):
+            log.warning("%s: %d partitions were lost before their commit", self.group, len(offsets) - len(owned))
+        if not owned:
+            return
+        parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned.items()]
+        try:
+            done = self._consumer.commit(offsets=parts, asynchronous=False)
+        except ck.KafkaException as error:
+            if error.args[0].code() in _GONE:
+                log.warning("%s: not committed, the group went on without this member: %s", self.group, error)
+                self.changed = True
+                return
+            raise _told(error) from error
+        for part in done or ():
+            if part.error is not None:
+                raise _told(ck.KafkaException(part.error))
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._consumer.close()
+
+    def _parts(self) -> list[Any]:
+        return [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
+
+    def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
+        self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
+        self.changed = True
+        # Nothing is fetched before the run has decided where to start.
+        consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
+        consumer.pause(parts)
+        self._paused = True
+        log.info("%s: assigned %s", self.group, ", ".join(f"{p.topic}-{p.partition}" for p in parts) or "nothing")
+
+    def _on_revoke(self, consumer: Any, parts: Sequence[Any]) -> None:
+        del parts
+        self.assigned = frozenset()
+        self.changed = True
+        consumer.unassign()
+
+    def _error(self, error: Any) -> None:
+        if error.code() in _FATAL or error.fatal():
+            self._fatal = error.str()
+        else:
+            log.info("%s: %s", self.group, error.str())
+
+
+def _told(error: Any) -> Exception:
+    """Return the exception to raise for a client's error: to be tried again, or not."""
+    cause = error.args[0]
+    if cause.code() in _FATAL or cause.fatal():
+        return MemberFailed(cause.str())
+    return RetriableError(cause.str())
+
+
+def _record(message: Any) -> Record:
+    _, timestamp = message.timestamp()
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        timestamp,
+        message.headers() or (),
+        message.key(),
+        message.value(),
+    )

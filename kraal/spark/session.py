@@ -1,0 +1,260 @@
+"""The worker's Spark session: started in the background, warmed up, watched, started again when its JVM dies.
+
+A thread of its own starts the JVM, then waits for that process to end, which costs nothing and notices
+`kill -9` at once, also while nothing runs. PySpark keeps one session per process in class attributes; after a
+death they are reset by hand, or the next session would talk to the dead one (SPARK.md, "Starting and stopping").
+pyspark is imported on that thread only, so a worker answers REST long before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kraal.spark import settings
+from kraal.spark.arrow import map_in_arrow
+from kraal.spark.api import EngineReady, EngineStarting, EngineState
+from kraal.spark.trace import root_cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_BACKOFF_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+_HEALTHY_S = 60.0
+"""A session that lived this long starts the back-off anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """One living session. `tiny` shares its context, with settings for jobs over a handful of records."""
+
+    session: SparkSession
+    tiny: SparkSession
+    process: subprocess.Popen[bytes]
+
+    def alive(self, grace_s: float) -> bool:
+        """Whether the JVM still runs, given `grace_s` to end."""
+        try:
+            self.process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+
+class Session:
+    """Keeps one Spark session up. `changed` hears every state, on the session's thread."""
+
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        jars: Callable[[], Sequence[Path]],
+        scratch: Path,
+        changed: Callable[[EngineState], None],
+    ) -> None:
+        self._worker = worker
+        self._jars = jars
+        self._scratch = scratch
+        self._changed = changed
+        self._state: EngineState = EngineStarting("Spark is starting")
+        self._spark: Spark | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kraal-spark-session", daemon=True)
+
+    @property
+    def state(self) -> EngineState:
+        """The state as of now."""
+        return self._state
+
+    @property
+    def current(self) -> Spark | None:
+        """The session that is up, or was when its JVM's end was not yet noticed."""
+        return self._spark
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def spark(self) -> Spark:
+        """Return the living session. Raises SparkAway while there is none."""
+        spark = self._spark
+        if spark is None:
+            raise SparkAway(reason_of(self._state))
+        return spark
+
+    def kill(self, why: str) -> None:
+        """End a JVM that lives but is of no use; the session comes back by itself."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            log.error("Spark is ended and started again: %s", why)
+            process.kill()
+
+    def close(self, timeout_s: float) -> None:
+        """Stop Spark, and its JVM for sure; waits at most `timeout_s`, about."""
+        self._closing.set()
+        deadline = time.monotonic() + timeout_s
+        spark, process = self._spark, self._process
+        if spark is not None:
+            stopper = threading.Thread(target=_stop_context, args=(spark,), name="kraal-spark-stop", daemon=True)
+            stopper.start()
+            stopper.join(max(0.1, timeout_s * 0.6))
+        if process is not None:
+            _end(process, max(0.1, min(2.0, deadline - time.monotonic())))
+        if self._thread.is_alive():
+            self._thread.join(max(0.5, deadline - time.monotonic()))
+
+    def _run(self) -> None:
+        failures = 0
+        reason = "Spark is starting"
+        while not self._closing.is_set():
+            self._set(EngineStarting(reason))
+            if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
+                break
+            began = time.monotonic()
+            try:
+                spark = self._launch()
+            except BaseException as error:  # noqa: BLE001 - whatever stopped it, it is tried again and shown
+                if not self._closing.is_set():
+                    log.warning("Spark did not start", exc_info=error)
+                reason = f"Spark did not start: {root_cause(error)}; it is tried again"
+                failures += 1
+                self._clean_up()
+                continue
+            self._spark = spark
+            if self._closing.is_set():
+                break
+            log.info("Spark is up after %.1f s", time.monotonic() - began)
+            self._set(EngineReady())
+            code = spark.process.wait()
+            self._spark = None
+            if self._closing.is_set():
+                break
+            lived = time.monotonic() - began
+            failures = 0 if lived > _HEALTHY_S else failures + 1
+            reason = f"Spark's JVM ended ({_ending(code)}) after {lived:.0f} s; it is started again"
+            log.error("%s", reason)
+            self._clean_up()
+        self._clean_up()
+
+    def _set(self, state: EngineState) -> None:
+        self._state = state
+        try:
+            self._changed(state)
+        except Exception:
+            log.exception("a listener of the engine's state failed")
+
+    def _launch(self) -> Spark:
+        log4j = settings.prepare_environment(self._scratch)
+        values = settings.spark_settings(self._worker, self._jars(), log4j)
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second of work, not for import time
+        from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+        from pyspark.sql import SparkSession  # noqa: PLC0415
+
+        conf = SparkConf(loadDefaults=False)
+        conf.setAll(list(values.items()))
+        with (self._scratch / "spark.out").open("ab") as out:
+            launch: Any = launch_gateway  # without types
+            gateway = launch(conf, {"stdout": out, "stderr": out})
+        self._process = gateway.proc
+        if self._closing.is_set():
+            raise SparkAway("the worker is stopping")
+        context = SparkContext(gateway=gateway, conf=conf)
+        session = SparkSession(context)
+        tiny = session.newSession()
+        for key, value in settings.tiny_settings().items():
+            tiny.conf.set(key, value)
+        _warm_up(session, tiny)
+        return Spark(session, tiny, gateway.proc)
+
+    def _clean_up(self) -> None:
+        self._spark = None
+        process, self._process = self._process, None
+        if process is not None:
+            _end(process, 0.0)
+        _reset_pyspark()
+
+
+class SparkAway(Exception):  # noqa: N818 - a state, told to the caller
+    """There is no session now; the message says why."""
+
+
+def reason_of(state: EngineState) -> str:
+    """Return the sentence to show while the engine is in `state`."""
+    return state.reason if isinstance(state, EngineStarting) else "Spark is up"
+
+
+def _warm_up(session: SparkSession, tiny: SparkSession) -> None:
+    """Run what loads classes and forks the Python worker, so that a task's first job is as quick as the next."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
+
+    def same(batches: Any) -> Any:
+        yield from batches
+
+    table = pa.table({"topic": ["t"], "value": ["v"]})
+    frame = tiny.createDataFrame(table).coalesce(1)
+    frame.selectExpr("topic", "cast(value as binary) as value").write.format("noop").mode("append").save()
+    map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to it
+    for name in ("producer.KafkaProducer", "consumer.KafkaConsumer", "admin.KafkaAdminClient"):
+        with contextlib.suppress(Exception):  # without the Kafka jars the first Kafka job says what is missing
+            jvm.java.lang.Class.forName(f"org.apache.kafka.clients.{name}")
+
+
+def _stop_context(spark: Spark) -> None:
+    with contextlib.suppress(Exception):
+        spark.session.sparkContext.stop()
+
+
+def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """End the JVM: its standard input closes, which it obeys; then it is killed."""
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+
+
+def _reset_pyspark() -> None:
+    """Make PySpark forget the session it has; also ends the threads it kept for it."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    context: Any = SparkContext
+    active = context._active_spark_context  # noqa: SLF001 - class attributes without a public way
+    server = getattr(active, "_accumulatorServer", None)
+    if server is not None:
+        with contextlib.suppress(Exception):
+            server.shutdown()
+            server.server_close()
+        active._accumulatorServer = None  # noqa: SLF001
+    gateway = context._gateway  # noqa: SLF001
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+    context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001
+    session: Any = SparkSession
+    session._instantiatedSession = None  # noqa: SLF001
+    session._activeSession = None  # noqa: SLF001
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def scratch_directory(path: str | None) -> Path:
+    """Return the directory for the session's own files: `path`, or a new temporary one."""
+    return Path(path) if path else Path(tempfile.mkdtemp(prefix="kraal-"))

@@ -1,0 +1,120 @@
+"""Which Spark settings the worker's session gets, and why."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.filePattern = {file}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d] %p %m (%c)%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+logger.kafkaconfig.name = org.apache.kafka
+logger.kafkaconfig.level = error
+logger.consumers.name = org.apache.spark.sql.kafka010
+logger.consumers.level = error
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = error
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.writer.name = org.apache.spark.sql.execution.datasources.v2
+logger.writer.level = off
+"""
+"""Spark's own log goes to a file in the scratch directory: failures reach people as a task's trace."""
+
+_DEFAULTS = {
+    "spark.master": "local[*]",
+    "spark.app.name": "kraal",
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.authenticate": "true",
+    "spark.submit.deployMode": "client",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # No `chmod` process and no .crc file for every local file.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # Idle costs: fewer wake-ups, fewer gauges, nothing kept for a UI that is off.
+    "spark.executor.heartbeatInterval": "60s",
+    "spark.network.timeout": "300s",
+    "spark.executor.metrics.pollingInterval": "0",
+    "spark.metrics.executorMetricsSource.enabled": "false",
+    "spark.metrics.staticSources.enabled": "false",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "200",
+    "spark.cleaner.referenceTracking.blocking": "false",
+    "spark.log.structuredLogging.enabled": "false",
+}
+
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+_JAVA_OPTIONS = (
+    "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-UsePerfData -Djava.net.preferIPv4Stack=true "
+    "-Djdk.lang.Process.launchMechanism=vfork"
+)
+"""Out of memory ends the JVM, and the session comes back; a JVM that goes on half dead would not."""
+
+
+def is_local(worker: Mapping[str, str]) -> bool:
+    """Whether the worker's Spark master runs in this machine's processes."""
+    return worker.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
+
+
+def spark_settings(worker: Mapping[str, str], jars: Sequence[Path], log4j: Path) -> dict[str, str]:
+    """Return all settings: our defaults, then the worker config's `spark.*`, then what must be as it is."""
+    settings = dict(_DEFAULTS)
+    local = is_local(worker)
+    if local:
+        settings |= _LOOPBACK
+        # Python workers find the modules that this process finds: plugins' functions are sent by name.
+        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    settings |= {key: value for key, value in worker.items() if key.startswith("spark.")}
+    settings["spark.jars"] = ",".join(
+        [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]
+    )
+    options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j.as_uri()}"
+    settings["spark.driver.extraJavaOptions"] = (
+        f"{options} {settings.get('spark.driver.extraJavaOptions', '')}".strip()
+    )
+    # Kafka through DataSource V2: only there do observed metrics (our record counts) arrive for a batch job.
+    sources = settings.get("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
+    settings["spark.sql.sources.useV1SourceList"] = ",".join(s for s in sources.split(",") if s != "kafka")
+    return settings
+
+
+def tiny_settings() -> dict[str, str]:
+    """Return what makes jobs over a handful of records quick: nothing is compiled, nothing re-planned."""
+    return {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+
+
+def prepare_environment(scratch: Path) -> Path:
+    """Write the log configuration and set the interpreter of Python workers; return the former's path."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    scratch.mkdir(parents=True, exist_ok=True)
+    path = scratch / "spark-log4j2.properties"
+    path.write_text(LOG4J.format(file=re.sub(r"\$", "", str(scratch / "spark.log"))))
+    return path

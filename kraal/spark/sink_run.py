@@ -1,0 +1,256 @@
+"""What a sink task does in its run: follow its consumer group, read a range, have the plugin write it, commit.
+
+Two ways to read. A *tail* (what the member has here already, fewer than `TAIL` records) becomes an Arrow table;
+a *backlog* is read by Spark, range by range, while the member's partitions are paused. Between a BatchDone and
+its commit the member is not polled, so a rebalance never comes in between.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kraal.ids import TopicName
+from kraal.offsets import Offset, SourcePartition
+from kraal.plugins.api import SinkBatch, SinkTask, TaskContext, TopicPartition
+from kraal.spark import kafka_options
+from kraal.spark.api import BatchDone, TaskSpec
+from kraal.spark.jobs import JobGroup
+from kraal.spark.member import Member, Record
+from kraal.spark.plugins import Converters, make_converters
+from kraal.spark.ranges import next_ranges, start_of
+from kraal.spark.run import Launch, Outcome, outcome_of
+from kraal.spark.sink_frame import connect_frame, tail_table
+from kraal.spark.source_run import Means
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+TAIL = 500
+"""This many records at once are a backlog: Spark reads them, and all that follows them."""
+
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+
+
+class SinkWork:
+    """A sink task between Kafka and its plugin."""
+
+    polls_idle = True
+    poll_interval_s = 0.05
+
+    def __init__(
+        self, spec: TaskSpec, task_class: type[SinkTask], version: str, means: Means, group: JobGroup
+    ) -> None:
+        self._spec = spec
+        self._class = task_class
+        self._version = version
+        self._means = means
+        self._group = group
+        self._policy = kafka_options.reset_policy(means.worker, spec.connector_config)
+        self._task: SinkTask | None = None
+        self._member: Member | None = None
+        self._converters: Converters | None = None
+        self._positions: dict[TopicPartition, int] = {}
+        self._backlog = False
+        self._uncommitted: Ranges = {}
+        self._record_bytes = 0.0
+
+    @property
+    def owes_commit(self) -> bool:
+        """Whether a batch was reported and not committed yet."""
+        return bool(self._uncommitted)
+
+    def open(self) -> str | None:
+        """Make converters and plugin, start it, join the group."""
+        spec, config = self._spec, self._spec.connector_config
+        self._converters = make_converters(self._means.plugins, self._means.worker, spec)
+        context = TaskContext(
+            connector=spec.task.connector,
+            task=spec.task.task,
+            worker=self._means.view,
+            connector_config=config,
+        )
+        self._task = self._class()
+        self._task.start(spec.task_config, context)
+        topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
+        self._member = Member(
+            kafka_options.member_config(self._means.worker, config, spec.task),
+            topics,
+            None if topics else config.get("topics.regex", ""),
+        )
+        return self._version
+
+    def poll(self, *, asked: bool) -> Launch | None:
+        """Serve the group; return a job when a batch is wanted and there is something to write."""
+        member = self._member
+        if member is None or self._uncommitted:
+            return None
+        if not asked:
+            member.pause()
+            self._forget(member.poll(1))
+            return None
+        if not member.changed and not self._backlog:
+            member.resume()
+        records = member.poll(TAIL)
+        if member.changed:
+            return self._launch(self._find_positions) if member.assigned else None
+        if self._backlog or len(records) >= TAIL:
+            self._measure(records)
+            member.pause()
+            self._backlog = True
+            return self._launch(self._bulk)
+        return self._launch(lambda: self._tail(records)) if records else None
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit a reported batch through the member."""
+        assert self._member is not None  # noqa: S101 - commit comes after open
+        wanted: dict[TopicPartition, int] = {}
+        for partition, offset in offsets.items():
+            fields = partition.as_dict()
+            place = TopicPartition(str(fields["kafka_topic"]), int(str(fields["kafka_partition"])))
+            wanted[place] = int(str(offset["kafka_offset"]))
+        self._member.commit(wanted)
+        self._uncommitted = {}
+
+    def close(self) -> None:
+        """Stop the plugin and leave the group."""
+        task, self._task = self._task, None
+        member, self._member = self._member, None
+        try:
+            if task is not None:
+                task.stop()
+        finally:
+            if member is not None:
+                member.close()
+
+    def cancel(self) -> None:
+        """Give up the running job."""
+        self._group.cancel()
+
+    # --- jobs ---------------------------------------------------------------------------------------------------
+
+    def _launch(self, function: Callable[[], Outcome]) -> Launch:
+        def launch(done: Callable[[Outcome], None]) -> None:
+            self._means.jobs.submit(lambda: done(outcome_of(function)))
+
+        return launch
+
+    def _find_positions(self) -> None:
+        """After a rebalance: decide where each partition starts, and start there."""
+        member = self._member
+        if member is None:
+            return
+        committed = member.committed()
+        bounds = member.bounds(sorted(committed))
+        positions: dict[TopicPartition, int] = {}
+        for partition, offset in committed.items():
+            if partition in bounds:
+                start = start_of(partition, offset, bounds[partition], self._policy)
+                if start.gap is not None:
+                    log.warning("%s: %s", self._spec.task, start.gap)
+                positions[partition] = start.offset
+        self._positions = positions
+        member.start(positions)
+        waiting = sum(bounds[p].high - o for p, o in positions.items())
+        self._backlog = waiting >= TAIL
+        if self._backlog:
+            member.pause()
+
+    def _tail(self, records: Sequence[Record]) -> Outcome:
+        """Write what the member has read."""
+        self._measure(records)
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for record in records:
+            place = TopicPartition(record.topic, record.partition)
+            first = ranges[place][0] if place in ranges else record.offset
+            ranges[place] = (first, record.offset + 1)
+        table = tail_table(records)
+        return self._write(
+            ranges, len(records), lambda spark: spark.createDataFrame(table).coalesce(1), tiny=True
+        )
+
+    def _bulk(self) -> Outcome:
+        """Have Spark read a range; when none is left, the member reads on."""
+        member = self._member
+        if member is None:
+            return None
+        bounds = member.bounds(sorted(self._positions))
+        for place, known in bounds.items():
+            start = start_of(place, self._positions[place], known, self._policy)
+            if start.gap is not None:
+                log.warning("%s: %s", self._spec.task, start.gap)
+                self._positions[place] = start.offset
+        ranges = next_ranges(self._positions, bounds, record_bytes=self._record_bytes)
+        if sum(end - start for start, end in ranges.values()) < TAIL:
+            self._backlog = False
+            member.start(self._positions)
+            return None
+        records = sum(end - start for start, end in ranges.values())
+        return self._write(ranges, records, lambda spark: self._read(spark, ranges), tiny=False)
+
+    def _read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
+        options = kafka_options.consumer_options(
+            self._means.worker, self._spec.connector_config, self._spec.task.connector
+        )
+        return (
+            spark.read.format("kafka")
+            .options(**options)
+            .option("assign", _json({p: [p.partition] for p in ranges}, listed=True))
+            .option("startingOffsets", _json({p: start for p, (start, _) in ranges.items()}, listed=False))
+            .option("endingOffsets", _json({p: end for p, (_, end) in ranges.items()}, listed=False))
+            .option("failOnDataLoss", str(self._policy == "none").lower())
+            .load()
+        )
+
+    def _write(
+        self, ranges: Ranges, records: int, frame: Callable[[SparkSession], DataFrame], *, tiny: bool
+    ) -> BatchDone:
+        assert self._task is not None  # noqa: S101 - a job runs while the task is open
+        assert self._converters is not None  # noqa: S101
+        began = time.monotonic()
+        with self._group.job(f"{self._spec.task} sink") as spark:
+            raw = frame(spark.tiny if tiny else spark.session)
+            converted, key_schema, value_schema = connect_frame(raw, self._converters)
+            self._task.write(
+                SinkBatch(
+                    frame=converted, ranges=dict(ranges), key_schema=key_schema, value_schema=value_schema
+                )
+            )
+        self._positions |= {place: end for place, (_, end) in ranges.items()}
+        self._uncommitted = ranges
+        return BatchDone(
+            offsets={
+                SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {
+                    "kafka_offset": end
+                }
+                for p, (_, end) in ranges.items()
+            },
+            records=records,
+            topics=frozenset(TopicName(p.topic) for p in ranges),
+            duration_s=time.monotonic() - began,
+        )
+
+    def _measure(self, records: Sequence[Record]) -> None:
+        if records:
+            size = sum(len(r.value or b"") + len(r.key or b"") + 64 for r in records)
+            self._record_bytes = size / len(records)
+
+    def _forget(self, records: Sequence[Record]) -> None:
+        """Records that came although nobody asked: read them again from where the run stands."""
+        if records and self._member is not None:
+            self._member.changed = True
+
+
+def _json(values: Mapping[TopicPartition, object], *, listed: bool) -> str:
+    """Return the JSON that Spark wants: `{topic: [partitions]}` or `{topic: {partition: offset}}`."""
+    topics: dict[str, dict[str, object]] = {}
+    for place, value in values.items():
+        topics.setdefault(place.topic, {})[str(place.partition)] = value
+    if listed:
+        return json.dumps({topic: [int(p) for p in parts] for topic, parts in topics.items()})
+    return json.dumps(topics)

@@ -1,0 +1,147 @@
+"""What a source task does in its run: poll, then one Spark job a batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kraal.offsets import Offset, SourcePartition
+from kraal.plugins.api import SourceBatch, SourceTask, TaskContext, WorkerView
+from kraal.spark import kafka_options
+from kraal.spark.api import BatchDone, TaskSpec
+from kraal.spark.jobs import JobGroup
+from kraal.spark.kafka_writer import WritePlan, write
+from kraal.spark.plugins import Converters, Plugins, make_converters
+from kraal.spark.pool import Pool
+from kraal.spark.run import Launch, Outcome, outcome_of
+from kraal.spark.together import Part, Together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What works share, handed down by the engine."""
+
+    worker: Mapping[str, str]
+    plugins: Plugins
+    view: WorkerView
+    jobs: Pool
+    together: Together
+
+
+class SourceWork:
+    """A source task between its plugin and Kafka."""
+
+    polls_idle = False
+    owes_commit = False
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        task_class: type[SourceTask],
+        version: str,
+        offsets: Mapping[SourcePartition, Offset],
+        means: Means,
+        group: JobGroup,
+    ) -> None:
+        self._spec = spec
+        self._class = task_class
+        self._version = version
+        self._offsets = offsets
+        self._means = means
+        self._group = group
+        self._task: SourceTask | None = None
+        self._converters: Converters | None = None
+        self._part: Part | None = None
+        self._batches = 0
+
+    @property
+    def poll_interval_s(self) -> float:
+        """How often to poll while there is nothing: the plugin's word."""
+        return self._class.poll_interval_s
+
+    def open(self) -> str | None:
+        """Make converters and plugin; start it at the stored offsets."""
+        spec = self._spec
+        self._converters = make_converters(self._means.plugins, self._means.worker, spec)
+        context = TaskContext(
+            connector=spec.task.connector,
+            task=spec.task.task,
+            worker=self._means.view,
+            connector_config=spec.connector_config,
+        )
+        self._task = self._class()
+        self._task.start(spec.task_config, self._offsets, context)
+        return self._version
+
+    def poll(self, *, asked: bool) -> Launch | None:
+        """Ask the plugin for its next batch."""
+        del asked  # sources are polled only when asked
+        if self._task is None:
+            return None
+        batch = self._task.poll()
+        if batch is None:
+            return None
+        self._batches += 1
+        if batch.table is not None:
+            return self._table_launch(batch)
+        return self._read_launch(batch)
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Nothing: the task actor stores a source's offsets."""
+
+    def close(self) -> None:
+        """Stop the plugin, if it was started."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.stop()
+
+    def cancel(self) -> None:
+        """Give up the running job."""
+        self._group.cancel()
+        if self._part is not None:
+            self._means.together.give_up(self._part)
+
+    def _table_launch(self, batch: SourceBatch) -> Launch:
+        plan = self._plan(batch, kafka_options.SHARED_CLIENT)
+
+        def launch(done: Callable[[Outcome], None]) -> None:
+            self._part = Part(
+                task=self._spec.task,
+                table=batch.table,
+                topic=batch.topic,
+                offsets=batch.offsets,
+                plan=plan,
+                done=done,
+            )
+            self._means.together.put(self._part)
+
+        return launch
+
+    def _read_launch(self, batch: SourceBatch) -> Launch:
+        plan = self._plan(batch, kafka_options.producer_client_id(self._spec.task))
+        number = self._batches
+
+        def run() -> Outcome:
+            if batch.read is None:
+                message = "a SourceBatch needs a table or a read function"
+                raise ValueError(message)
+            began = time.monotonic()
+            with self._group.job(f"{self._spec.task} batch {number}") as spark:
+                records, topics = write(batch.read(spark.session), plan, batch.topic)
+            return BatchDone(
+                offsets=batch.offsets, records=records, topics=topics, duration_s=time.monotonic() - began
+            )
+
+        return lambda done: self._means.jobs.submit(lambda: done(outcome_of(run)))
+
+    def _plan(self, batch: SourceBatch, client_id: str) -> WritePlan:
+        assert self._converters is not None  # noqa: S101 - poll comes after open
+        return WritePlan(
+            converters=self._converters,
+            options=kafka_options.producer_options(
+                self._means.worker, self._spec.connector_config, client_id
+            ),
+            key_schema=batch.key_schema,
+            value_schema=batch.value_schema,
+        )

@@ -1,0 +1,138 @@
+"""What people read when a task fails: the root cause first, then where, then the stack, at bounded length.
+
+A Spark failure arrives wrapped five deep (our call, py4j, Spark's job abort, the task's exception, Kafka's own).
+Operators and `GET /status` want the innermost sentence on the first line, so that is dug out here; py4j's and
+Spark's own frames are left out of what follows.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+LIMIT = 8_000
+"""Characters of a trace, about: it travels in a status record."""
+
+_NOISE = re.compile(
+    r"""^\s*(?:at\ (?:py4j|java\.base|jdk\.internal|scala\.|org\.apache\.spark\.(?:executor|scheduler|rdd|util)\.)"""
+    r"""|File\ ".*/py4j/|File\ ".*/pyspark/errors/exceptions/captured\.py|\.\.\.\ \d+\ more)""",
+    re.VERBOSE,
+)
+_WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
+_PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
+_CHAIN = 20
+
+
+def failure_trace(error: BaseException, where: str) -> str:
+    """Return the trace for `error`, which happened in `where` (`task name-0, batch 7`).
+
+    Shape: the root cause in one line; `while …`; then Java's and Python's stacks without the bridge's frames.
+    Thread: may ask the JVM for the exception's causes, so call it on a thread that may wait for it.
+    """
+    java = _java_throwable(error)
+    root = root_cause(error)
+    parts = [root, f"  in {where}"]
+    if java is not None:
+        parts.append(_java_stack(java) or str(error))
+    parts.append("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    return _bounded(root, _without_noise("\n".join(parts)))
+
+
+def root_cause(error: BaseException) -> str:
+    """Return the innermost cause of `error` in one line, `Type: message`."""
+    java = _java_throwable(error)
+    if java is not None:
+        text = _java_root(java)
+        if text:
+            return one_line(text)
+    innermost = error
+    for _ in range(_CHAIN):
+        following = innermost.__cause__
+        if following is None:
+            break
+        innermost = following
+    text = str(innermost)
+    name = type(innermost).__name__
+    return one_line(f"{name}: {text}" if text else name)
+
+
+def one_line(text: str) -> str:
+    """Reduce a Java or Python error's text to its own first line of meaning."""
+    raised = _RAISED.search(text)
+    if raised:
+        text = raised["text"]
+    if wrapped := _WRAPPED.search(text):
+        text = wrapped["cause"]
+    if "Traceback (most recent call last)" in text:
+        lines = [m["line"] for line in text.splitlines() if (m := _PYTHON_ERROR.match(line.rstrip()))]
+        if lines:
+            return lines[-1][:1000]
+    return text.strip().split("\n", 1)[0][:1000]
+
+
+def is_bridge_failure(error: BaseException) -> bool:
+    """Whether `error` says that the connection to Spark's JVM broke, not that something in it failed."""
+    names = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "EOFError"}
+    seen: BaseException | None = error
+    for _ in range(_CHAIN):
+        if seen is None:
+            return False
+        if type(seen).__name__ in names or "Answer from Java side is empty" in str(seen):
+            return True
+        if type(seen).__name__ == "Py4JError" and "while calling" in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _java_throwable(error: BaseException) -> Any:
+    for link in _python_chain(error):
+        java = getattr(link, "java_exception", None) or getattr(link, "_origin", None)
+        if java is not None:
+            return java
+    return None
+
+
+def _python_chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(_CHAIN):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__
+
+
+def _java_root(java: Any) -> str | None:
+    try:
+        for _ in range(_CHAIN):
+            cause = java.getCause()
+            if cause is None:
+                break
+            java = cause
+        return str(java.toString())
+    except Exception:  # noqa: BLE001 - the JVM may be gone, then Python's text has to do
+        return None
+
+
+def _java_stack(java: Any) -> str | None:
+    try:
+        writer = java.getClass().getName()
+        frames = [str(frame) for frame in java.getStackTrace()][:12]
+        return "\n".join([f"Java: {writer}", *[f"    at {frame}" for frame in frames]])
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+def _without_noise(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not _NOISE.match(line))
+
+
+def _bounded(root: str, text: str) -> str:
+    if len(text) <= LIMIT:
+        return text
+    half = (LIMIT - 40) // 2
+    head = text[: max(half, len(root) + 1)]
+    return f"{head}\n    … {len(text) - 2 * half} characters …\n{text[-half:]}"

@@ -1,0 +1,154 @@
+"""Small plugins for the engine's own tests: what they read and write lies in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.plugins.api import (
+    Connector,
+    ConnectorContext,
+    Converter,
+    Offset,
+    Schema,
+    SinkBatch,
+    SinkTask,
+    SourceBatch,
+    SourcePartition,
+    SourceTask,
+    TaskContext,
+)
+from kraal.plugins.schema import OPTIONAL_STRING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+BATCHES: dict[str, deque[SourceBatch | BaseException]] = {}
+"""What each fake source gives out next, by connector."""
+
+WRITTEN: dict[str, list[tuple[str, int, int, str | None]]] = {}
+"""What each fake sink got: topic, partition, offset, value; by connector."""
+
+FAILURES: dict[str, deque[BaseException]] = {}
+"""What each fake sink raises next."""
+
+STOPPED: dict[str, threading.Event] = {}
+
+
+class ListSourceTask(SourceTask):
+    """Gives out the batches laid down for its connector."""
+
+    name: str
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        self.name = context.connector
+        if config.get("start.error"):
+            raise ValueError(config["start.error"])
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        waiting = BATCHES.setdefault(self.name, deque())
+        if not waiting:
+            return None
+        following = waiting.popleft()
+        if isinstance(following, BaseException):
+            raise following
+        return following
+
+    @override
+    def stop(self) -> None:
+        STOPPED.setdefault(self.name, threading.Event()).set()
+
+
+class ListSinkTask(SinkTask):
+    """Collects what it gets."""
+
+    name: str
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        self.name = context.connector
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        failures = FAILURES.setdefault(self.name, deque())
+        if failures:
+            raise failures.popleft()
+        rows = batch.frame.select("topic", "partition", "offset", "value").collect()
+        WRITTEN.setdefault(self.name, []).extend((r[0], r[1], r[2], r[3]) for r in rows)
+
+
+class _Lists(Connector):
+    version: ClassVar[str] = "1.0"
+    config_def: ClassVar[ConfigDef] = ConfigDef([])
+
+    @override
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None: ...
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [{}]
+
+
+class ListSource(_Lists):
+    """A source over lists."""
+
+    kind = "source"
+    task_class = ListSourceTask
+
+
+class ListSink(_Lists):
+    """A sink into lists."""
+
+    kind = "sink"
+    task_class = ListSinkTask
+
+
+class Text(Converter):
+    """UTF-8; reading fails on values that start with `bad`."""
+
+    version: ClassVar[str] = "1.0"
+    config_def: ClassVar[ConfigDef] = ConfigDef([])
+
+    @override
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None: ...
+
+    @override
+    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
+        return value.cast("binary")
+
+    @override
+    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
+        from pyspark.sql import functions  # noqa: PLC0415
+
+        text = value.cast("string")
+        error = functions.when(text.startswith("bad"), functions.lit("it is bad"))
+        return text, error, OPTIONAL_STRING
+
+
+class FakePlugins:
+    """A registry of the above."""
+
+    def connector_class(self, name: str) -> type[Connector]:
+        """Find one."""
+        return {"ListSource": ListSource, "ListSink": ListSink}[name]
+
+    def converter_class(self, name: str) -> type[Converter]:
+        """Find it."""
+        del name
+        return Text
+
+
+def read_batch(read: Callable[[Any], Any], position: int, topic: str | None) -> SourceBatch:
+    """Return a batch that Spark reads."""
+    return SourceBatch(
+        offsets={SourcePartition.of({"list": "a"}): {"position": position}}, read=read, topic=topic
+    )

@@ -1,0 +1,121 @@
+"""A real engine and a real broker to play tasks on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from kraal.embedded import jars
+from kraal.ids import ConnectorName, TaskId
+from kraal.offsets import Offset, SourcePartition
+from kraal.spark.api import EngineReady, Failed, Run, RunEvent, TaskSpec, Waiting
+from kraal.spark.engine import SparkEngine
+from tests.fakes.spark_plugins import FakePlugins
+
+E = TypeVar("E")
+PATIENCE_S = 60.0
+
+
+@dataclass
+class Opening:
+    """A run and what it has reported."""
+
+    events: queue.SimpleQueue[RunEvent] = field(default_factory=queue.SimpleQueue)
+    seen: list[RunEvent] = field(default_factory=list)
+    run: Run = field(init=False)
+
+    def expect(self, kind: type[E], patience_s: float = PATIENCE_S) -> E:
+        """Wait for the next event that is not Waiting; it must be a `kind`."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            event = self.events.get(timeout=max(0.01, deadline - time.monotonic()))
+            self.seen.append(event)
+            if isinstance(event, kind):
+                return event
+            assert isinstance(event, Waiting), event.trace if isinstance(event, Failed) else event
+
+
+@dataclass
+class Stage:
+    """An engine and a broker to play with."""
+
+    engine: SparkEngine
+    address: str
+
+    def open(
+        self,
+        name: str,
+        connector: str = "ListSource",
+        config: Mapping[str, str] | None = None,
+        offsets: Mapping[SourcePartition, Offset] | None = None,
+        *,
+        lease: Callable[[], bool] = lambda: True,
+    ) -> Opening:
+        """Open one run."""
+        opening = Opening()
+        spec = TaskSpec(
+            task=TaskId(ConnectorName(name), 0),
+            task_config=dict(config or {}),
+            connector_config={"name": name, "connector.class": connector, **(config or {})},
+            lease=lease,
+        )
+        opening.run = self.engine.open(spec, offsets or {}, opening.events.put)
+        return opening
+
+    def topic(self, partitions: int = 1) -> str:
+        """Create a topic."""
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        admin = AdminClient({"bootstrap.servers": self.address})  # kept: its end would end the request
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+        return name
+
+    def produce(self, topic: str, values: list[str], partition: int = 0) -> None:
+        """Write values."""
+        producer = ck.Producer({"bootstrap.servers": self.address, "linger.ms": 5})
+        for value in values:
+            while True:
+                try:
+                    producer.produce(topic, value.encode(), partition=partition)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(30) == 0
+
+    def values(self, topic: str, count: int, patience_s: float = 20.0) -> list[str]:
+        """Read `count` values of partition 0."""
+        return [message.value().decode() for message in self.messages(topic, count, patience_s)]
+
+    def messages(self, topic: str, count: int, patience_s: float = 20.0) -> list[Any]:
+        """Read `count` messages of partition 0."""
+        consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
+        consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
+        found: list[Any] = []
+        deadline = time.monotonic() + patience_s
+        while len(found) < count and time.monotonic() < deadline:
+            found += [m for m in consumer.consume(count, 0.2) if not m.error()]
+        found += [m for m in consumer.consume(100, 0.3) if not m.error()]
+        consumer.close()
+        return found
+
+
+def await_ready(engine: SparkEngine, patience_s: float = PATIENCE_S) -> None:
+    """Wait until Spark is up."""
+    ready = threading.Event()
+    engine.listen(lambda state: ready.set() if isinstance(state, EngineReady) else None)
+    if not isinstance(engine.state, EngineReady):
+        assert ready.wait(patience_s), engine.state
+
+
+def make_engine(address: str, scratch: Path) -> SparkEngine:
+    """Start an engine of the fakes."""
+    worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
+    return SparkEngine(worker, FakePlugins(), lambda: jars.ensure("spark"), scratch=str(scratch))
