@@ -131,6 +131,8 @@ def distinct_entries(name: str, value: object) -> str | None:
 
 def regex(name: str, value: object) -> str | None:
     """Want a regular expression; the detail is Python's. Source: SinkConnectorConfig (RegexValidator)."""
+    if value is None:
+        return invalid(name, value, "Invalid regex: there is none")
     try:
         re.compile(str(value))
     except re.error as exc:

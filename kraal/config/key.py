@@ -24,6 +24,7 @@ __all__ = [
     "Key",
     "Password",
     "Recommendation",
+    "Recommender",
     "Width",
 ]
 

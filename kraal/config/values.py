@@ -68,7 +68,7 @@ _BLANKS = "".join(map(chr, range(0x21)))
 
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _SECRET = re.compile(r"password|secret|token|credential|jaas|(?:ssl|private|access|api).*key", re.IGNORECASE)
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _LONGEST = 1000
 """A longer text is no number: Python refuses to read very long ones."""

@@ -21,7 +21,7 @@ from kraal.config.connector import (
     VALUE_CONVERTER,
     VERSION_SUFFIX,
 )
-from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, Width
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, Recommender, Width
 from kraal.config.overrides import OverridePolicy
 from kraal.config.values import split_list, trim
 from kraal.errors import PluginFailed
@@ -64,12 +64,15 @@ def with_version(base: ConfigDef, plugin: Plugin) -> ConfigDef:
 
 
 def with_hidden_versions(base: ConfigDef) -> ConfigDef:
-    """Return the keys with the converters' versions hidden: nothing is known of the converters."""
-    hidden = Recommendation(visible=False)
+    """Return the keys with the versions of converters that the config does not name hidden, and none to choose."""
     return base.merge(
-        replace(base[name + VERSION_SUFFIX], recommender=lambda _name, _values: hidden)
-        for name in _CONVERTER_KINDS
+        replace(base[name + VERSION_SUFFIX], recommender=_shown_with(name)) for name in _CONVERTER_KINDS
     )
+
+
+def _shown_with(name: str) -> Recommender:
+    """Return a recommender that shows its key when the named one has a value."""
+    return lambda _name, values: Recommendation(visible=values.get(name) is not None)
 
 
 def with_worker(

@@ -79,7 +79,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
         raise BadRequest(f"Connector config {_shown(config)} contains no connector type")
     plugin = registry.connector(class_name)
     if wrong := mismatch(plugin.name, config.get(CONNECTOR_VERSION), (plugin.version,)):
-        return _wrong_version(class_name, plugin, config, wrong)
+        return _wrong_version(registry, class_name, plugin, config, wrong)
     is_sink = plugin.kind is PluginKind.SINK
     base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
     keys = with_aliases(base, registry, config)
@@ -87,8 +87,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
     for name, error in between_keys:
         values[name] = values[name].with_errors(error)
-    for name in (name for name, value in config.items() if value is None):
-        values[name] = values.get(name, ConfigValue(name=name)).with_errors(_NULL_VALUE)
+    _refuse_nulls(config, values)
     values.update((value.name, value) for value in plugin.config_def.validate(config))
     merged = keys.merge(plugin.config_def)
     framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
@@ -137,12 +136,22 @@ def describe_plugin(registry: Registry, name: str) -> list[ConfigKeyInfo]:
     return [ConfigKeyInfo.of(key) for key in keys]
 
 
-def _wrong_version(class_name: str, plugin: Plugin, config: Config, wrong: str) -> ConfigInfos:
+def _refuse_nulls(config: Config, values: dict[str, ConfigValue]) -> None:
+    """Add an error to each key that is null, known or not."""
+    for name in (name for name, value in config.items() if value is None):
+        values[name] = values.get(name, ConfigValue(name=name)).with_errors(_NULL_VALUE)
+
+
+def _wrong_version(
+    registry: Registry, class_name: str, plugin: Plugin, config: Config, wrong: str
+) -> ConfigInfos:
     """Report that the wanted version is not there; nothing of the plugin is checked then."""
     keys = with_hidden_versions(with_version(CONNECTOR, plugin))
-    values = {value.name: value for value in keys.validate(config)}
-    for name in (CONNECTOR_CLASS, CONNECTOR_VERSION):
-        values[name] = values[name].with_errors(wrong)
+    values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
+    others = _converter_errors(registry, config, values)
+    for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *others):
+        values[name] = values[name].with_errors(error)
+    _refuse_nulls(config, values)
     return framework_infos(class_name, {key.name: key for key in keys}, values, keys.groups)
 
 
@@ -185,7 +194,9 @@ def _converters(registry: Registry, config: Config, values: Mapping[str, ConfigV
             continue
         plugin = registry.find(name.strip(), kind)
         if plugin is not None:
-            own = {CONVERTER_TYPE: role, **_below(config, f"{key}.")}
+            own = _below(config, f"{key}.")
+            if own.get(CONVERTER_TYPE) is None:
+                own[CONVERTER_TYPE] = role
             keys = {each.name: each for each in plugin.config_def}
             parts.append(prefixed_infos(keys, plugin.config_def.validate(own), f"{key}."))
     return parts

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 
+LATEST = "latest"
+"""Asks for whatever is newest."""
+
 _RANGE = re.compile(r"([\[(])\s*([^,\[\]()]*?)\s*(?:(,)\s*([^,\[\]()]*?)\s*)?([\])])")
 
 
@@ -14,7 +17,8 @@ def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str
     """Return Connect's sentence when no available version is what the config wants; None when one is."""
     if not wanted or any(allows(wanted, version) for version in available):
         return None
-    shown = wanted if wanted[0] in "[(" else f"[{wanted},{wanted}]"
+    opening, low, high, closing = _range(wanted)
+    shown = f"{opening}{low},{high}{closing}"
     versions = ", ".join(available)
     return (
         f"Plugin {plugin} not found that matches the version range {shown}, available versions: [{versions}]"
@@ -23,15 +27,22 @@ def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str
 
 def allows(wanted: str, version: str) -> bool:
     """Tell whether a version is the wanted one, or lies in the wanted range."""
-    match = _RANGE.fullmatch(wanted)
-    if match is None:
-        return _order(wanted) == _order(version)
-    opening, low, comma, high, closing = match.groups()
-    high = high if comma else low
+    if wanted == LATEST:
+        return True
+    opening, low, high, closing = _range(wanted)
     here = _order(version)
     above = not low or _order(low) < here or (opening == "[" and _order(low) == here)
     below = not high or here < _order(high) or (closing == "]" and _order(high) == here)
     return above and below
+
+
+def _range(wanted: str) -> tuple[str, str, str, str]:
+    """Return bracket, lowest, highest, bracket; a mere version is both ends of its range."""
+    match = _RANGE.fullmatch(wanted) or _RANGE.fullmatch(f"[{wanted}]")
+    if match is None:
+        return "[", wanted, wanted, "]"
+    opening, low, comma, high, closing = match.groups()
+    return opening, low, high if comma else low, closing
 
 
 def _order(version: str) -> tuple[tuple[int, str], ...]:

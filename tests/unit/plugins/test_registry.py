@@ -143,10 +143,29 @@ def test_the_workers_converters_are_the_defaults() -> None:
         ("(4.3,5)", False),
         ("[1,2)", False),
         ("[4.3.0]", True),
+        ("latest", True),
     ],
 )
 def test_version_ranges(wanted: str, fits: bool) -> None:  # noqa: FBT001 - a row of a table
     assert allows(wanted, "4.3.0") is fits
+
+
+def test_with_another_version_wanted_only_common_keys_are_checked() -> None:
+    config: dict[str, str | None] = {
+        "name": None,
+        "connector.class": "FileStreamSink",
+        "connector.plugin.version": "9",
+        "key.converter": "FileStreamSink",
+        "value.converter": "Nope",
+    }
+    text = f"Plugin {SINK_CLASS} not found that matches the version range [9,9], available versions: [4.3.0]"
+    assert validate_connector(registry(), Worker(), config).errors == (
+        "Null value can not be supplied as the configuration value.",
+        text,
+        text,
+        f"Class class {SINK_CLASS} does not implement the Converter interface",
+        "Invalid value Nope for configuration value.converter: Class Nope could not be found.",
+    )
 
 
 def test_a_converter_of_another_version_is_an_error_of_both_keys() -> None:
