@@ -53,6 +53,12 @@ def test_a_body_that_is_too_large_ends_the_connection_unread(server: HttpServer)
     client.close()
 
 
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    server = HttpServer([Listener("127.0.0.1", 0)])
+    assert [each.proto for each in server._sockets] == [socket.IPPROTO_TCP]
+    server.close()
+
+
 def test_a_taken_port_is_one_clear_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
