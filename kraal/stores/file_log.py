@@ -1,0 +1,241 @@
+"""A log in one file: what a standalone worker remembers. Confirmed appends survive kill -9 and power cuts.
+
+One `write` and one `fsync` a batch; a batch whose writing was interrupted is cut off at the next start, with a
+warning. Records are read from the file, not kept in memory: a small index says where to look. When the file is
+opened it is compacted by key if that at least halves it; offsets go on rising, as the header keeps the next one.
+A second process that opens the same log is refused.
+"""
+
+from __future__ import annotations
+
+import bisect
+import fcntl
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from kraal.cluster.compaction import latest_by_key
+from kraal.errors import StoreError
+from kraal.stores.api import Entry, Record
+from kraal.stores.files import replace_file, sync_directory
+from kraal.stores.frames import HEADER_SIZE, Damaged, Frame, frame, frames, header, header_offset
+
+log = logging.getLogger(__name__)
+
+_INDEX_EVERY = 1 << 16
+"""Bytes between two entries of the index, and least bytes of one read."""
+_COMPACT_FROM = 1 << 16
+"""Smaller files are not worth it."""
+_BATCH = 1000
+"""Records in one frame of a compacted file."""
+
+Compaction = Callable[[Sequence[Record]], Sequence[Record]]
+"""Chooses the records that stay, in order."""
+
+
+class FileLog:
+    """An append log in the file `path`. Thread: one appends, another may read; `close` when both are done."""
+
+    def __init__(
+        self,
+        path: Path,
+        name: str,
+        *,
+        compaction: Compaction = latest_by_key,
+        compact_from: int = _COMPACT_FROM,
+    ) -> None:
+        """Open or make the log. Raises StoreError: damaged, in use by another process, or not accessible."""
+        self._path = path
+        self._name = name
+        self._lock = threading.Lock()
+        self._index: list[tuple[int, int]] = []
+        """Rising pairs: a frame's first offset, and where the frame begins."""
+        self._next = 0
+        self._size = 0
+        self._tail = (0, HEADER_SIZE)
+        """Where a reader goes on that has read to the end: offset and position."""
+        self._broken: str | None = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._guard = _exclusive(path.with_name(path.name + ".lock"), path)
+            try:
+                self._file = self._open(compaction, compact_from)
+            except BaseException:
+                os.close(self._guard)
+                raise
+        except OSError as exc:
+            raise StoreError(f"cannot open the log {name!r} at {path}: {exc}") from exc
+        except Damaged as exc:
+            raise StoreError(
+                f"the log {name!r} at {path} is damaged: {exc}. Restore it, or move it away to begin anew"
+            ) from exc
+
+    @property
+    def name(self) -> str:
+        """The log's name, for messages."""
+        return self._name
+
+    def append(self, entries: Sequence[Entry]) -> int:
+        """Write `entries` durably, all or none; return the last one's offset. Raises StoreError."""
+        self._check()
+        base, now = self._next, time.time_ns() // 1_000_000
+        if not entries:
+            return base - 1
+        try:
+            data = frame([Record(base + i, e.key, e.value, now) for i, e in enumerate(entries)])
+        except UnicodeEncodeError as exc:
+            raise StoreError(
+                f"cannot write to the log {self._name!r}: a key is not valid text: {exc}"
+            ) from exc
+        try:
+            _write_all(self._file, data, self._size)
+            os.fsync(self._file)
+        except OSError as exc:
+            self._undo(exc)
+            raise StoreError(f"cannot write to the log {self._name!r} at {self._path}: {exc}") from exc
+        with self._lock:
+            self._note(base, self._size)
+            self._size += len(data)
+            self._next = base + len(entries)
+        return base + len(entries) - 1
+
+    def read(self, start: int, limit: int) -> Sequence[Record]:
+        """Return at most `limit` records with offset ≥ `start`. Raises StoreError."""
+        self._check()
+        with self._lock:
+            position, size, following = self._position(start), self._size, self._next
+        found: list[Record] = []
+        if limit <= 0 or start >= following:
+            return found
+        try:
+            while position < size and len(found) < limit:
+                read = self._frames(position, size)
+                for each in read:
+                    found.extend(r for r in each.records if r.offset >= start)
+                    if len(found) >= limit:
+                        break
+                    position = each.end
+        except (OSError, Damaged) as exc:
+            raise StoreError(f"cannot read the log {self._name!r} at {self._path}: {exc}") from exc
+        found = found[:limit]
+        if found:
+            with self._lock:
+                self._tail = (found[-1].offset + 1, position)
+        return found
+
+    def end(self) -> int:
+        """Return the offset that the next record will get."""
+        self._check()
+        with self._lock:
+            return self._next
+
+    def close(self) -> None:
+        """Close the file and let other processes open it."""
+        if self._broken is None:
+            self._broken = "it is closed"
+            os.close(self._file)
+            os.close(self._guard)
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            raise StoreError(f"the log {self._name!r} at {self._path} cannot be used: {self._broken}")
+
+    def _undo(self, cause: OSError) -> None:
+        """Take back what a failed append may have written, so that later ones follow sound data."""
+        try:
+            os.ftruncate(self._file, self._size)
+        except OSError as exc:
+            self._broken = f"{cause}; and then {exc}"
+            os.close(self._file)
+            os.close(self._guard)
+
+    def _open(self, compaction: Compaction, compact_from: int) -> int:
+        if not self._path.exists():
+            replace_file(self._path, header(0))
+        data = self._path.read_bytes()
+        first = header_offset(data)
+        if first is None:
+            log.warning("The log %r at %s was never begun properly; it begins anew.", self._name, self._path)
+            data = header(0)
+            replace_file(self._path, data)
+            first = 0
+        whole = list(frames(data[HEADER_SIZE:], HEADER_SIZE))
+        end = whole[-1].end if whole else HEADER_SIZE
+        if end < len(data):
+            log.warning(
+                "The log %r at %s ends in the middle of a write that was never confirmed; its last %d bytes, "
+                "from byte %d on, are cut off.",
+                self._name,
+                self._path,
+                len(data) - end,
+                end,
+            )
+            os.truncate(self._path, end)
+        self._next = max(first, whole[-1].records[-1].offset + 1) if whole else first
+        whole, end = self._compacted(whole, end, compaction, compact_from)
+        for each in whole:
+            self._note(each.records[0].offset, each.begin)
+        self._size = end
+        file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        os.fsync(file)
+        sync_directory(self._path.parent)
+        return file
+
+    def _compacted(
+        self, whole: list[Frame], end: int, compaction: Compaction, compact_from: int
+    ) -> tuple[list[Frame], int]:
+        if end < compact_from:
+            return whole, end
+        kept = compaction([r for each in whole for r in each.records])
+        data = b"".join(frame(kept[i : i + _BATCH]) for i in range(0, len(kept), _BATCH))
+        if HEADER_SIZE + len(data) > end // 2:
+            return whole, end
+        replace_file(self._path, header(self._next) + data)
+        return list(frames(data, HEADER_SIZE)), HEADER_SIZE + len(data)
+
+    def _note(self, offset: int, position: int) -> None:
+        if not self._index or position - self._index[-1][1] >= _INDEX_EVERY:
+            self._index.append((offset, position))
+
+    def _position(self, start: int) -> int:
+        """Return where a frame begins that is not behind the first record from `start` on."""
+        if self._tail[0] == start:
+            return self._tail[1]
+        at = bisect.bisect_right(self._index, (start, self._size)) - 1
+        return self._index[max(at, 0)][1] if self._index else HEADER_SIZE
+
+    def _frames(self, position: int, size: int) -> list[Frame]:
+        """Read at least one whole frame from `position` on; the read may cut the last one it touches."""
+        length = _INDEX_EVERY
+        while True:
+            data = os.pread(self._file, min(length, size - position), position)
+            found = list(frames(data, position))
+            if found:
+                return found
+            if len(data) == size - position or not data:
+                raise Damaged(f"no sound frame at byte {position}")
+            length *= 4
+
+
+def _write_all(file: int, data: bytes, position: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, position)
+        view = view[written:]
+        position += written
+
+
+def _exclusive(lock: Path, path: Path) -> int:
+    file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        os.close(file)
+        raise StoreError(f"the log at {path} is in use by another worker") from exc
+    except BaseException:
+        os.close(file)
+        raise
+    return file

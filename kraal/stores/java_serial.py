@@ -1,0 +1,130 @@
+"""The one Java object that Connect's standalone offset file holds: a `HashMap<byte[], byte[]>`, serialised.
+
+Shape, big endian: stream magic and version; TC_OBJECT with the class descriptor of java.util.HashMap; its fields
+float loadFactor and int threshold; a data block of int capacity and int size; then size pairs (key, value); the end
+mark. An array is TC_ARRAY, its class descriptor (whole the first time, a reference afterwards), int32 length and
+the bytes; or TC_NULL; or a reference to an array that came before. Objects are numbered in the order they begin.
+
+Writing what was read gives the same bytes, as Java made the map by putting its entries into an empty one.
+Source: Java Object Serialization Specification, chapter 6; FileOffsetBackingStore (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from kraal.errors import ProtocolError
+
+Pair = tuple[bytes | None, bytes | None]
+
+_MAGIC = b"\xac\xed\x00\x05"
+_OBJECT, _NULL, _REFERENCE, _CLASS, _ARRAY, _END = b"s", b"p", b"q", b"r", b"u", b"x"
+_HASH_MAP = (
+    b"r\x00\x11java.util.HashMap\x05\x07\xda\xc1\xc3\x16\x60\xd1\x03\x00\x02"
+    b"F\x00\nloadFactorI\x00\tthresholdxp"
+)
+"""Class descriptor: name, serialVersionUID, flags (writes its own data), two fields; no annotation or parent."""
+_BYTES = b"r\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00xp"
+"""Class descriptor of byte[]."""
+_FIELDS = struct.Struct(">fi")
+_BLOCK = struct.Struct(">2sii")
+_BLOCK_HEAD = b"w\x08"
+_INT = struct.Struct(">i")
+_FIRST_HANDLE = 0x7E0000
+_BYTES_HANDLE = _FIRST_HANDLE + 2
+"""After HashMap's descriptor and the map itself."""
+_LOAD_FACTOR = 0.75
+_LEAST_CAPACITY = 16
+
+
+def dump(pairs: Sequence[Pair]) -> bytes:
+    """Serialise a map; the order of `pairs` is kept."""
+    capacity = _LEAST_CAPACITY
+    while len(pairs) > capacity * _LOAD_FACTOR:
+        capacity *= 2
+    threshold = int(capacity * _LOAD_FACTOR) if pairs else 0
+    parts = [_MAGIC, _OBJECT, _HASH_MAP, _FIELDS.pack(_LOAD_FACTOR, threshold)]
+    parts.append(_BLOCK.pack(_BLOCK_HEAD, capacity, len(pairs)))
+    described = False
+    for array in (part for pair in pairs for part in pair):
+        if array is None:
+            parts.append(_NULL)
+            continue
+        parts += (_ARRAY, _reference(_BYTES_HANDLE) if described else _BYTES, _INT.pack(len(array)), array)
+        described = True
+    return b"".join((*parts, _END))
+
+
+def load(data: bytes) -> list[Pair]:
+    """Read a map, in its order. Raises ProtocolError with the reason and the place."""
+    return _Reader(data).read()
+
+
+def _reference(handle: int) -> bytes:
+    return _REFERENCE + _INT.pack(handle)
+
+
+class _Reader:
+    """One pass over one stream."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._handles: list[bytes | None] = [None, None]
+        """What the objects of the stream are, by number; None for all but arrays."""
+
+    def read(self) -> list[Pair]:
+        self._expect(_MAGIC, "a Java object stream")
+        self._expect(_OBJECT + _HASH_MAP, "a java.util.HashMap")
+        self._take(_FIELDS.size)
+        mark, _, size = _BLOCK.unpack(self._take(_BLOCK.size))
+        if mark != _BLOCK_HEAD or size < 0:
+            raise ProtocolError(f"byte {self._at - _BLOCK.size} does not say how large the map is")
+        pairs = [(self._array(), self._array()) for _ in range(size)]
+        self._expect(_END, "the end of the map")
+        if self._at != len(self._data):
+            raise ProtocolError(f"{len(self._data) - self._at} bytes follow the map")
+        return pairs
+
+    def _array(self) -> bytes | None:
+        tag = self._take(1)
+        if tag == _NULL:
+            return None
+        if tag == _REFERENCE:
+            return self._shared()
+        if tag != _ARRAY:
+            raise ProtocolError(f"byte {self._at - 1} begins something else than a byte array")
+        if len(self._handles) == _BYTES_HANDLE - _FIRST_HANDLE:
+            self._expect(_BYTES, "the class of byte arrays")
+            self._handles.append(None)
+        else:
+            self._expect(_reference(_BYTES_HANDLE), "the class of byte arrays")
+        size: int = _INT.unpack(self._take(_INT.size))[0]
+        array = self._take(size)
+        self._handles.append(array)
+        return array
+
+    def _shared(self) -> bytes:
+        handle: int = _INT.unpack(self._take(_INT.size))[0]
+        number = handle - _FIRST_HANDLE
+        array = self._handles[number] if 0 <= number < len(self._handles) else None
+        if array is None:
+            raise ProtocolError(f"byte {self._at - _INT.size} refers to something else than a byte array")
+        return array
+
+    def _expect(self, wanted: bytes, what: str) -> None:
+        begin = self._at
+        if self._data[begin : begin + len(wanted)] != wanted:
+            cut = wanted.startswith(self._data[begin:])
+            raise ProtocolError(
+                f"it ends at byte {len(self._data)}" if cut else f"byte {begin} does not begin {what}"
+            )
+        self._at += len(wanted)
+
+    def _take(self, size: int) -> bytes:
+        begin, end = self._at, self._at + size
+        if size < 0 or end > len(self._data):
+            raise ProtocolError(f"it ends at byte {len(self._data)}, within something that began at {begin}")
+        self._at = end
+        return self._data[begin:end]

@@ -1,0 +1,113 @@
+"""Stores in memory: for tests, for `kraal.testing`, and for a worker that is to forget. They implement all of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from kraal.errors import StoreError
+from kraal.ids import ConnectorName
+from kraal.offsets import Offset, SourcePartition
+from kraal.stores.api import Entry, Record
+
+Fault = Callable[[str], None]
+"""Called with `append`, `read`, `end`, `load` or `store` before each; raises to make it fail."""
+
+
+def _no_fault(_operation: str) -> None:
+    pass
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class MemoryLog:
+    """A log in memory. `fault` makes operations fail; `start` is the first offset. Any thread."""
+
+    def __init__(
+        self, name: str, *, fault: Fault = _no_fault, now_ms: Callable[[], int] = _now_ms, start: int = 0
+    ) -> None:
+        self._name = name
+        self.fault = fault
+        self._now_ms = now_ms
+        self._start = start
+        self._records: list[Record] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """The log's name, for messages."""
+        return self._name
+
+    def append(self, entries: Sequence[Entry]) -> int:
+        """Write `entries`, all or none; return the last one's offset. Raises StoreError."""
+        self._check("append")
+        with self._lock:
+            base, now = self._end(), self._now_ms()
+            self._records.extend(Record(base + i, e.key, e.value, now) for i, e in enumerate(entries))
+            return self._end() - 1
+
+    def read(self, start: int, limit: int) -> Sequence[Record]:
+        """Return at most `limit` records from `start` on."""
+        self._check("read")
+        with self._lock:
+            first = max(start - self._start, 0)
+            return self._records[first : first + max(limit, 0)]
+
+    def end(self) -> int:
+        """Return the next offset."""
+        self._check("end")
+        with self._lock:
+            return self._end()
+
+    def close(self) -> None:
+        """Refuse everything from now on."""
+        self._closed = True
+
+    def _end(self) -> int:
+        return self._start + len(self._records)
+
+    def _check(self, operation: str) -> None:
+        if self._closed:
+            raise StoreError(f"log {self._name!r} is closed")
+        self.fault(operation)
+
+
+class MemoryOffsets:
+    """Source offsets in memory. `fault` makes operations fail. Any thread."""
+
+    def __init__(self, *, fault: Fault = _no_fault) -> None:
+        self.fault = fault
+        self._offsets: dict[ConnectorName, dict[SourcePartition, Offset]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
+        """Return every stored offset of `connector`."""
+        self._check("load")
+        with self._lock:
+            return dict(self._offsets.get(connector, {}))
+
+    def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
+        """Store all of `changes`; None deletes."""
+        self._check("store")
+        with self._lock:
+            for connector, partitions in changes.items():
+                known = self._offsets.setdefault(connector, {})
+                for partition, offset in partitions.items():
+                    if offset is None:
+                        known.pop(partition, None)
+                    else:
+                        known[partition] = dict(offset)
+
+    def close(self) -> None:
+        """Refuse everything from now on."""
+        self._closed = True
+
+    def _check(self, operation: str) -> None:
+        if self._closed:
+            raise StoreError("the offset store is closed")
+        self.fault(operation)

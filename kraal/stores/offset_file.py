@@ -1,0 +1,122 @@
+"""Source offsets in Connect's own standalone file (`offset.storage.file.filename`), which Java reads and writes too.
+
+The file is read once and replaced whole with every `store`. Entries that this worker cannot read (another
+program's keys) are kept as they are. Two differences to Java, on purpose (docs/compat.md): the file is replaced
+atomically, so a kill never leaves half of it; and a file that is damaged is an error that names it, where Java
+silently begins anew when it ends too early. An empty file counts as none, as in Java.
+Source: FileOffsetBackingStore (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from kraal.errors import ProtocolError, StoreError
+from kraal.ids import ConnectorName
+from kraal.offsets import Offset, SourcePartition
+from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
+from kraal.stores.files import replace_file
+from kraal.stores.java_serial import Pair, dump, load
+
+log = logging.getLogger(__name__)
+
+_Values = dict[bytes | None, bytes | None]
+_Keys = dict[ConnectorName, dict[SourcePartition, list[bytes]]]
+
+
+class OffsetFile:
+    """The offset store of a standalone worker. Any thread; one process."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file; it need not exist. Raises StoreError, and leaves a damaged file as it is."""
+        self._path = path
+        self._lock = threading.Lock()
+        self._values: _Values = dict(self._read())
+        self._keys: _Keys = {}
+        """Where a partition's offset is: Java may have stored one partition under two orders of its fields."""
+        for key in self._values:
+            self._learn(key)
+
+    def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
+        """Return every stored offset of `connector`. Raises StoreError if one of them cannot be read."""
+        with self._lock:
+            offsets: dict[SourcePartition, Offset] = {}
+            for partition, keys in self._keys.get(connector, {}).items():
+                offset = self._newest(keys)
+                if offset is not None:
+                    offsets[partition] = offset
+            return offsets
+
+    def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
+        """Replace the file by one that has all of `changes`; None deletes. Raises StoreError."""
+        with self._lock:
+            values, added = dict(self._values), list[bytes]()
+            for connector, partitions in changes.items():
+                for partition, offset in partitions.items():
+                    keys = self._keys.get(connector, {}).get(partition)
+                    if keys is None:
+                        keys = [encode_key(connector, partition)]
+                        added += keys
+                    for key in keys:
+                        _set(values, key, encode_value(offset))
+            if values != self._values:
+                self._write(values)
+            self._values = values
+            for key in added:
+                self._learn(key)
+
+    def close(self) -> None:
+        """Do nothing: everything is on disk already."""
+
+    def _newest(self, keys: list[bytes]) -> Offset | None:
+        for key in reversed(keys):
+            try:
+                offset = decode_value(self._values.get(key))
+            except ProtocolError as exc:
+                raise StoreError(
+                    f"the offset file {self._path} holds an offset that cannot be read, of {key!r}: {exc}"
+                ) from exc
+            if offset is not None:
+                return offset
+        return None
+
+    def _learn(self, key: bytes | None) -> None:
+        try:
+            connector, partition = decode_key(key)
+        except ProtocolError as exc:
+            log.warning("The offset file %s has a key that is kept, but not used: %s", self._path, exc)
+            return
+        keys = self._keys.setdefault(connector, {}).setdefault(partition, [])
+        if key is not None and key not in keys:
+            keys.append(key)
+
+    def _read(self) -> list[Pair]:
+        try:
+            data = self._path.read_bytes()
+            return load(data) if data else []
+        except FileNotFoundError:
+            return []
+        except OSError as exc:
+            raise StoreError(f"cannot read the offset file {self._path}: {exc}") from exc
+        except ProtocolError as exc:
+            raise StoreError(
+                f"the offset file {self._path} is damaged: {exc}. Restore it, or move it away to read all sources "
+                "from their beginning"
+            ) from exc
+
+    def _write(self, values: _Values) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self._path, dump(list(values.items())))
+        except OSError as exc:
+            raise StoreError(f"cannot write the offset file {self._path}: {exc}") from exc
+
+
+def _set(values: _Values, key: bytes, value: bytes | None) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value

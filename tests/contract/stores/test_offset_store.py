@@ -1,0 +1,54 @@
+"""What every OffsetStore keeps to: memory, Connect's file, and later Kafka."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.ids import ConnectorName
+from kraal.offsets import SourcePartition
+from kraal.stores.api import OffsetStore
+from kraal.stores.memory import MemoryOffsets
+from kraal.stores.offset_file import OffsetFile
+
+X, Y = ConnectorName("x"), ConnectorName("y é")
+P = SourcePartition.of({"filename": "/a", "part": 1})
+SAME = SourcePartition.of({"part": 1, "filename": "/a"})
+Q = SourcePartition.of({"filename": "/b", "part": None})
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> OffsetStore:
+    return MemoryOffsets() if request.param == "memory" else OffsetFile(tmp_path / "offsets")
+
+
+def test_an_unknown_connector_has_no_offsets(store: OffsetStore) -> None:
+    assert dict(store.load(X)) == {}
+
+
+def test_offsets_are_kept_by_connector_and_partition(store: OffsetStore) -> None:
+    store.store({X: {P: {"position": 1}, Q: {"position": 2}}, Y: {P: {"position": 3}}})
+    store.store({X: {P: {"position": 4}}})
+    assert dict(store.load(X)) == {P: {"position": 4}, Q: {"position": 2}}
+    assert dict(store.load(Y)) == {P: {"position": 3}}
+
+
+def test_none_deletes_an_offset(store: OffsetStore) -> None:
+    store.store({X: {P: {"position": 1}, Q: {"position": 2}}})
+    store.store({X: {P: None}, Y: {P: None}})
+    assert dict(store.load(X)) == {Q: {"position": 2}}
+    store.store({X: {P: {"position": 9}}})
+    assert store.load(X)[P] == {"position": 9}
+
+
+def test_a_partition_is_the_same_whatever_the_order_of_its_fields(store: OffsetStore) -> None:
+    store.store({X: {P: {"position": 1}}})
+    store.store({X: {SAME: {"position": 2}}})
+    assert dict(store.load(X)) == {P: {"position": 2}}
+
+
+def test_offsets_keep_the_types_of_their_fields(store: OffsetStore) -> None:
+    offset = {"i": 2**60, "f": 0.5, "b": True, "n": None, "s": "é\U0001f600"}
+    store.store({X: {P: offset}})
+    assert store.load(X)[P] == offset

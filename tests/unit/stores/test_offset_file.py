@@ -1,0 +1,177 @@
+"""Connect's offset file: what Java wrote is read, and written again byte for byte.
+
+The golden files are of Connect 4.3.0 standalone (`standalone-*`) and of `Maps.java.txt` (`java-*`), which also
+reads: `java-read.txt` is what it printed of files that `OffsetFile` had written (`kraal-*`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kraal.errors import ProtocolError, StoreError
+from kraal.ids import ConnectorName
+from kraal.offsets import SourcePartition
+from kraal.stores.java_serial import Pair, dump, load
+from kraal.stores.offset_file import OffsetFile
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "offsets" / "4.3.0"
+SOURCE = ConnectorName("my-source")
+IN = SourcePartition.of({"filename": "/tmp/oracle-core/in.txt"})  # noqa: S108 - what the golden file holds
+JAVA_FILES = sorted(
+    p.name for p in GOLDEN.glob("*.bin") if p.name not in ("java-shared.bin", "java-string.bin")
+)
+
+
+@pytest.mark.parametrize("name", JAVA_FILES)
+def test_what_java_wrote_is_written_again_byte_for_byte(name: str) -> None:
+    data = (GOLDEN / name).read_bytes()
+    assert dump(load(data)) == data
+
+
+def test_an_array_that_java_shares_is_read_in_both_places() -> None:
+    assert load((GOLDEN / "java-shared.bin").read_bytes()) == [
+        (b'["a",{"p":1}]', b'{"o":7}'),
+        (b'["b",{"p":1}]', b'{"o":7}'),
+    ] or load((GOLDEN / "java-shared.bin").read_bytes()) == [
+        (b'["b",{"p":1}]', b'{"o":7}'),
+        (b'["a",{"p":1}]', b'{"o":7}'),
+    ]
+
+
+def shown(pairs: list[Pair]) -> list[str]:
+    def text(part: bytes | None) -> str:
+        return "null" if part is None else part.hex() or "-"
+
+    return sorted(f"  {text(key)} {text(value)}" for key, value in pairs)
+
+
+@pytest.mark.parametrize(
+    "name", ["kraal-empty.bin", "kraal-nulls.bin", "kraal-thirteen.bin", "kraal-store.bin"]
+)
+def test_java_reads_what_we_write(name: str) -> None:
+    printed = (GOLDEN / "java-read.txt").read_text().splitlines()
+    begin = next(n for n, line in enumerate(printed) if line.startswith(f"{name} "))
+    pairs = load((GOLDEN / name).read_bytes())
+    assert printed[begin] == f"{name} {len(pairs)}"
+    assert printed[begin + 1 : begin + 1 + len(pairs)] == shown(pairs)
+    assert dump(pairs) == (GOLDEN / name).read_bytes(), "we still write what Java was shown"
+
+
+@pytest.mark.parametrize(
+    ("name", "connector", "expected"),
+    [
+        pytest.param("standalone-one.bin", "my-source", {IN: {"position": 14}}, id="one connector"),
+        pytest.param("standalone-reset.bin", "my-source", {}, id="offsets that were reset"),
+        pytest.param(
+            "standalone-two.bin",
+            "second é",
+            {SourcePartition.of({"filename": "/tmp/oracle-core/in2.txt"}): {"position": 4}},  # noqa: S108
+            id="two connectors",
+        ),
+        pytest.param("standalone-two.bin", "other", {}, id="a connector that is not in it"),
+        pytest.param("java-empty.bin", "my-source", {}, id="an empty map"),
+    ],
+)
+def test_offsets_of_java_standalone_are_read(name: str, connector: str, expected: object) -> None:
+    assert dict(OffsetFile(GOLDEN / name).load(ConnectorName(connector))) == expected
+
+
+def test_offsets_survive_a_restart_and_leave_the_others_alone(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes((GOLDEN / "standalone-two.bin").read_bytes())
+    OffsetFile(path).store({SOURCE: {IN: {"position": 99}}})
+    again = OffsetFile(path)
+    assert again.load(SOURCE) == {IN: {"position": 99}}
+    assert len(again.load(ConnectorName("second é"))) == 1
+
+
+def test_keys_that_nobody_here_understands_are_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes((GOLDEN / "java-nulls.bin").read_bytes())
+    before = load(path.read_bytes())
+    store = OffsetFile(path)
+    assert "kept, but not used" in caplog.text
+    store.store({SOURCE: {IN: {"position": 1}}})
+    assert load(path.read_bytes())[: len(before)] == before
+    assert store.load(ConnectorName("x")) == {}
+
+
+def test_one_partition_that_java_stored_under_two_orders_is_one_here(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes(dump([(b'["x",{"a":1,"b":2}]', b'{"o":1}'), (b'["x",{"b":2,"a":1}]', b'{"o":2}')]))
+    store, x, partition = OffsetFile(path), ConnectorName("x"), SourcePartition.of({"a": 1, "b": 2})
+    assert store.load(x) == {partition: {"o": 2}}
+    store.store({x: {partition: {"o": 3}}})
+    assert [value for _, value in load(path.read_bytes())] == [b'{"o":3}', b'{"o":3}']
+    store.store({x: {partition: None}})
+    assert load(path.read_bytes()) == []
+
+
+def test_a_missing_and_an_empty_file_are_no_offsets(tmp_path: Path) -> None:
+    assert OffsetFile(tmp_path / "sub" / "offsets").load(SOURCE) == {}
+    (tmp_path / "empty").write_bytes(b"")
+    store = OffsetFile(tmp_path / "empty")
+    store.store({SOURCE: {IN: {"position": 1}}})
+    assert OffsetFile(tmp_path / "empty").load(SOURCE) == {IN: {"position": 1}}
+
+
+def test_a_file_cut_at_any_byte_is_an_error_that_names_it_and_stays_as_it_is(tmp_path: Path) -> None:
+    data = (GOLDEN / "standalone-two.bin").read_bytes()
+    path = tmp_path / "offsets"
+    for cut in range(1, len(data)):
+        path.write_bytes(data[:cut])
+        with pytest.raises(StoreError, match=f"{path} is damaged: it ends at byte {cut}"):
+            OffsetFile(path)
+        assert path.read_bytes() == data[:cut]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        pytest.param(b"hello", "byte 0 does not begin a Java object stream", id="another file"),
+        pytest.param((GOLDEN / "java-string.bin").read_bytes(), "a java.util.HashMap", id="another object"),
+        pytest.param((GOLDEN / "java-empty.bin").read_bytes() + b"x", "1 bytes follow", id="more than a map"),
+    ],
+)
+def test_what_is_no_map_of_bytes_is_refused_with_a_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        load(data)
+
+
+def test_an_offset_that_cannot_be_read_fails_its_connector_only(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    path.write_bytes(dump([(b'["x",{}]', b"?"), (b'["y",{}]', b"{}")]))
+    store = OffsetFile(path)
+    with pytest.raises(StoreError, match="cannot be read"):
+        store.load(ConnectorName("x"))
+    assert len(store.load(ConnectorName("y"))) == 1
+
+
+def test_a_write_that_fails_leaves_file_and_memory_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "offsets"
+    store = OffsetFile(path)
+    store.store({SOURCE: {IN: {"position": 1}}})
+    before = path.read_bytes()
+
+    def fail(_file: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(StoreError, match="cannot write the offset file"):
+            store.store({SOURCE: {IN: {"position": 2}}})
+    assert path.read_bytes() == before
+    assert store.load(SOURCE) == {IN: {"position": 1}}
+    assert [p.name for p in tmp_path.iterdir()] == ["offsets"]
+
+
+def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
+    path = tmp_path / "offsets"
+    store = OffsetFile(path)
+    store.store({SOURCE: {IN: None}})
+    assert not path.exists()
