@@ -1,0 +1,129 @@
+"""JSON with and without schemas. Source: JsonConverter and JsonConverterConfig (Kafka 4.3.0).
+
+**What is read** is a VARIANT, Spark's own type for values without a schema, and its schema is None. Cast to
+string it is what a text sink prints: strings without quotes, numbers and booleans as text, objects and lists as
+JSON text, null as null. `to_json` gives the JSON back. JSON's `null`, and no bytes at all, are null.
+
+**What is written** with a schema is Java's, byte for byte (`tests/golden/converters`). Without one the value is
+a VARIANT, or a column of a plain type, and is written as the JSON for it.
+
+What differs from Java: an object's fields come sorted by name (Java: as its hash map has them); whole numbers
+over 64 bits keep their value (Java: cut to 64 bits); `100.0` prints as `100`; `007` is an error (Java: 7), and
+so are repeated names unless `spark.sql.variant.allowDuplicateKeys` is true (Java: the last counts).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.config.checks import one_of_ignoring_case
+from kraal.config.key import ConfigType, Importance, Key, Width
+from kraal.converters.json_envelope import BAD_JSON, opened
+from kraal.converters.json_text import JsonText, escape_astral
+from kraal.converters.keys import CONVERTER, parse
+from kraal.plugins.api import ConfigDef, Converter, Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_KEYS = [
+    Key(
+        name="schemas.enable",
+        type=ConfigType.BOOLEAN,
+        default=True,
+        importance=Importance.HIGH,
+        doc="Include schemas within each of the serialized values and keys.",
+        group="Schemas",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Enable Schemas",
+        source="JsonConverterConfig.SCHEMAS_ENABLE_CONFIG",
+    ),
+    Key(
+        name="schemas.cache.size",
+        type=ConfigType.INT,
+        default=1000,
+        importance=Importance.HIGH,
+        doc="The maximum number of schemas that can be cached in this converter instance.",
+        group="Schemas",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Schema Cache Size",
+        source="JsonConverterConfig.SCHEMAS_CACHE_SIZE_CONFIG",
+    ),
+    Key(
+        name="decimal.format",
+        type=ConfigType.STRING,
+        default="BASE64",
+        validator=one_of_ignoring_case("BASE64", "NUMERIC"),
+        importance=Importance.LOW,
+        doc="Controls which format this converter will serialize decimals in. This value is case insensitive"
+        " and can be either 'BASE64' (default) or 'NUMERIC'",
+        group="Serialization",
+        order=0,
+        width=Width.MEDIUM,
+        display_name="Decimal Format",
+        source="JsonConverterConfig.DECIMAL_FORMAT_CONFIG",
+    ),
+    Key(
+        name="replace.null.with.default",
+        type=ConfigType.BOOLEAN,
+        default=True,
+        importance=Importance.LOW,
+        doc="Whether to replace fields that have a default value and that are null to the default value. When"
+        " set to true, the default value is used, otherwise null is used.",
+        group="Serialization",
+        order=1,
+        width=Width.MEDIUM,
+        display_name="Replace null with default",
+        source="JsonConverterConfig.REPLACE_NULL_WITH_DEFAULT_CONFIG",
+    ),
+]
+
+
+class JsonConverter(Converter):
+    """Connect's values to JSON and back."""
+
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = CONVERTER.merge(_KEYS)
+
+    def __init__(self) -> None:
+        self._schemas = True
+        self._replace_null = True
+        self._writer = JsonText(numeric_decimals=False, replace_null=True)
+
+    @override
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        parsed = parse(self.config_def, config, is_key=is_key)
+        self._schemas = parsed["schemas.enable"] is True
+        self._replace_null = parsed["replace.null.with.default"] is True
+        numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
+        self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
+
+    @override
+    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
+        """Without a schema null stays null, a tombstone; with one it is JSON's `null`, as Java has it."""
+        del topic
+        text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+        text = escape_astral(text)
+        if self._schemas:
+            described = "null" if schema is None else self._writer.schema_text(schema)
+            text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
+        return text.cast("binary")
+
+    @override
+    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
+        del topic
+        parsed = F.try_parse_json(value.cast("string"))
+        if self._schemas:
+            payload, error = opened(value, parsed, replace_null=self._replace_null)
+        else:
+            # Blank text is no value, as for Jackson; the look at the bytes happens only where parsing failed.
+            bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
+            payload, error = parsed, F.when(bad, F.lit(BAD_JSON))
+        return F.when(~F.is_variant_null(payload), payload), error, None

@@ -1,0 +1,91 @@
+"""Opens `{"schema":…,"payload":…}`: one VARIANT to the payload, and why it cannot be.
+
+The schema comes with each record, so the payload stays a VARIANT; from the schema its top level is taken:
+whether null is allowed, and what stands for it. Source: JsonConverter.toConnectData (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from kraal.plugins.schema import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+BAD_JSON: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: not JSON"
+
+NO_ENVELOPE: Final = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional'
+    " fields. If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter"
+    " configuration."
+)
+
+NO_TYPE: Final = "Schema must contain 'type' field"
+
+_NODE_TYPES: Final = {"BIGINT": "NUMBER", "DOUBLE": "NUMBER", "STRING": "STRING", "BOOLEAN": "BOOLEAN"}
+"""Spark's names of what a VARIANT holds to Jackson's; decimals are numbers, lists arrays."""
+
+
+def opened(value: Column, parsed: Column, *, replace_null: bool) -> tuple[Column, Column]:
+    """Return the payload and the error text (null = good) for bytes `value`, parsed as `parsed`."""
+    fields = parsed.try_cast("map<string, variant>")
+    schema, payload = fields.getItem("schema"), fields.getItem("payload")
+    is_envelope = (F.size(fields) == F.lit(2)) & schema.isNotNull() & payload.isNotNull()
+    has_schema = ~F.is_variant_null(schema)
+
+    type_name = F.try_variant_get(schema, "$.type", "string")
+    has_type = _is(_member(schema, "type"), "STRING")
+    default = _member(schema, "default")
+    optional = _member(schema, "optional")
+    may_be_null = _is(optional, "BOOLEAN") & (optional.cast("string") == F.lit("true"))
+    has_default = default.isNotNull() & ~F.is_variant_null(default) if replace_null else F.lit(False)  # noqa: FBT003
+    is_null = has_schema & F.is_variant_null(payload)
+
+    known = [kind.value for kind in Type]
+    upper = _named(type_name, {kind.value: kind.name for kind in Type})
+    refused = F.concat(F.lit("Invalid null value for required "), upper, F.lit(" field"))
+    no_object = F.concat(F.lit("Structs should be encoded as JSON objects, but found "), _node(payload))
+    bad_text = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
+    error = (
+        F.when(value.isNull(), F.lit(None))
+        .when(bad_text, F.lit(BAD_JSON))
+        .when(~F.coalesce(is_envelope, F.lit(False)), F.lit(NO_ENVELOPE))  # noqa: FBT003 - Spark's literal
+        .when(~has_schema, F.lit(None))
+        .when(~has_type, F.lit(NO_TYPE))
+        .when(~type_name.isin(known), F.concat(F.lit("Unknown schema type: "), type_name))
+        .when(is_null & ~has_default & ~may_be_null, refused)
+        .when(~is_null & (type_name == F.lit("struct")) & ~_is(payload, "OBJECT"), no_object)
+    )
+    no_text = has_schema & (type_name == F.lit("string")) & ~_is(payload, "STRING")
+    chosen = (
+        F.when(error.isNotNull(), F.lit(None))
+        .when(is_null & has_default, default)
+        .when(no_text, F.lit(None))  # as Jackson's textValue
+        .otherwise(payload)
+    )
+    return chosen, error
+
+
+def _member(variant: Column, name: str) -> Column:
+    """Return a member of an object as VARIANT; null where there is none."""
+    return F.try_variant_get(variant, f"$.{name}", "variant")
+
+
+def _is(variant: Column, kind: str) -> Column:
+    """Tell whether a VARIANT holds a value of this kind; false where there is no VARIANT."""
+    return F.coalesce(F.schema_of_variant(variant).startswith(kind), F.lit(False))  # noqa: FBT003
+
+
+def _node(variant: Column) -> Column:
+    """Return Jackson's name for what a VARIANT holds."""
+    kind = F.regexp_extract(F.schema_of_variant(variant), "^[A-Z]+", 0)
+    return F.coalesce(_named(kind, {**_NODE_TYPES, "DECIMAL": "NUMBER", "ARRAY": "ARRAY"}), kind)
+
+
+def _named(name: Column, names: dict[str, str]) -> Column:
+    """Look a name up in a small table; null where it is not in it."""
+    pairs = [F.lit(text) for pair in names.items() for text in pair]
+    return F.create_map(*pairs)[name]

@@ -1,0 +1,93 @@
+"""Text in any character set that Spark knows. Source: StringConverter (Kafka 4.3.0).
+
+UTF-8, the default, is a change of type and costs nothing: bytes that are no UTF-8 pass unchanged, where Java
+puts U+FFFD in their place. In the other sets a character that the set lacks becomes `?`, as in Java.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.config.key import ConfigType, Importance, Key
+from kraal.converters.java_text import java_text
+from kraal.converters.keys import CONVERTER, parse
+from kraal.plugins.api import ConfigDef, Converter, Schema
+from kraal.plugins.schema import OPTIONAL_STRING
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+CHARSETS: Final = {
+    "utf-8": "UTF-8",
+    "ascii": "US-ASCII",
+    "iso8859-1": "ISO-8859-1",
+    "utf-16": "UTF-16",
+    "utf-16-be": "UTF-16BE",
+    "utf-16-le": "UTF-16LE",
+    "utf-32": "UTF-32",
+}
+"""Python's name of each set, which stands for all its aliases, to Java's and Spark's."""
+
+LACKING: Final = {"US-ASCII": r"[^\x00-\x7F]", "ISO-8859-1": r"[^\x00-\xFF]"}
+"""What a set has no bytes for, as a regular expression."""
+
+
+class StringConverter(Converter):
+    """Connect's strings to bytes and back; whatever is no string is printed as Java's `toString` does."""
+
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = CONVERTER.merge(
+        [
+            Key(
+                name="converter.encoding",
+                type=ConfigType.STRING,
+                default="UTF-8",
+                importance=Importance.HIGH,
+                doc="The name of the Java character set to use for encoding strings as byte arrays.",
+                display_name="Encoding",
+                source="StringConverterConfig.ENCODING_CONFIG",
+            )
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._charset = "UTF-8"
+
+    @override
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        parsed = parse(self.config_def, config, is_key=is_key)
+        name = str(parsed["converter.encoding"])
+        try:
+            charset = CHARSETS.get(codecs.lookup(name).name)
+        except LookupError:
+            charset = None
+        if charset is None:
+            raise ValueError(f"unknown converter.encoding {name}; known are {', '.join(CHARSETS.values())}")
+        self._charset = charset
+
+    @override
+    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
+        del topic
+        text = java_text(value, schema)
+        if self._charset == "UTF-8":
+            return text.cast("binary")
+        if self._charset in LACKING:
+            text = F.regexp_replace(text, LACKING[self._charset], "?")
+        return F.encode(text, self._charset)
+
+    @override
+    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
+        del topic
+        if self._charset == "UTF-8":
+            return value.cast("string"), None, OPTIONAL_STRING
+        if self._charset == "US-ASCII":
+            # Spark's own decoder fails the whole job at the first byte above 127.
+            latin = F.decode(value, "ISO-8859-1")
+            return F.regexp_replace(latin, r"[\x80-\xFF]", "\ufffd"), None, OPTIONAL_STRING
+        return F.decode(value, self._charset), None, OPTIONAL_STRING

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from kraal.connectors.file_sink import FEW_RECORDS, FileStreamSinkTask
+from kraal.connectors.file_source import FileStreamSourceTask
+from kraal.plugins.api import SinkBatch, TaskContext, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class View:
+    """What a task sees of its worker."""
+
+    scratch: str
+    spark_is_local: bool = True
+    bootstrap_servers: str = "127.0.0.1:1"
+
+
+def context(scratch: Path, *, local: bool = True, task: int = 0) -> TaskContext:
+    view = View(str(scratch), local)
+    return TaskContext(connector="a/b c", task=task, worker=view, connector_config={})
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    folder = tmp_path / "100% out"
+    folder.mkdir()
+    return folder / "o %20ut.txt"
+
+
+@pytest.fixture
+def sink(target: Path, tmp_path: Path) -> Iterator[FileStreamSinkTask]:
+    task = FileStreamSinkTask()
+    task.start({"file": str(target)}, context(tmp_path))
+    yield task
+    task.stop()
+
+
+def batch(frame: DataFrame, records: int) -> SinkBatch:
+    return SinkBatch(frame=frame, ranges={TopicPartition("t", 0): (0, records)})
+
+
+def numbers(spark: SparkSession, count: int, partitions: int = 2) -> DataFrame:
+    return spark.range(0, count, 1, partitions).selectExpr("cast(id as string) as value")
+
+
+@pytest.mark.parametrize("count", [3, FEW_RECORDS + 1, 20_000])
+def test_batches_are_appended_in_order(
+    spark: SparkSession, sink: FileStreamSinkTask, target: Path, count: int
+) -> None:
+    target.write_bytes(b"before\n")
+    for _ in range(2):
+        sink.write(batch(numbers(spark, count), count))
+    assert target.read_text().split() == ["before", *map(str, range(count)), *map(str, range(count))]
+    sink.stop()
+    assert sorted(path.name for path in target.parent.iterdir()) == [f".{target.name}.kraal", target.name]
+
+
+@pytest.mark.parametrize("records", [1, 10**6], ids=["collected", "written by Spark"])
+def test_values_print_as_java_prints_them(
+    spark: SparkSession, sink: FileStreamSinkTask, target: Path, records: int
+) -> None:
+    values: dict[str, str | bytes] = {
+        "cast(null as string)": "null",
+        "'text'": "text",
+        "''": "",
+        "'two\nlines'": "two\nlines",
+        'parse_json(\'"a\\\\"b"\')': 'a"b',
+        "parse_json('12')": "12",
+        "parse_json('true')": "true",
+        "parse_json('[1,null]')": "[1,null]",
+        'parse_json(\'{"a":"x"}\')': '{"a":"x"}',
+        "X'ff0a'": b"\xff\n",
+        "1.0E10D": "1.0E10",
+    }
+    expected = b""
+    for value, text in values.items():
+        sink.write(batch(spark.sql(f"select {value} as value"), records))
+        expected += (text if isinstance(text, bytes) else text.encode()) + b"\n"
+    assert target.read_bytes() == expected
+
+
+def test_staging_of_a_killed_worker_is_removed(target: Path, tmp_path: Path) -> None:
+    first, other = FileStreamSinkTask(), FileStreamSinkTask()
+    first.start({"file": str(target)}, context(tmp_path))
+    other.start({"file": str(target)}, context(tmp_path, task=1))
+    for task in (first, other):
+        (task._staging / "x").mkdir(parents=True)
+    again = FileStreamSinkTask()
+    again.start({"file": str(target)}, context(tmp_path))
+    assert (first._staging.exists(), other._staging.exists()) == (False, True)
+
+
+def test_where_executors_see_no_files_the_text_is_fetched(
+    spark: SparkSession, target: Path, tmp_path: Path
+) -> None:
+    task = FileStreamSinkTask()
+    task.start({"file": str(target)}, context(tmp_path, local=False))
+    task.write(batch(numbers(spark, 30_000), 30_000))
+    assert target.read_text().split() == [str(number) for number in range(30_000)]
+
+
+@pytest.mark.parametrize("count", [3, 1000])
+def test_without_a_file_it_prints(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    out = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out, flush=lambda: None, write=lambda _: None))
+    task = FileStreamSinkTask()
+    task.start({}, context(tmp_path))
+    task.write(batch(numbers(spark, count), count))
+    assert out.getvalue().split() == [str(number).encode() for number in range(count)]
+
+
+def test_a_range_is_read_in_order_and_can_be_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    data = b"".join(b"line %d of the file\r\n" % number for number in range(300_000))
+    path.write_bytes(b"head\n" + data + b"\xff\n\ntail")
+    task = FileStreamSourceTask()
+    task.start({"file": str(path), "topic": "t"}, {}, context(tmp_path))
+    found = task.poll()
+    assert found is not None
+    assert found.read is not None
+    frame = found.read(spark)
+    lines = [bytes(row.value) for row in frame.selectExpr("cast(value as binary) value").collect()]
+    expected = [b"head", *(b"line %d of the file" % number for number in range(300_000)), b"\xff", b""]
+    assert lines == expected
+    assert frame.rdd.getNumPartitions() == 1
+    assert found.read(spark).count() == len(expected)
+    assert task.poll() is None
+
+
+def test_where_executors_see_no_files_the_worker_reads(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes(b"0123456789\n" * 500_000)
+    task = FileStreamSourceTask()
+    task.start({"file": str(path), "topic": "t"}, {}, context(tmp_path, local=False))
+    rows = 0
+    while (found := task.poll()) is not None:
+        assert found.table is not None
+        rows += found.table.num_rows
+    assert rows == 500_000

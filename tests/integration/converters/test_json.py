@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from kraal.converters.json import JsonConverter
+from kraal.converters.json_text import JsonText
+from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "converters" / "4.3.0"
+
+INNER = Schema(
+    type=Type.STRUCT,
+    name="In",
+    version=2,
+    doc="a doc",
+    optional=True,
+    fields=(Field(name="x", schema=Schema(type=Type.INT32, optional=True)),),
+)
+RECORD = Schema(
+    type=Type.STRUCT,
+    name="Rec",
+    parameters={"p": 'v"'},
+    fields=(
+        Field(name="a", schema=STRING),
+        Field(name="b", schema=Schema(type=Type.FLOAT64, optional=True)),
+        Field(name="in", schema=INNER),
+        Field(name="d", schema=Schema(type=Type.INT32, default=5)),
+    ),
+)
+RECORD_DDL = "struct<a: string, b: double, in: struct<x: int>, d: int>"
+LIST = Schema(type=Type.ARRAY, value=OPTIONAL_STRING)
+MAP = Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.INT64, optional=True))
+PAIRS = Schema(type=Type.MAP, key=Schema(type=Type.INT32), value=STRING)
+TEXTS = [
+    "",
+    "plain",
+    "".join(map(chr, range(32))),
+    'q"b\\s/',
+    "\x7f\x80\x9f",
+    "\u2028\u2029\ufeff\ufffe",
+    "\u00e9\u4e16\u754c",
+    "\U0001f600 emoji",
+    "tab\tnl\ncr\r",
+    "<>&'",
+]
+DOUBLES = [
+    0.0, -0.0, 1.5, 1e10, 1e-7, 123456789.125, 1e300, float("nan"), float("inf"), 100.0, 2.0e-3, 9.999999e6, 1.0e7,
+]  # fmt: skip
+LOGICAL = "org.apache.kafka.connect.data."
+
+Case = tuple[str, Any, Schema | None]
+
+
+def cases() -> dict[str, Case]:
+    """Return what the golden file's ids stand for: a Spark type, a value, a schema."""
+    found: dict[str, Case] = {}
+    for index, text in enumerate(TEXTS):
+        found[f"string {index}"] = ("string", text, STRING)
+        found[f"optional string {index}"] = ("string", text, OPTIONAL_STRING)
+        found[f"no schema {index}"] = ("string", text, None)
+    for index, number in enumerate(DOUBLES):
+        found[f"double {index}"] = ("double", number, Schema(type=Type.FLOAT64))
+        found[f"float {index}"] = ("float", number, Schema(type=Type.FLOAT32))
+    return found | {
+        "null string": ("string", None, STRING),
+        "null optional string": ("string", None, OPTIONAL_STRING),
+        "null no schema": ("string", None, None),
+        "default string": ("string", None, Schema(type=Type.STRING, default='d"')),
+        "default optional kept null": ("string", None, Schema(type=Type.STRING, optional=True, default="d")),
+        "bytes": ("binary", bytes([0, 1, 255, 10]), Schema(type=Type.BYTES)),
+        "bytes empty": ("binary", b"", OPTIONAL_BYTES),
+        "bytes long": ("binary", bytes(100), Schema(type=Type.BYTES)),
+        "int8": ("tinyint", -1, Schema(type=Type.INT8)),
+        "int16": ("smallint", 300, Schema(type=Type.INT16)),
+        "int32": ("int", 7, Schema(type=Type.INT32)),
+        "int64": ("bigint", 2**63 - 1, Schema(type=Type.INT64)),
+        "true": ("boolean", True, Schema(type=Type.BOOLEAN)),
+        "optional false": ("boolean", False, Schema(type=Type.BOOLEAN, optional=True)),
+        "struct": (RECORD_DDL, ('x"\n', 2.5, (1,), 6), RECORD),
+        "struct nulls": (RECORD_DDL, ("\u00e9", None, None, None), RECORD),
+        "array": ("array<string>", ["a", None, 'b"'], LIST),
+        "array empty": ("array<string>", [], LIST),
+        "map": ("map<string, bigint>", {'k"': 1, "n": None}, MAP),
+        "map int key": ("map<int, string>", {3: "x"}, PAIRS),
+        "decimal numeric": (
+            "decimal(10, 2)",
+            Decimal("123.45"),
+            Schema(type=Type.BYTES, name=LOGICAL + "Decimal", version=1, parameters={"scale": "2"}),
+        ),
+        "date": ("date", date(2024, 10, 4), Schema(type=Type.INT32, name=LOGICAL + "Date", version=1)),
+        "timestamp": (
+            "timestamp",
+            datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC),
+            Schema(type=Type.INT64, name=LOGICAL + "Timestamp", version=1),
+        ),
+        "time": ("int", 3600000, Schema(type=Type.INT32, name=LOGICAL + "Time", version=1)),
+    }
+
+
+OPTIONS = {
+    "decimal numeric": {"decimal.format": "numeric"},
+    "default optional kept null": {"replace.null.with.default": "false"},
+}
+
+
+def converter(*, schemas: bool, **more: str) -> JsonConverter:
+    found = JsonConverter()
+    found.configure({"schemas.enable": str(schemas).lower(), **more}, is_key=False)
+    return found
+
+
+@pytest.mark.parametrize("schemas", [True, False])
+def test_bytes_are_java_s_for_every_schema(spark: SparkSession, *, schemas: bool) -> None:
+    golden = json.loads((GOLDEN / "json_from_connect.json").read_text())
+    rows = {row["id"]: row for row in golden if row["schemas"] is schemas and row["error"] is None}
+    wanted = {name: case for name, case in cases().items() if name in rows}
+    assert set(rows) - set(wanted) == {"decimal"}
+    schema = ", ".join(f"c{index} {case[0]}" for index, case in enumerate(wanted.values()))
+    frame = spark.createDataFrame([tuple(case[1] for case in wanted.values())], schema)
+    columns = [
+        converter(schemas=schemas, **OPTIONS.get(name, {}))
+        .from_connect(F.lit("t"), F.col(f"c{index}"), case[2])
+        .alias(f"o{index}")
+        for index, (name, case) in enumerate(wanted.items())
+    ]
+    (out,) = frame.select(*columns).collect()
+    got = {name: None if value is None else bytes(value) for name, value in zip(wanted, out, strict=True)}
+    expected = {name: rows[name]["hex"] and bytes.fromhex(rows[name]["hex"]) for name in wanted}
+    # A map's entries come in any order, out of Python as out of Java.
+    assert json.loads(got.pop("map") or b"") == json.loads(expected.pop("map"))
+    assert got == expected
+
+
+def test_a_required_null_fails_with_java_s_sentence(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(None,)], "value string")
+    column = converter(schemas=True).from_connect(F.lit("t"), F.col("value"), STRING)
+    with pytest.raises(
+        PySparkException, match="null value for field that is required and has no default value"
+    ):
+        frame.select(column).collect()
+
+
+SAME_VALUE = {
+    b"1e10": "1.0E10",
+    b"100.0": "100",
+    b"12345678901234567890": "12345678901234567890",
+    b"007": None,
+    b'"\xff"': "\ufffd",
+    b'{"schema":{"type":"bytes"},"payload":"AAE="}': "AAE=",
+}
+"""Where the text differs from Java's on purpose: see the module's docstring."""
+
+
+@pytest.mark.parametrize("schemas", [True, False])
+def test_reads_what_java_reads(spark: SparkSession, *, schemas: bool) -> None:
+    rows = [
+        row for row in json.loads((GOLDEN / "json_to_connect.json").read_text()) if row["schemas"] is schemas
+    ]
+    data = [(i, None if row["in"] is None else bytes.fromhex(row["in"])) for i, row in enumerate(rows)]
+    frame = spark.createDataFrame(data, "i int, value binary")
+    value, error, schema = converter(schemas=schemas).to_connect(F.lit("t"), F.col("value"))
+    assert error is not None
+    assert schema is None
+    out = frame.select("i", value.cast("string").alias("text"), error.alias("error")).orderBy("i").collect()
+    for row, got, (_, raw) in zip(rows, out, data, strict=True):
+        if row["error"] is not None:
+            if raw in SAME_VALUE and got.error is None:
+                continue
+            assert got.error is not None, raw
+            assert raw == b"007" or got.error.startswith(row["error"]), raw
+        elif raw == b"007":
+            assert got.error is not None
+        elif row["class"] in {"HashMap", "ArrayList", "Struct"}:
+            assert raw is not None
+            text, _ = json.JSONDecoder().raw_decode(raw.decode())  # Jackson, too, ignores what follows
+            assert json.loads(got.text) == (text["payload"] if schemas else text), raw
+        elif raw in SAME_VALUE and (not schemas or b"schema" in raw):
+            assert got.text == SAME_VALUE[raw], raw
+        else:
+            assert (got.text, got.error) == (None if row["class"] is None else row["text"], None), raw
+
+
+def test_text_that_looks_like_an_escape_keeps_its_letters() -> None:
+    writer = JsonText(numeric_decimals=False, replace_null=True)
+    text = writer.schema_text(Schema(type=Type.STRING, doc="\\u00ab\x1f"))
+    assert text == '{"type":"string","optional":false,"doc":"\\\\u00ab\\u001F"}'
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1e10, "1.0E10"), (0.5, "0.5"), (1.25e-7, "1.25E-7"), (-3e300, "-3.0E300")]
+)
+def test_floats_in_defaults_are_java_s(value: float, text: str) -> None:
+    writer = JsonText(numeric_decimals=False, replace_null=True)
+    assert writer.plain(None, value) == text
