@@ -1,0 +1,68 @@
+"""When task configs are published: contract 6.5."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kraal.cluster.state import ConnectorEntry
+from kraal.cluster.tasks import should_publish, task_config_entries, too_many_tasks, with_task_class
+from kraal.ids import Config, ConnectorName
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0"
+X = ConnectorName("x")
+CONFIG: Config = {"name": "x", "transforms": "t"}
+
+
+def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = False) -> ConnectorEntry:
+    return ConnectorEntry(name=X, config=CONFIG, tasks=tasks, applied=applied, inconsistent=inconsistent)
+
+
+@pytest.mark.parametrize(
+    ("stored", "new", "publish"),
+    [
+        pytest.param(entry({"a": "1"}), [{"a": "1"}], False, id="nothing differs"),
+        pytest.param(entry(), [], False, id="no tasks and none wanted"),
+        pytest.param(entry({"a": "1"}), [{"a": "1"}, {}], True, id="one more"),
+        pytest.param(entry({"a": "1"}), [], True, id="one less"),
+        pytest.param(entry({"a": "1"}), [{"a": "2"}], True, id="another value"),
+        pytest.param(entry({"a": "1"}), [{"a": "1", "b": None}], True, id="another key"),
+        pytest.param(
+            entry({"a": "1"}, applied={"name": "x"}), [{"a": "1"}], True, id="another connector config"
+        ),
+        pytest.param(entry(applied=None), [], True, id="never committed"),
+        pytest.param(entry(inconsistent=True), [], True, id="inconsistent"),
+    ],
+)
+def test_task_configs_are_published_when_something_differs(
+    stored: ConnectorEntry, new: list[Config], *, publish: bool
+) -> None:
+    assert should_publish(stored, new) is publish
+
+
+def test_tasks_are_told_their_class_and_their_topics() -> None:
+    config = {"topics": "a", "topics.regex": None, "file": "f"}
+    made = with_task_class([{"file": "f"}, {"topics": "b"}], "Task", config)
+    assert made == [
+        {"file": "f", "task.class": "Task", "topics": "a", "topics.regex": None},
+        {"topics": "a", "task.class": "Task", "topics.regex": None},
+    ]
+    assert with_task_class([{"file": "f"}], "Task", {"file": "f"}) == [{"file": "f", "task.class": "Task"}]
+
+
+def test_entries_are_those_of_java() -> None:
+    rows = [
+        json.loads(r) for r in (GOLDEN / "distributed-configs.jsonl").read_text().strip().split("\n")[5:8]
+    ]
+    configs = [json.loads(row["value"])["properties"] for row in rows[:2]]
+    entries = task_config_entries(ConnectorName("my-sink-2"), configs)
+    assert [(e.key, (e.value or b"").decode()) for e in entries] == [(r["key"], r["value"]) for r in rows]
+
+
+def test_too_many_tasks_are_told_in_connects_words() -> None:
+    assert too_many_tasks(X, 3, 2).startswith(
+        "The connector x has generated 3 tasks, which is greater than 2, the maximum number of tasks it is "
+        "configured to create. This behaviour should be considered a bug and is disallowed."
+    )
