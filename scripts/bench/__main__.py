@@ -1,0 +1,108 @@
+"""The benchmarks: Kraal beside real Java Connect, in one run, on a broker of their own."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+from kraal.errors import KraalError
+from scripts.bench import create100, latency, restart, sink, source, start
+from scripts.bench.lab import SIDES, Lab, Options, opened
+from scripts.bench.report import Case, machine, table
+from scripts.harness.processes import ignore_signals, interrupt_on_signals
+
+
+class Benchmark(Protocol):
+    """A module of this package; the first line of its docstring names it and says what it measures."""
+
+    def run(self, lab: Lab) -> list[Case]:
+        """Measure and return figures for both."""
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "source": source,
+    "sink": sink,
+    "start": start,
+    "restart": restart,
+    "latency": latency,
+    "create100": create100,
+}
+
+
+def main() -> int:
+    """Run what the command line names; return the exit code."""
+    interrupt_on_signals()
+    arguments = _parser().parse_args()
+    unknown = [name for name in arguments.names if name not in BENCHMARKS]
+    if unknown:
+        print(f"There is no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        return 1
+    options = Options(quick=arguments.quick, sides=SIDES if arguments.side == "both" else (arguments.side,))
+    results: list[dict[str, Any]] = []
+    failed = False
+    print(described := machine(), flush=True)
+    for name in arguments.names or BENCHMARKS:
+        try:
+            cases = _run(name, options)
+        except KeyboardInterrupt:
+            print("Interrupted; everything that was started has ended.", file=sys.stderr)
+            return 130
+        except KraalError as exc:
+            print(f"{name} failed: {exc}", file=sys.stderr)
+            failed = True
+            continue
+        results += [case.as_json(name) for case in cases]
+    if arguments.json:
+        path = Path(os.environ.get("KRAAL_CALLED_FROM", ".")) / arguments.json
+        path.write_text(
+            json.dumps({"machine": described, "cases": results}, indent=2) + "\n", encoding="utf-8"
+        )
+    return 1 if failed else 0
+
+
+def _run(name: str, options: Options) -> list[Case]:
+    begun = time.monotonic()
+    print(f"\n{name}: {_first_line(name)}", flush=True)
+    with tempfile.TemporaryDirectory(prefix=f"kraal-bench-{name}-", ignore_cleanup_errors=True) as directory:
+        try:
+            with opened(options, Path(directory)) as lab:
+                cases = BENCHMARKS[name].run(lab)
+        except KeyboardInterrupt:
+            ignore_signals()
+            raise
+    print(table(cases))
+    print(
+        f"({time.monotonic() - begun:.0f} s{', --quick: smaller than the real one' if options.quick else ''})"
+    )
+    return cases
+
+
+def _first_line(name: str) -> str:
+    text = inspect.getdoc(BENCHMARKS[name]) or ""
+    return text.partition("\n")[0].partition(": ")[2]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench/run",
+        description=inspect.getdoc(sys.modules[__name__]),
+        epilog="\n\n".join(inspect.getdoc(module) or "" for module in BENCHMARKS.values()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    names = ", ".join(BENCHMARKS)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{names}; all of them when none is named")
+    parser.add_argument("--json", metavar="FILE", help="write machine and results to FILE as well")
+    parser.add_argument("--quick", action="store_true", help="fewer lines and rounds: tries the scripts out")
+    parser.add_argument("--side", choices=(*SIDES, "both"), default="both", help="leave one of the two out")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""What every benchmark has: a broker of its own, a directory of its own, and workers that end with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kraal.embedded.broker import Broker, free_port
+from scripts.harness.lines import ON_DISK, size, write_lines
+from scripts.harness.processes import wait_until
+from scripts.harness.topics import Reader, create_topic
+from scripts.harness.workers import Worker, java_distributed, java_standalone, kraal_standalone
+
+SIDES = ("java", "kraal")
+WARM_UP_LINES = 200_000
+TRANSFER_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the command line says."""
+
+    quick: bool
+    sides: tuple[str, ...]
+
+    def lines(self) -> int:
+        """Return how many lines a transfer has."""
+        return 300_000 if self.quick else 3_000_000
+
+    def times(self, full: int, quick: int) -> int:
+        """Return how often something is measured."""
+        return quick if self.quick else full
+
+
+@dataclass(slots=True)
+class Lab:
+    """One benchmark's surroundings; `opened` makes and ends them."""
+
+    options: Options
+    directory: Path
+    broker: Broker
+    _stack: ExitStack
+    _names: Iterator[int] = field(default_factory=lambda: iter(range(1_000_000)))
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker as clients name it."""
+        return self.broker.bootstrap
+
+    def fresh(self, prefix: str) -> str:
+        """Return a name that nothing has had yet."""
+        return f"{prefix}-{next(self._names)}"
+
+    def topic(self, prefix: str) -> str:
+        """Create a topic of one partition that nothing has been in."""
+        name = self.fresh(prefix)
+        create_topic(self.bootstrap, name)
+        return name
+
+    def start(self, kind: str, extra: Mapping[str, str] | None = None) -> Worker:
+        """Start a worker, `java`, `kraal` or `java-distributed`; it ends with the lab at the latest."""
+        directory = self.directory / self.fresh(kind)
+        directory.mkdir()
+        if kind == "java-distributed":
+            worker = java_distributed(self.bootstrap, directory)
+        else:
+            make = java_standalone if kind == "java" else kraal_standalone
+            worker = make(self.bootstrap, directory, extra=extra)
+        self._stack.callback(worker.stop)
+        return worker
+
+    def started(self, kinds: tuple[str, ...], extra: Mapping[str, str] | None = None) -> dict[str, Worker]:
+        """Start workers one after another, wait until each is up, and send a file through each."""
+        workers = {}
+        for kind in kinds:
+            say(f"starting and warming up: {kind}")
+            workers[kind] = self.start(kind, extra)
+            workers[kind].wait_until_up()
+            self.warm_up(workers[kind])
+        return workers
+
+    def reader(self, topic: str) -> Reader:
+        """Make a reader of `topic`, closed with the lab."""
+        reader = Reader(self.bootstrap, topic)
+        self._stack.callback(reader.close)
+        return reader
+
+    def file(self, lines: int) -> Path:
+        """Write a file of numbered lines."""
+        path = self.directory / self.fresh("lines")
+        write_lines(path, lines)
+        return path
+
+    def warm_up(self, worker: Worker) -> None:
+        """Send a file through a source and a sink, so that nothing measured is the first of its kind."""
+        source, sink = self.file(WARM_UP_LINES), self.directory / self.fresh("warmed")
+        topic = self.topic("warm-up")
+        worker.rest.create("warm-source", source_config(source, topic))
+        worker.rest.create("warm-sink", sink_config(sink, topic))
+        wait_until(
+            f"{worker.name} had passed on the warm-up's lines",
+            lambda: size(sink) >= WARM_UP_LINES * ON_DISK,
+            timeout_s=120,
+            program=worker.process,
+        )
+        worker.rest.delete("warm-source")
+        worker.rest.delete("warm-sink")
+        source.unlink()
+
+    def settle(self) -> None:
+        """Let the disk finish what earlier runs wrote."""
+        os.sync()
+        time.sleep(1.0)
+
+
+@contextmanager
+def opened(options: Options, directory: Path) -> Iterator[Lab]:
+    """Start a broker with its data in `directory`, and end it and all workers afterwards."""
+    with ExitStack() as stack:
+        broker = Broker(directory / "broker", free_port())
+        stack.callback(broker.stop)
+        broker.start()
+        yield Lab(options, directory, broker, stack)
+
+
+def source_config(file: Path, topic: str) -> dict[str, str]:
+    """Return a FileStreamSource's config, without anything optional."""
+    return {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
+
+
+def sink_config(file: Path, topic: str) -> dict[str, str]:
+    """Return a FileStreamSink's config, without anything optional."""
+    return {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(file), "topics": topic}
+
+
+def say(text: str) -> None:
+    """Tell on stderr how far things are; results go to stdout."""
+    print(f"  … {text}", file=sys.stderr, flush=True)
+
+
+def alternated(
+    workers: Mapping[str, Worker], rounds: int, measure: Callable[[str, Worker], list[float]]
+) -> dict[str, list[list[float]]]:
+    """Measure each worker once a round, in turned order from round to round; shape: kind -> rows of figures."""
+    results: dict[str, list[list[float]]] = {kind: [] for kind in workers}
+    for number in range(rounds):
+        kinds = list(workers) if number % 2 == 0 else list(workers)[::-1]
+        for kind in kinds:
+            results[kind].append(measure(kind, workers[kind]))
+            figures = ", ".join(f"{figure:,.4g}" for figure in results[kind][-1])
+            say(f"round {number + 1}, {kind}: {figures}")
+    return results

@@ -1,0 +1,129 @@
+"""Results, the table that shows them, and what machine they are from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import statistics
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from kraal.embedded.jars import ensure
+from kraal.embedded.java import find_java
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the project asks of a figure: Kraal this many times better than Java, or Kraal's own at most this."""
+
+    ratio: float | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One figure of a benchmark, for both; each list has what was measured, round by round."""
+
+    name: str
+    unit: str
+    java: Sequence[float]
+    kraal: Sequence[float]
+    more_is_better: bool = False
+    wanted: Wanted = field(default_factory=Wanted)
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better Kraal's median is than Java's; None when one was not measured."""
+        if not self.java or not self.kraal:
+            return None
+        java, kraal = statistics.median(self.java), statistics.median(self.kraal)
+        if not java or not kraal:
+            return None
+        return kraal / java if self.more_is_better else java / kraal
+
+    @property
+    def verdict(self) -> str:
+        """What was wanted, and whether it is met."""
+        if self.wanted.ratio is not None:
+            met = None if self.ratio is None else self.ratio >= self.wanted.ratio
+            return f">= {self.wanted.ratio:g} x: {_said(met)}"
+        if self.wanted.limit is not None:
+            met = statistics.median(self.kraal) <= self.wanted.limit if self.kraal else None
+            return f"<= {_figure(self.wanted.limit)}: {_said(met)}"
+        return ""
+
+    def as_json(self, benchmark: str) -> dict[str, Any]:
+        """Return the case for --json."""
+        return {"benchmark": benchmark, **asdict(self), "ratio": self.ratio, "verdict": self.verdict}
+
+
+def table(cases: Iterable[Case]) -> str:
+    """Return the cases as a table: medians, and the smallest and largest of each where there are more."""
+    rows = [("", "unit", "Java", "Kraal", "ratio", "wanted")]
+    for case in cases:
+        ratio = "-" if case.ratio is None else f"{case.ratio:.2f} x"
+        rows.append((case.name, case.unit, _spread(case.java), _spread(case.kraal), ratio, case.verdict))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )
+
+
+def machine() -> str:
+    """Return one line: the machine, the load it has already, and the versions."""
+    memory = psutil.virtual_memory().total / 2**30
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else psutil.cpu_count()
+    load = os.getloadavg()[0]
+    return (
+        f"{cores} cores ({_processor()}), {memory:.0f} GiB, load before {load:.1f}; "
+        f"Python {platform.python_version()}, Java {_java_version()}, Spark {version('pyspark')}, "
+        f"Kafka {_jar_version('broker', 'kafka_2.13')}, Connect {_jar_version('connect', 'connect-runtime')}"
+    )
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "-"
+    text = _figure(statistics.median(values))
+    if len(values) > 1:
+        text += f" ({_figure(min(values))} to {_figure(max(values))}; {len(values)})"
+    return text
+
+
+def _figure(value: float) -> str:
+    if value >= 100:  # noqa: PLR2004 - from here on fractions are noise
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _said(met: bool | None) -> str:  # noqa: FBT001 - a verdict, not a switch
+    return "not measured" if met is None else "yes" if met else "NO"
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.machine()
+    match = re.search(r"^model name\s*:\s*(.+)$", text, flags=re.MULTILINE)
+    return match[1].strip() if match else platform.machine()
+
+
+def _java_version() -> str:
+    done = subprocess.run([find_java(), "-version"], capture_output=True, text=True, check=False)
+    match = re.search(r'version "([^"]+)"', done.stderr)
+    return match[1] if match else "?"
+
+
+def _jar_version(group: str, artifact: str) -> str:
+    for jar in ensure(group):
+        if match := re.search(rf"{re.escape(artifact)}_*-?([0-9][0-9.]*)\.jar$", jar.name):
+            return match[1]
+    return "?"

@@ -1,0 +1,92 @@
+"""`source`: a file into one partition.
+
+Both workers are up and warm. Records/s is lines divided by the time from the last look at the empty topic to the
+first look at the full one, both by its end offset, asked for every 20 ms. "from create" starts with the POST.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from scripts.bench.lab import TRANSFER_S, Lab, alternated, say, source_config
+from scripts.bench.report import Case, Wanted
+from scripts.harness.lines import sha256
+from scripts.harness.processes import ScriptFailed
+from scripts.harness.workers import Worker
+
+LOOK_S = 0.020
+TUNED = {"linger.ms": "5", "batch.size": "262144", "compression.type": "lz4"}
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure with what either does by itself, then with the same producer settings on both sides."""
+    file = lab.file(lab.options.lines())
+    cases = []
+    for name, settings, wanted in (
+        ("out of the box", {}, Wanted(ratio=3.0)),
+        ("tuned alike (linger 5 ms, batch 256 KiB, lz4)", TUNED, Wanted(ratio=1.0)),
+    ):
+        say(name)
+        cases += _measured(lab, file, name, settings, wanted)
+    return cases
+
+
+def _measured(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted: Wanted) -> list[Case]:
+    lines, checked, expected = lab.options.lines(), set[str](), sha256(file)
+    workers = lab.started(lab.options.sides, {f"producer.{key}": value for key, value in settings.items()})
+
+    def measure(kind: str, worker: Worker) -> list[float]:
+        topic = lab.topic("source")
+        seconds, from_create = transfer(lab, worker, file, topic, lines)
+        if kind not in checked:
+            checked.add(kind)
+            _check(lab, kind, topic, lines, expected)
+        return [lines / seconds, from_create]
+
+    rows = alternated(workers, lab.options.times(2, 1), measure)
+    for worker in workers.values():
+        worker.stop()
+
+    def column(kind: str, place: int) -> list[float]:
+        return [row[place] for row in rows.get(kind, [])]
+
+    rates, creates = ((column("java", place), column("kraal", place)) for place in (0, 1))
+    return [
+        Case(name, "records/s", *rates, more_is_better=True, wanted=wanted),
+        Case("  from create until all are in Kafka", "s", *creates),
+    ]
+
+
+def transfer(
+    lab: Lab, worker: Worker, file: Path, topic: str, lines: int, extra: dict[str, str] | None = None
+) -> tuple[float, float]:
+    """Send `file` into `topic`; return the seconds from the first record to the last, and from POST to the last."""
+    connector, reader = lab.fresh("file-source"), lab.reader(topic)
+    reader.end()  # connects
+    lab.settle()
+    with ThreadPoolExecutor(1) as pool:
+        begun = empty = now = time.monotonic()
+        posted = pool.submit(worker.rest.create, connector, source_config(file, topic) | (extra or {}))
+        while (end := reader.end()) < lines:
+            now = time.monotonic()
+            if end == 0:
+                empty = now
+            if now - begun > TRANSFER_S or not worker.process.alive or (posted.done() and posted.exception()):
+                posted.result()
+                raise ScriptFailed(f"{worker.name} stopped at {end} of {lines} records in {topic}.")
+            time.sleep(LOOK_S)
+        now = time.monotonic()
+        posted.result()
+    worker.rest.delete(connector)
+    if end > lines:
+        raise ScriptFailed(f"{worker.name} wrote {end} records for {lines} lines.")
+    return now - empty, now - begun
+
+
+def _check(lab: Lab, kind: str, topic: str, lines: int, expected: str) -> None:
+    """Read the topic: every line is there, in the file's order."""
+    if lab.reader(topic).sha256(lines) != expected:
+        raise ScriptFailed(f"What {kind} wrote to {topic} is not the file, line by line in order.")
+    say(f"{kind}: the topic has the file's lines in the file's order")

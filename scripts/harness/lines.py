@@ -1,0 +1,58 @@
+"""Files of numbered lines, all of one length."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+LINE_BYTES = 84
+"""Of one line, without its end."""
+
+ON_DISK = LINE_BYTES + 1
+_BLOCK = 10_000
+_DIGITS = 10
+_TEXT = """acacia baobab calf drover eland fence grass herd ibex jackal kraal lamb meadow nanny ox pasture
+quagga ram sheep thorn udder veld water yearling zebra"""
+_WORDS = _TEXT.split()
+
+
+def write_lines(path: Path, count: int, first: int = 0) -> None:
+    """Write `count` lines of `LINE_BYTES` bytes, numbered from `first`, no two alike, to a new file."""
+    texts = [_text(number) for number in range(1009)]  # a prime: neighbours differ from block to block
+    with path.open("w", encoding="ascii", newline="\n") as file:
+        for start in range(first, first + count, _BLOCK):
+            numbers = range(start, min(start + _BLOCK, first + count))
+            file.write("".join(f"{n:0{_DIGITS}d} {texts[n % 1009]}\n" for n in numbers))
+
+
+def count_lines(path: Path) -> int:
+    """Count line ends by reading the whole file."""
+    return sum(block.count(b"\n") for block in _blocks(path))
+
+
+def sha256(path: Path) -> str:
+    """Return the sum of the file's content, in hex."""
+    digest = hashlib.sha256()
+    for block in _blocks(path):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def size(path: Path) -> int:
+    """Return the file's size in bytes, 0 when it does not exist."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _text(number: int) -> str:
+    words = (_WORDS[(number * 7 + place * place * 13 + number * place) % len(_WORDS)] for place in range(40))
+    return " ".join(words)[: LINE_BYTES - _DIGITS - 1].rstrip().ljust(LINE_BYTES - _DIGITS - 1, ".")
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            yield block

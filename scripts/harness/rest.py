@@ -1,0 +1,76 @@
+"""A small client of Connect's REST API; the same for Java's worker and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from scripts.harness.processes import ScriptFailed
+
+OK, CREATED, NOT_FOUND = 200, 201, 404
+
+
+class Rest:
+    """The REST API of one worker, over one kept connection."""
+
+    def __init__(self, port: int) -> None:
+        """Make a client for the worker on 127.0.0.1:`port`; nothing is sent yet."""
+        self.url = f"http://127.0.0.1:{port}"
+        # No proxy of the environment stands between this machine and itself.
+        self._client = httpx2.Client(base_url=self.url, timeout=120.0, trust_env=False)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def answers(self) -> bool:
+        """Whether `GET /` gives 200 now."""
+        try:
+            return self._client.get("/", timeout=5.0).status_code == OK
+        except httpx2.HTTPError:
+            return False
+
+    def create(self, name: str, config: Mapping[str, str]) -> None:
+        """POST /connectors."""
+        self._ask("POST", "/connectors", json={"name": name, "config": dict(config)})
+
+    def delete(self, name: str) -> None:
+        """DELETE /connectors/{name}."""
+        self._ask("DELETE", f"/connectors/{name}")
+
+    def restart(self, name: str) -> None:
+        """POST /connectors/{name}/restart?includeTasks=true."""
+        self._ask("POST", f"/connectors/{name}/restart?includeTasks=true")
+
+    def statuses(self) -> dict[str, dict[str, Any]]:
+        """GET /connectors?expand=status; shape: connector -> ConnectorStateInfo."""
+        answer = self._ask("GET", "/connectors?expand=status").json()
+        return {name: entry["status"] for name, entry in answer.items()}
+
+    def status(self, name: str) -> dict[str, Any] | None:
+        """GET /connectors/{name}/status; None while there is none."""
+        answer = self._client.get(f"/connectors/{name}/status")
+        return None if answer.status_code == NOT_FOUND else dict(answer.json())
+
+    def is_running(self, name: str) -> bool:
+        """Whether the connector and at least one task run, and none does not. Raises when one has failed."""
+        status = self.status(name)
+        return status is not None and all_running(status)
+
+    def _ask(self, method: str, path: str, json: object = None) -> httpx2.Response:
+        answer = self._client.request(method, path, json=json)
+        if answer.is_error:
+            raise ScriptFailed(f"{method} {path} was answered by {answer.status_code}: {answer.text[:300]}")
+        return answer
+
+
+def all_running(status: Mapping[str, Any]) -> bool:
+    """Whether a ConnectorStateInfo says RUNNING throughout. Raises ScriptFailed when it says FAILED."""
+    parts = [status["connector"], *status["tasks"]]
+    for part in parts:
+        if part["state"] == "FAILED":
+            reason = str(part.get("trace", "no trace")).strip().splitlines()[0]
+            raise ScriptFailed(f"{status['name']} has failed: {reason}")
+    return len(parts) > 1 and all(part["state"] == "RUNNING" for part in parts)

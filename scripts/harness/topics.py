@@ -1,0 +1,77 @@
+"""What scripts ask of Kafka itself."""
+
+from __future__ import annotations
+
+import hashlib
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from scripts.harness.processes import ScriptFailed
+
+ASK_S = 10.0
+
+
+def create_topic(bootstrap: str, topic: str) -> None:
+    """Create a topic of one partition, and wait until it is there."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    future = admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic]
+    try:
+        future.result(30)
+    except KafkaException as exc:
+        raise ScriptFailed(f"The topic {topic} could not be created: {exc}") from exc
+
+
+class Reader:
+    """One consumer outside of any group, for a topic's only partition."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        """Make the consumer; it reads nothing until it is told."""
+        self._partition = TopicPartition(topic, 0)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "scripts",  # demanded by the library; nothing is subscribed or committed
+                "enable.auto.commit": False,
+                "enable.partition.eof": False,
+                "log_level": 2,
+            }
+        )
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+    def end(self) -> int:
+        """Return the offset after the last record; 0 while the topic does not exist."""
+        try:
+            offsets = self._consumer.get_watermark_offsets(self._partition, timeout=ASK_S, cached=False)
+        except KafkaException:
+            return 0
+        return offsets[1] if offsets else 0
+
+    def seek(self, offset: int) -> None:
+        """Read from `offset` on."""
+        self._consumer.assign([TopicPartition(self._partition.topic, 0, offset)])
+
+    def next(self, timeout_s: float) -> bytes | None:
+        """Return the value of the next record, None when none comes in time."""
+        message = self._consumer.poll(timeout_s)
+        if message is None:
+            return None
+        if (error := message.error()) is not None:
+            raise ScriptFailed(f"The topic {self._partition.topic} cannot be read: {error}")
+        return message.value()
+
+    def sha256(self, count: int) -> str:
+        """Return the sum of the first `count` values, each followed by a line end, in the topic's order."""
+        self.seek(0)
+        digest, seen = hashlib.sha256(), 0
+        while seen < count:
+            messages = self._consumer.consume(min(10_000, count - seen), timeout=ASK_S)
+            if not messages:
+                raise ScriptFailed(f"Only {seen} of {count} records came out of {self._partition.topic}.")
+            digest.update(b"".join((message.value() or b"") + b"\n" for message in messages))
+            seen += len(messages)
+        return digest.hexdigest()

@@ -1,0 +1,121 @@
+"""Workers to start and stop: real Java Connect and Kraal, by the same worker properties."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraal.embedded.broker import free_port
+from kraal.embedded.jars import classpath
+from kraal.embedded.java import find_java
+from scripts.harness.processes import Running, wait_until
+from scripts.harness.rest import Rest
+
+ROOT = Path(__file__).resolve().parents[2]
+UP_S = 90.0
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+# What Connect's own connect-standalone.sh and kafka-run-class.sh give to Java when nobody says otherwise.
+JAVA_OPTIONS = (
+    "-Xms256M -Xmx2G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
+    "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
+)
+
+LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
+<Configuration status="WARN">
+  <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A worker that was started."""
+
+    name: str
+    process: Running
+    rest: Rest
+
+    def wait_until_up(self) -> None:
+        """Wait until REST answers. Raises ScriptFailed when it does not."""
+        wait_until(f"{self.name} answered", self.rest.answers, timeout_s=UP_S, program=self.process)
+
+    def wait_until_running(self, connector: str) -> None:
+        """Wait until the connector and its tasks run. Raises ScriptFailed when one fails."""
+        what = f"{connector} was RUNNING"
+        wait_until(what, lambda: self.rest.is_running(connector), timeout_s=UP_S, program=self.process)
+
+    def stop(self) -> None:
+        """End the worker and everything below it."""
+        self.rest.close()
+        self.process.stop()
+
+
+def kraal_standalone(
+    bootstrap: str,
+    directory: Path,
+    *,
+    port: int | None = None,
+    extra: Mapping[str, str] | None = None,
+    connectors: tuple[Path, ...] = (),
+) -> Worker:
+    """Start `kraal standalone` with its files in `directory`; REST on `port`, by default a free one."""
+    port = port or free_port()
+    properties = _standalone_properties(bootstrap, directory, port, extra or {})
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "kraal.cli", "standalone", str(properties), *map(str, connectors)]
+    environment = os.environ | {"PYTHONPATH": path}
+    process = Running(command, log=directory / "worker.log", cwd=directory, env=environment)
+    return Worker("Kraal", process, Rest(port))
+
+
+def java_standalone(bootstrap: str, directory: Path, extra: Mapping[str, str] | None = None) -> Worker:
+    """Start Java's standalone worker with its files in `directory` and REST on a free port."""
+    port = free_port()
+    properties = _standalone_properties(bootstrap, directory, port, extra or {})
+    return _java("ConnectStandalone", "Java", directory, properties, port)
+
+
+def java_distributed(bootstrap: str, directory: Path) -> Worker:
+    """Start one distributed Java worker, a group of its own, with REST on a free port."""
+    port = free_port()
+    settings = _common(bootstrap, port) | {"group.id": f"bench-{port}"}
+    for topic in ("config", "offset", "status"):
+        settings[f"{topic}.storage.topic"] = f"bench-{port}-{topic}"
+        settings[f"{topic}.storage.replication.factor"] = "1"
+    properties = write_properties(directory / "worker.properties", settings)
+    return _java("ConnectDistributed", "Java distributed", directory, properties, port)
+
+
+def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
+    """Write a properties file, also its directory, and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), encoding="ascii")
+    return path
+
+
+def _common(bootstrap: str, port: int) -> dict[str, str]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "key.converter": STRING,
+        "value.converter": STRING,
+        "listeners": f"http://127.0.0.1:{port}",
+    }
+
+
+def _standalone_properties(bootstrap: str, directory: Path, port: int, extra: Mapping[str, str]) -> Path:
+    offsets = {"offset.storage.file.filename": str(directory / "offsets")}
+    return write_properties(directory / "worker.properties", _common(bootstrap, port) | offsets | dict(extra))
+
+
+def _java(main: str, name: str, directory: Path, properties: Path, port: int) -> Worker:
+    log4j2 = directory / "log4j2.xml"
+    log4j2.write_text(LOG4J2, encoding="ascii")
+    command = [str(find_java()), *JAVA_OPTIONS.split(), f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
+    command += ["-cp", classpath("connect"), f"org.apache.kafka.connect.cli.{main}", str(properties)]
+    process = Running(command, log=directory / "worker.log", cwd=directory, env=os.environ)
+    return Worker(name, process, Rest(port))
