@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+
 from kraal.connectors.file_sink import FEW_RECORDS, FileStreamSinkTask
 from kraal.connectors.file_source import FileStreamSourceTask
 from kraal.plugins.api import SinkBatch, TaskContext, TopicPartition
