@@ -17,11 +17,13 @@ from kraal.spark.jobs import JobGroup
 from kraal.spark.plugins import Plugins, task_class
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
-from kraal.spark.run import Launch, TaskRun, Work, lost_context
+from kraal.spark.run import TaskRun
 from kraal.spark.session import Session, reason_of, scratch_directory
 from kraal.spark.sink_run import SinkWork
 from kraal.spark.source_run import Means, SourceWork
 from kraal.spark.together import Together
+from kraal.spark.trace import lost_context
+from kraal.spark.work import Launch, Work
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +114,7 @@ class SparkEngine:
         for pool in (self._jobs, self.pool, self._canceller):
             pool.close(max(0.1, deadline - time.monotonic()))
 
-    # --- run.Host -----------------------------------------------------------------------------------------------
+    # --- run.Host -------------------------------------------------------------------------------------------
 
     def spark_missing(self) -> str | None:
         """Return why Spark cannot be used now, or None."""

@@ -1,8 +1,8 @@
 """Kafka client settings for tasks: the framework's defaults, the worker's, the connector's; three dialects.
 
-Users write Java's names everywhere (`producer.linger.ms`, `consumer.override.max.poll.records`). Spark takes them
-with `kafka.` before them; the group member is librdkafka, which knows other names and knows some not at all.
-Source: Worker.baseProducerConfigs, Worker.baseConsumerConfigs; librdkafka's CONFIGURATION.md (2.x).
+Users write Java's names everywhere (`producer.linger.ms`, `consumer.override.max.poll.records`). Spark takes
+them with `kafka.` before them; the group member is librdkafka, which knows other names and knows some not at
+all. Source: Worker.baseProducerConfigs, Worker.baseConsumerConfigs; librdkafka's CONFIGURATION.md (2.x).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def reset_policy(worker: Mapping[str, str], connector: Mapping[str, str]) -> str
 def member_config(
     worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
 ) -> dict[str, str | int | bool]:
-    """Return librdkafka's settings for a sink task's group member. Unknown names are dropped with a warning."""
+    """Return librdkafka's settings for a sink task's group member. Unknown names are dropped, and logged."""
     config: dict[str, str | int | bool] = {
         "group.id": f"connect-{task.connector}",
         "client.id": f"connector-consumer-{task}",

@@ -1,7 +1,7 @@
 """Record frame → converters → Kafka, as one Spark job.
 
-The plan is kept as short as it can be, because it decides the throughput: a constant topic is an option and not
-a column, columns that the frame lacks are not made up, and counting rides along in the same pass.
+The plan is kept as short as it can be, because it decides the throughput: a constant topic is an option and
+not a column, columns that the frame lacks are not made up, and counting rides along in the same pass.
 """
 
 from __future__ import annotations

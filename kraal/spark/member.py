@@ -42,6 +42,11 @@ _FATAL = frozenset(
 )
 
 
+_MISSING = frozenset(
+    {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - as above
+)
+
+
 class MemberFailed(Exception):
     """The group or the broker refuses this member for good."""
 
@@ -118,6 +123,8 @@ class Member:
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read on at `positions`, which name every assigned partition; not paused."""
         self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
+        if positions:
+            self._consumer.resume(self._parts())  # an assignment keeps what was paused
         self._paused = False
         self.changed = False
 
@@ -144,7 +151,7 @@ class Member:
                 )
             except ck.KafkaException as error:
                 code = error.args[0].code()
-                if code in {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}:  # noqa: SLF001
+                if code in _MISSING:
                     log.warning("%s: %s is gone", self.group, partition)
                     continue
                 raise _told(error) from error
@@ -155,7 +162,8 @@ class Member:
         """Commit. Partitions no longer owned are left out, with a log line. Waits. Raises RetriableError."""
         owned = {p: o for p, o in offsets.items() if p in self.assigned}
         if len(owned) < len(offsets):
-            log.warning("%s: %d partitions were lost before their commit", self.group, len(offsets) - len(owned))
+            lost = len(offsets) - len(owned)
+            log.warning("%s: %d partitions were lost before their commit", self.group, lost)
         if not owned:
             return
         parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned.items()]
@@ -185,7 +193,8 @@ class Member:
         consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
         consumer.pause(parts)
         self._paused = True
-        log.info("%s: assigned %s", self.group, ", ".join(f"{p.topic}-{p.partition}" for p in parts) or "nothing")
+        names = ", ".join(f"{p.topic}-{p.partition}" for p in parts)
+        log.info("%s: assigned %s", self.group, names or "nothing")
 
     def _on_revoke(self, consumer: Any, parts: Sequence[Any]) -> None:
         del parts

@@ -31,7 +31,7 @@ class Converters:
     identity: tuple[object, ...]
 
 
-def task_class(plugins: Plugins, spec: TaskSpec) -> tuple[type[SourceTask] | type[SinkTask], str]:
+def task_class(plugins: Plugins, spec: TaskSpec) -> tuple[type[SourceTask | SinkTask], str]:
     """Return the class of the spec's task, and the plugin's version."""
     connector = plugins.connector_class(spec.connector_config["connector.class"])
     return connector.task_class, connector.version

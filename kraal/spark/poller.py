@@ -1,8 +1,9 @@
 """One thread for everything that waits for time: polls of idle tasks, back-offs, deadlines.
 
 A hundred idle tasks cost one thread and a few wake-ups a second, because due times are rounded up to a common
-tick. Callbacks must return in milliseconds. One that does not (a stuck plugin) is left behind: `relieve`, called
-by whoever wants something done, starts a fresh thread, and the stuck one ends when its callback returns.
+tick. Callbacks must return in milliseconds. One that does not (a stuck plugin) is left behind: `relieve`,
+called by whoever wants something done, starts a fresh thread, and the stuck one ends when its callback
+returns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The few threads that may wait: for Spark, for Kafka, for a plugin's `start` and `stop`.
 
 Each Python thread that calls Spark holds a thread in the JVM, so there are few of them, shared by all tasks.
-What a plugin can block is therefore bounded: a stuck `start`, `write` or `stop` holds one of these threads; the
-other tasks go on with the rest of them, and an ending task is reported by the poller even if none is free.
+What a plugin can block is therefore bounded: a stuck `start`, `write` or `stop` holds one of these threads;
+the other tasks go on with the rest of them, and an ending task is reported by the poller even if none is
+free.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which offsets a sink reads next: decided from numbers, before any job, because Spark's reader fails on gaps."""
+"""Which offsets a sink reads next: decided before any job, because Spark's reader fails on gaps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bounds:
     high: int
 
 
-class OffsetOutOfRange(Exception):  # noqa: N818 - Kafka's name for it
+class OffsetOutOfRange(Exception):
     """A partition has no usable position, and `auto.offset.reset` is `none`."""
 
 

@@ -3,10 +3,10 @@
     OPENING ──► AWAITING_SPARK ──► IDLE ──► POLLING ──► WORKING ──► IDLE …      ──► CLOSING ──► OVER
       pool                                  poller      pool                        pool
 
-A run does one thing at a time, so plugin objects see one thread at a time without a lock around them: the phase
-is the lock. Whatever comes meanwhile (`stop`, `commit`, Spark's death) is noted and done when that one thing has
-ended. What must not be waited for (a cancel, Spark's death) is reported after `GRACE_S` at the latest, even if a
-plugin never comes back.
+A run does one thing at a time, so plugin objects see one thread at a time without a lock around them: the
+phase is the lock. Whatever comes meanwhile (`stop`, `commit`, Spark's death) is noted and done when that one
+thing has ended. What must not be waited for (a cancel, Spark's death) is reported after `GRACE_S` at the
+latest, even if a plugin never comes back.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Protocol, cast
+from typing import Protocol
 
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import RetriableError
 from kraal.spark.api import (
-    BatchDone,
     Committed,
     Failed,
     Held,
@@ -34,7 +33,8 @@ from kraal.spark.api import (
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
 from kraal.spark.session import SparkAway
-from kraal.spark.trace import failure_trace, is_bridge_failure
+from kraal.spark.trace import failure_trace, is_bridge_failure, lost_context
+from kraal.spark.work import Launch, Outcome, Work
 
 log = logging.getLogger(__name__)
 
@@ -43,43 +43,6 @@ GRACE_S = 5.0
 
 RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _LEASE_S = 0.5
-
-Outcome = BatchDone | None | BaseException
-"""What a launched job came to; None: nothing after all, ask again."""
-
-Launch = Callable[[Callable[[Outcome], None]], None]
-"""Starts a job without waiting for it; the outcome comes from any thread."""
-
-
-class Work(Protocol):
-    """What a source or a sink does in its run. Never called by two threads at once, `cancel` excepted."""
-
-    @property
-    def poll_interval_s(self) -> float:
-        """How often to poll while there is nothing."""
-
-    @property
-    def polls_idle(self) -> bool:
-        """Whether `poll` is wanted also while nobody asks for a batch."""
-
-    @property
-    def owes_commit(self) -> bool:
-        """Whether a batch was reported that must be committed before the run may end gracefully."""
-
-    def open(self) -> str | None:
-        """Open the plugin; return its version. Pool thread."""
-
-    def poll(self, *, asked: bool) -> Launch | None:
-        """Look for work; milliseconds. Poller thread."""
-
-    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Commit a sink's offsets. Pool thread."""
-
-    def close(self) -> None:
-        """Close the plugin. Pool thread."""
-
-    def cancel(self) -> None:
-        """Give up the running job. Must not wait; may come twice."""
 
 
 class Host(Protocol):
@@ -146,7 +109,7 @@ class TaskRun:
         self._timer = 0
         self._waiting: str | None = None
 
-    # --- api.Run ------------------------------------------------------------------------------------------------
+    # --- api.Run --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin opening. Once."""
@@ -181,7 +144,7 @@ class TaskRun:
         """End now."""
         self._end(Stopped(clean=False))
 
-    # --- the engine's side --------------------------------------------------------------------------------------
+    # --- the engine's side ----------------------------------------------------------------------------------
 
     def spark_ready(self) -> None:
         """Spark is up: open runs that waited for it can go on."""
@@ -204,7 +167,7 @@ class TaskRun:
             elif not self._opened:
                 self._report_waiting(why)
 
-    # --- opening and closing ------------------------------------------------------------------------------------
+    # --- opening and closing --------------------------------------------------------------------------------
 
     def _open(self) -> None:
         with self._lock:
@@ -250,7 +213,9 @@ class TaskRun:
     def _force(self) -> None:
         with self._lock:
             if self._phase is not Phase.OVER:
-                log.warning("%s: does not come back from %s; it is left behind", self.spec.task, self._phase.name)
+                log.warning(
+                    "%s: does not come back from %s; it is left behind", self.spec.task, self._phase.name
+                )
                 self._finish()
 
     def _end(self, event: Failed | Stopped) -> None:
@@ -278,7 +243,7 @@ class TaskRun:
                 self._wishes.end = event
             self._back(Phase.IDLE)
 
-    # --- batches ------------------------------------------------------------------------------------------------
+    # --- batches --------------------------------------------------------------------------------------------
 
     def _advance(self) -> None:
         """Do the next thing, if nothing is being done. Holds the lock; never waits."""
@@ -454,7 +419,7 @@ class TaskRun:
         self._report_waiting(f"this worker may not write for the task: {otherwise}")
         return False
 
-    # --- reports ------------------------------------------------------------------------------------------------
+    # --- reports --------------------------------------------------------------------------------------------
 
     def _report_waiting(self, reason: str) -> None:
         """Report each reason once, and nothing after the end is decided."""
@@ -462,16 +427,3 @@ class TaskRun:
             if self._waiting != reason and self._wishes.end is None and self._phase is not Phase.OVER:
                 self._waiting = reason
                 self._report_to(Waiting(reason))
-
-
-def lost_context(error: BaseException) -> bool:
-    """Whether `error` says that the SparkContext is gone inside a living JVM."""
-    return any(word in str(error) for word in ("SparkContext was shut down", "stopped SparkContext"))
-
-
-def outcome_of(function: Callable[[], Outcome]) -> Outcome:
-    """Run a job's code; whatever it raises, also SystemExit, is its outcome."""
-    try:
-        return function()
-    except BaseException as error:  # noqa: BLE001 - the border to plugin code
-        return cast("Outcome", error)

@@ -2,8 +2,8 @@
 
 A thread of its own starts the JVM, then waits for that process to end, which costs nothing and notices
 `kill -9` at once, also while nothing runs. PySpark keeps one session per process in class attributes; after a
-death they are reset by hand, or the next session would talk to the dead one (SPARK.md, "Starting and stopping").
-pyspark is imported on that thread only, so a worker answers REST long before.
+death they are reset by hand, or the next session would talk to the dead one (SPARK.md, "Starting and
+stopping"). pyspark is imported on that thread only, so a worker answers REST long before.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kraal.spark import settings
-from kraal.spark.arrow import map_in_arrow
 from kraal.spark.api import EngineReady, EngineStarting, EngineState
+from kraal.spark.arrow import map_in_arrow
 from kraal.spark.trace import root_cause
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ class Session:
         deadline = time.monotonic() + timeout_s
         spark, process = self._spark, self._process
         if spark is not None:
-            stopper = threading.Thread(target=_stop_context, args=(spark,), name="kraal-spark-stop", daemon=True)
+            stopper = threading.Thread(
+                target=_stop_context, args=(spark,), name="kraal-spark-stop", daemon=True
+            )
             stopper.start()
             stopper.join(max(0.1, timeout_s * 0.6))
         if process is not None:
@@ -123,7 +125,7 @@ class Session:
             began = time.monotonic()
             try:
                 spark = self._launch()
-            except BaseException as error:  # noqa: BLE001 - whatever stopped it, it is tried again and shown
+            except BaseException as error:
                 if not self._closing.is_set():
                     log.warning("Spark did not start", exc_info=error)
                 reason = f"Spark did not start: {root_cause(error)}; it is tried again"
@@ -184,7 +186,7 @@ class Session:
         _reset_pyspark()
 
 
-class SparkAway(Exception):  # noqa: N818 - a state, told to the caller
+class SparkAway(Exception):
     """There is no session now; the message says why."""
 
 
@@ -194,7 +196,7 @@ def reason_of(state: EngineState) -> str:
 
 
 def _warm_up(session: SparkSession, tiny: SparkSession) -> None:
-    """Run what loads classes and forks the Python worker, so that a task's first job is as quick as the next."""
+    """Run what loads classes and forks the Python worker, so that a task's first job is quick too."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
 
     def same(batches: Any) -> Any:
@@ -206,7 +208,7 @@ def _warm_up(session: SparkSession, tiny: SparkSession) -> None:
     map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to it
     for name in ("producer.KafkaProducer", "consumer.KafkaConsumer", "admin.KafkaAdminClient"):
-        with contextlib.suppress(Exception):  # without the Kafka jars the first Kafka job says what is missing
+        with contextlib.suppress(Exception):  # without these jars the first Kafka job says so
             jvm.java.lang.Class.forName(f"org.apache.kafka.clients.{name}")
 
 
@@ -243,6 +245,10 @@ def _reset_pyspark() -> None:
         active._accumulatorServer = None  # noqa: SLF001
     gateway = context._gateway  # noqa: SLF001
     if gateway is not None:
+        from py4j.java_gateway import SHUTDOWN_FINALIZER_WORKER  # noqa: PLC0415
+
+        with contextlib.suppress(AttributeError):  # its thread would outlive a JVM that died
+            gateway._gateway_client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)  # noqa: SLF001
         with contextlib.suppress(Exception):
             gateway.shutdown()
     context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001

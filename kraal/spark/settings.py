@@ -85,7 +85,9 @@ def spark_settings(worker: Mapping[str, str], jars: Sequence[Path], log4j: Path)
     if local:
         settings |= _LOOPBACK
         # Python workers find the modules that this process finds: plugins' functions are sent by name.
-        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
+            path or str(Path.cwd()) for path in sys.path
+        )
     settings |= {key: value for key, value in worker.items() if key.startswith("spark.")}
     settings["spark.jars"] = ",".join(
         [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]

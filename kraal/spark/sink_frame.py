@@ -1,4 +1,4 @@
-"""Kafka records → the frame that a sink task gets: converted, and failing with coordinates where it cannot be."""
+"""Kafka records → the frame that a sink task gets: converted, or failing with coordinates."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def tail_table(records: Sequence[Record]) -> Any:
 def connect_frame(raw: DataFrame, converters: Converters) -> tuple[DataFrame, Schema | None, Schema | None]:
     """Return the frame for the sink, and the key's and value's schemas.
 
-    A value that its converter cannot read fails the job that needs it, with topic-partition@offset in the error:
-    the check is part of the expression, so nothing is read twice.
+    A value that its converter cannot read fails the job that needs it, with topic-partition@offset in the
+    error: the check is part of the expression, so nothing is read twice.
     """
     from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
 

@@ -1,8 +1,8 @@
-"""What a sink task does in its run: follow its consumer group, read a range, have the plugin write it, commit.
+"""What a sink task does in its run: follow its group, read a range, have it written, commit.
 
-Two ways to read. A *tail* (what the member has here already, fewer than `TAIL` records) becomes an Arrow table;
-a *backlog* is read by Spark, range by range, while the member's partitions are paused. Between a BatchDone and
-its commit the member is not polled, so a rebalance never comes in between.
+Two ways to read. A *tail* (what the member has here already, fewer than `TAIL` records) becomes an Arrow
+table; a *backlog* is read by Spark, range by range, while the member's partitions are paused. Between a
+BatchDone and its commit the member is not polled, so a rebalance never comes in between.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from kraal.spark.jobs import JobGroup
 from kraal.spark.member import Member, Record
 from kraal.spark.plugins import Converters, make_converters
 from kraal.spark.ranges import next_ranges, start_of
-from kraal.spark.run import Launch, Outcome, outcome_of
 from kraal.spark.sink_frame import connect_frame, tail_table
 from kraal.spark.source_run import Means
+from kraal.spark.work import Launch, Outcome, outcome_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -132,7 +132,7 @@ class SinkWork:
         """Give up the running job."""
         self._group.cancel()
 
-    # --- jobs ---------------------------------------------------------------------------------------------------
+    # --- jobs -----------------------------------------------------------------------------------------------
 
     def _launch(self, function: Callable[[], Outcome]) -> Launch:
         def launch(done: Callable[[Outcome], None]) -> None:

@@ -14,8 +14,8 @@ from kraal.spark.jobs import JobGroup
 from kraal.spark.kafka_writer import WritePlan, write
 from kraal.spark.plugins import Converters, Plugins, make_converters
 from kraal.spark.pool import Pool
-from kraal.spark.run import Launch, Outcome, outcome_of
 from kraal.spark.together import Part, Together
+from kraal.spark.work import Launch, Outcome, outcome_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,14 +1,14 @@
 """Many small source batches, one Spark job.
 
-A job costs about 30 ms whatever is in it, so a hundred tasks with ten lines a second each would need more than
-the machine has. Batches that are Arrow tables already and share a plan (`WritePlan.identity` and columns) wait
-in a queue; a pool thread takes all that wait, up to `MAX_ROWS`, and writes them as one job with a `topic` column.
-Nothing waits on purpose: while threads are free a batch goes alone, and the busier they are the more go together.
-If a shared job fails, each batch is run again alone, so a bad one fails by itself; the good ones may then be
-written twice, as after any failure.
+A job costs about 30 ms whatever is in it, so a hundred tasks with ten lines a second each would need more
+than the machine has. Batches that are Arrow tables already and share a plan (`WritePlan.identity` and
+columns) wait in a queue; a pool thread takes all that wait, up to `MAX_ROWS`, and writes them as one job
+with a `topic` column. Nothing waits on purpose: while threads are free a batch goes alone, and the busier
+they are the more go together. If a shared job fails, each batch is run again alone, so a bad one fails by
+itself; the good ones may then be written twice, as after any failure.
 
-Order: a task has at most one batch in flight, and a job has one Spark partition, so each topic partition gets a
-task's records in their order. Lease and cancellation: a batch given up while it waits is not run.
+Order: a task has at most one batch in flight, and a job has one Spark partition, so each topic partition
+gets a task's records in their order. Lease and cancellation: a batch given up while it waits is not run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from typing import TYPE_CHECKING
 
 from kraal.ids import TaskId, TopicName
 from kraal.offsets import Offset, SourcePartition
-
 from kraal.spark.api import BatchDone
 from kraal.spark.jobs import cancel_group, job_group
 from kraal.spark.kafka_writer import WritePlan, kafka_frame
 from kraal.spark.pool import Pool
-from kraal.spark.run import Outcome, outcome_of
 from kraal.spark.session import Session
 from kraal.spark.trace import is_bridge_failure
+from kraal.spark.work import Outcome, outcome_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,8 +1,8 @@
 """What people read when a task fails: the root cause first, then where, then the stack, at bounded length.
 
-A Spark failure arrives wrapped five deep (our call, py4j, Spark's job abort, the task's exception, Kafka's own).
-Operators and `GET /status` want the innermost sentence on the first line, so that is dug out here; py4j's and
-Spark's own frames are left out of what follows.
+A Spark failure arrives wrapped five deep (our call, py4j, Spark's job abort, the task's exception, Kafka's
+own). Operators and `GET /status` want the innermost sentence on the first line, so that is dug out here;
+py4j's and Spark's own frames are left out of what follows.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ LIMIT = 8_000
 """Characters of a trace, about: it travels in a status record."""
 
 _NOISE = re.compile(
-    r"""^\s*(?:at\ (?:py4j|java\.base|jdk\.internal|scala\.|org\.apache\.spark\.(?:executor|scheduler|rdd|util)\.)"""
-    r"""|File\ ".*/py4j/|File\ ".*/pyspark/errors/exceptions/captured\.py|\.\.\.\ \d+\ more)""",
+    r"""^\s*(?:at\ (?:py4j|java\.base|java\.|jdk\.internal|scala\.|org\.apache\.spark\.)"""
+    r"""|File\ ".*/(?:py4j/|pyspark/errors/exceptions/captured\.py|kraal/spark/)"""
+    r"""|Driver\ stacktrace:|\.\.\.\ \d+\ more)""",
     re.VERBOSE,
 )
+"""Frames of the bridge, of Spark's own and of ours: the same in every trace."""
 _WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
@@ -75,7 +77,13 @@ def one_line(text: str) -> str:
 
 def is_bridge_failure(error: BaseException) -> bool:
     """Whether `error` says that the connection to Spark's JVM broke, not that something in it failed."""
-    names = {"Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "EOFError"}
+    names = {
+        "Py4JNetworkError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "BrokenPipeError",
+        "EOFError",
+    }
     seen: BaseException | None = error
     for _ in range(_CHAIN):
         if seen is None:
@@ -86,6 +94,11 @@ def is_bridge_failure(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+def lost_context(error: BaseException) -> bool:
+    """Whether `error` says that the SparkContext is gone inside a living JVM."""
+    return any(word in str(error) for word in ("SparkContext was shut down", "stopped SparkContext"))
 
 
 def _java_throwable(error: BaseException) -> Any:
@@ -119,15 +132,24 @@ def _java_root(java: Any) -> str | None:
 
 def _java_stack(java: Any) -> str | None:
     try:
-        writer = java.getClass().getName()
-        frames = [str(frame) for frame in java.getStackTrace()][:12]
-        return "\n".join([f"Java: {writer}", *[f"    at {frame}" for frame in frames]])
+        frames = [f"    at {frame}" for frame in java.getStackTrace()][:12]
+        return "\n".join([f"Java: {java.getClass().getName()}", *frames])
     except Exception:  # noqa: BLE001 - as above
         return None
 
 
 def _without_noise(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not _NOISE.match(line))
+    """Leave out noisy frames, and the source lines that Python prints under them."""
+    kept: list[str] = []
+    under = False
+    for line in text.splitlines():
+        noise = _NOISE.match(line) is not None
+        if under and line.startswith("    ") and not noise:
+            continue
+        under = noise and line.lstrip().startswith("File ")
+        if not noise:
+            kept.append(line)
+    return "\n".join(kept)
 
 
 def _bounded(root: str, text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,16 +28,16 @@ from kraal.plugins.schema import OPTIONAL_STRING
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-BATCHES: dict[str, deque[SourceBatch | BaseException]] = {}
+BATCHES: defaultdict[str, deque[SourceBatch | BaseException]] = defaultdict(deque)
 """What each fake source gives out next, by connector."""
 
-WRITTEN: dict[str, list[tuple[str, int, int, str | None]]] = {}
+WRITTEN: defaultdict[str, list[tuple[str, int, int, str | None]]] = defaultdict(list)
 """What each fake sink got: topic, partition, offset, value; by connector."""
 
-FAILURES: dict[str, deque[BaseException]] = {}
+FAILURES: defaultdict[str, deque[BaseException]] = defaultdict(deque)
 """What each fake sink raises next."""
 
-STOPPED: dict[str, threading.Event] = {}
+STOPPED: defaultdict[str, threading.Event] = defaultdict(threading.Event)
 
 
 class ListSourceTask(SourceTask):
@@ -55,7 +55,7 @@ class ListSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        waiting = BATCHES.setdefault(self.name, deque())
+        waiting = BATCHES[self.name]
         if not waiting:
             return None
         following = waiting.popleft()
@@ -65,7 +65,7 @@ class ListSourceTask(SourceTask):
 
     @override
     def stop(self) -> None:
-        STOPPED.setdefault(self.name, threading.Event()).set()
+        STOPPED[self.name].set()
 
 
 class ListSinkTask(SinkTask):
@@ -79,11 +79,11 @@ class ListSinkTask(SinkTask):
 
     @override
     def write(self, batch: SinkBatch) -> None:
-        failures = FAILURES.setdefault(self.name, deque())
+        failures = FAILURES[self.name]
         if failures:
             raise failures.popleft()
         rows = batch.frame.select("topic", "partition", "offset", "value").collect()
-        WRITTEN.setdefault(self.name, []).extend((r[0], r[1], r[2], r[3]) for r in rows)
+        WRITTEN[self.name].extend((r[0], r[1], r[2], r[3]) for r in rows)
 
 
 class _Lists(Connector):

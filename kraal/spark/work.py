@@ -1,0 +1,54 @@
+"""What a run drives: the work of a source or a sink, and the outcome of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from kraal.offsets import Offset, SourcePartition
+from kraal.spark.api import BatchDone
+
+Outcome = BatchDone | None | BaseException
+"""What a launched job came to; None: nothing after all, ask again."""
+
+Launch = Callable[[Callable[[Outcome], None]], None]
+"""Starts a job without waiting for it; the outcome comes from any thread."""
+
+
+class Work(Protocol):
+    """What a source or a sink does in its run. Never called by two threads at once, `cancel` excepted."""
+
+    @property
+    def poll_interval_s(self) -> float:
+        """How often to poll while there is nothing."""
+
+    @property
+    def polls_idle(self) -> bool:
+        """Whether `poll` is wanted also while nobody asks for a batch."""
+
+    @property
+    def owes_commit(self) -> bool:
+        """Whether a batch was reported that must be committed before the run may end gracefully."""
+
+    def open(self) -> str | None:
+        """Open the plugin; return its version. Pool thread."""
+
+    def poll(self, *, asked: bool) -> Launch | None:
+        """Look for work; milliseconds. Poller thread."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit a sink's offsets. Pool thread."""
+
+    def close(self) -> None:
+        """Close the plugin. Pool thread."""
+
+    def cancel(self) -> None:
+        """Give up the running job. Must not wait; may come twice."""
+
+
+def outcome_of(function: Callable[[], Outcome]) -> Outcome:
+    """Run a job's code; whatever it raises, also SystemExit, is its outcome."""
+    try:
+        return function()
+    except BaseException as error:  # noqa: BLE001 - the border to plugin code
+        return error

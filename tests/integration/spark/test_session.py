@@ -1,0 +1,95 @@
+"""The session's own life: sockets, death of the JVM, the end. On an engine of their own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.offsets import SourcePartition
+from kraal.plugins.api import SourceBatch
+from kraal.spark.api import BatchDone, Failed, Opened, Stopped, Waiting
+from kraal.spark.engine import SparkEngine
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.spark_stage import Stage, await_ready
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE = SourcePartition.of({"list": "a"})
+
+
+def jvm_of(engine: SparkEngine) -> psutil.Process:
+    spark = engine._session.current
+    assert spark is not None
+    return psutil.Process(spark.process.pid)
+
+
+@pytest.fixture(scope="module")
+def own(engine: SparkEngine) -> Iterator[SparkEngine]:
+    """The suite's engine: PySpark has one session a process, so this module kills that one."""
+    await_ready(engine)
+    yield engine
+    await_ready(engine)
+
+
+def test_everything_listens_on_loopback_only(own: SparkEngine) -> None:
+    process = psutil.Process()
+    broker = {child.pid for child in process.children() if "kafka.Kafka" in " ".join(child.cmdline())}
+    tree = [process, *(child for child in process.children(recursive=True) if child.pid not in broker)]
+    listening = [
+        connection.laddr.ip
+        for one in tree
+        for connection in one.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert jvm_of(own).pid in {one.pid for one in tree}
+    assert listening
+    assert set(listening) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_killed_jvm_fails_runs_at_once_and_comes_back(own: SparkEngine, kafka: Broker) -> None:
+    stage, started = Stage(own, kafka.bootstrap), threading.Event()
+
+    def read(spark: SparkSession) -> DataFrame:
+        started.set()
+        return spark.range(0, 50_000_000, 1, 1).selectExpr("cast(id as string) as value")
+
+    idle, busy, topic = stage.open("idle"), stage.open("busy"), stage.topic()
+    idle.expect(Opened)
+    busy.expect(Opened)
+    plugins.BATCHES["busy"].append(plugins.read_batch(read, 1, topic))
+    idle.run.next()
+    busy.run.next()
+    assert started.wait(20)
+    began = time.monotonic()
+    jvm_of(own).kill()
+    for opening in (idle, busy):
+        failed = opening.expect(Failed, 10)
+        assert failed.engine_lost
+        assert failed.trace.startswith("Spark's JVM ended (signal 9)")
+    assert time.monotonic() - began < 8
+    meanwhile = stage.open("meanwhile")
+    meanwhile.expect(Opened, 90)
+    assert isinstance(meanwhile.seen[0], Waiting)
+    table = pa.table({"value": ["after"]})
+    plugins.BATCHES["meanwhile"].append(
+        SourceBatch(offsets={PLACE: {"n": 1}}, table=table, topic=stage.topic())
+    )
+    meanwhile.run.next()
+    assert meanwhile.expect(BatchDone).records == 1
+    meanwhile.run.stop()
+    meanwhile.expect(Stopped)
+
+
+def test_scratch_holds_sparks_log(own: SparkEngine) -> None:
+    assert (Path(own._means.view.scratch) / "spark.log").exists()

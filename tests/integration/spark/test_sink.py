@@ -1,0 +1,103 @@
+"""Sinks on real Spark and a real broker. Mirrors WorkerSinkTaskTest and SinkConnectorsIntegrationTest."""
+
+from __future__ import annotations
+
+import uuid
+
+from kraal.plugins.api import RetriableError
+from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.spark_stage import Opening, Stage
+
+
+def opened(stage: Stage, task: str, topics: str) -> Opening:
+    opening = stage.open(task, "ListSink", {"topics": topics})
+    opening.expect(Opened)
+    return opening
+
+
+def take(opening: Opening, count: int) -> None:
+    """Have batches written and committed until `count` records are done."""
+    done = 0
+    while done < count:
+        opening.run.next()
+        batch = opening.expect(BatchDone)
+        opening.run.commit(batch.offsets)
+        opening.expect(Committed)
+        done += batch.records
+    assert done == count
+
+
+def name() -> str:
+    return f"sink-{uuid.uuid4().hex[:8]}"
+
+
+def test_backlog_then_tail_then_restart_without_duplicates(stage: Stage) -> None:
+    task, topic = name(), stage.topic(2)
+    stage.produce(topic, [f"a{number}" for number in range(3000)], 0)
+    stage.produce(topic, [f"b{number}" for number in range(2000)], 1)
+    opening = opened(stage, task, topic)
+    take(opening, 5000)
+    opening.run.next()
+    stage.produce(topic, ["tail"], 1)
+    batch = opening.expect(BatchDone)
+    assert batch.records == 1
+    opening.run.commit(batch.offsets)
+    opening.expect(Committed)
+    opening.run.hold()
+    opening.expect(Held)
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+
+    stage.produce(topic, ["after"], 0)
+    again = opened(stage, task, topic)
+    take(again, 1)
+    again.run.stop()
+    again.expect(Stopped)
+    written = plugins.WRITTEN[task]
+    first = [value for _, partition, _, value in written if partition == 0]
+    assert first == [*(f"a{number}" for number in range(3000)), "after"]
+    assert len({(p, o) for _, p, o, _ in written}) == len(written) == 5002
+
+
+def test_a_stop_after_a_batch_waits_for_its_commit(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    stage.produce(topic, ["one"])
+    opening = opened(stage, task, topic)
+    opening.run.next()
+    batch = opening.expect(BatchDone)
+    opening.run.stop()
+    opening.run.commit(batch.offsets)
+    opening.expect(Committed)
+    assert opening.expect(Stopped).clean
+
+
+def test_a_value_that_cannot_be_converted_is_named_by_its_place(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    stage.produce(topic, ["good", "bad one"])
+    opening = opened(stage, task, topic)
+    opening.run.next()
+    trace = opening.expect(Failed).trace
+    assert trace.startswith(f"The value of {topic}-0@1 cannot be converted: it is bad\n")
+
+
+def test_a_retriable_write_gets_the_same_batch_again(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    stage.produce(topic, ["one"])
+    plugins.FAILURES[task].append(RetriableError("full"))
+    opening = opened(stage, task, topic)
+    take(opening, 1)
+    assert [value for *_, value in plugins.WRITTEN[task]] == ["one"]
+    opening.run.stop()
+    opening.expect(Stopped)
+
+
+def test_a_topic_that_does_not_exist_yet_is_waited_for(stage: Stage) -> None:
+    task, topic = name(), f"late-{uuid.uuid4().hex[:8]}"
+    opening = opened(stage, task, topic)
+    opening.run.next()
+    stage.produce(topic, ["one"])  # creates it
+    batch = opening.expect(BatchDone)
+    assert batch.topics == {topic}
+    opening.run.cancel()
+    opening.expect(Stopped)

@@ -1,0 +1,162 @@
+"""Sources on real Spark and a real broker. Mirrors WorkerSourceTaskTest and ConnectWorkerIntegrationTest."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kraal.offsets import SourcePartition
+from kraal.plugins.api import RetriableError, SourceBatch
+from kraal.spark.api import BatchDone, Failed, Held, Opened, Stopped
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.spark_stage import Opening, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE = SourcePartition.of({"list": "a"})
+
+
+def name() -> str:
+    return f"source-{uuid.uuid4().hex[:8]}"
+
+
+def rows(topic: str | None, start: int, count: int) -> SourceBatch:
+    values = [f"v{number}" for number in range(start, start + count)]
+    return SourceBatch(
+        offsets={PLACE: {"position": start + count}}, table=pa.table({"value": values}), topic=topic
+    )
+
+
+def opened(stage: Stage, task: str) -> Opening:
+    opening = stage.open(task)
+    opening.expect(Opened)
+    return opening
+
+
+def end(opening: Opening) -> None:
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+
+
+def test_small_batches_arrive_in_order_with_their_offsets(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task)
+    for start in range(0, 60, 20):
+        plugins.BATCHES[task].append(rows(topic, start, 20))
+        opening.run.next()
+        done = opening.expect(BatchDone)
+        assert done.offsets == {PLACE: {"position": start + 20}}
+        assert (done.records, done.topics) == (20, {topic})
+    assert stage.values(topic, 60) == [f"v{number}" for number in range(60)]
+    end(opening)
+    assert plugins.STOPPED[task].is_set()
+
+
+def test_a_range_that_spark_reads_arrives_in_order_and_is_counted(stage: Stage) -> None:
+    def read(spark: SparkSession) -> DataFrame:
+        return spark.range(0, 20_000, 1, 1).selectExpr(
+            "cast(id as string) as value", "cast(id % 7 as string) as key"
+        )
+
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task)
+    plugins.BATCHES[task].append(plugins.read_batch(read, 20_000, topic))
+    opening.run.next()
+    done = opening.expect(BatchDone)
+    assert (done.records, done.topics) == (20_000, {topic})
+    messages = stage.messages(topic, 20_000)
+    assert [int(message.value()) for message in messages] == list(range(20_000))
+    assert messages[8].key() == b"1"
+    end(opening)
+
+
+def test_pending_small_batches_of_many_tasks_go_together(stage: Stage) -> None:
+    tasks, topic = [name() for _ in range(12)], stage.topic()
+    openings = [opened(stage, task) for task in tasks]
+    before = stage.engine.together.jobs
+    for task, opening in zip(tasks, openings, strict=True):
+        plugins.BATCHES[task].append(rows(topic, 0, 5))
+        opening.run.next()
+    assert all(opening.expect(BatchDone).records == 5 for opening in openings)
+    assert stage.engine.together.jobs - before < len(tasks)
+    assert len(stage.values(topic, 60)) == 60
+    for opening in openings:
+        end(opening)
+
+
+def test_a_bad_batch_in_a_shared_job_fails_alone(stage: Stage) -> None:
+    good, bad, topic = [name() for _ in range(6)], name(), stage.topic()
+    openings = {task: opened(stage, task) for task in [*good, bad]}
+    for task, opening in openings.items():
+        plugins.BATCHES[task].append(rows("not a topic!" if task == bad else topic, 0, 5))
+        opening.run.next()
+    failed = openings[bad].expect(Failed)
+    assert failed.trace.startswith(
+        "org.apache.kafka.common.errors.InvalidTopicException: Invalid topics: [not a topic!]\n"
+    )
+    assert not failed.engine_lost
+    assert all(openings[task].expect(BatchDone).records == 5 for task in good)
+    for task in good:
+        end(openings[task])
+
+
+def test_a_plugin_that_does_not_start_fails_with_its_own_words(stage: Stage) -> None:
+    opening = stage.open(name(), config={"start.error": "no such thing"})
+    assert opening.expect(Failed).trace.startswith("ValueError: no such thing\n")
+
+
+def test_a_retriable_error_is_asked_again_and_exit_fails_only_the_task(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task)
+    plugins.BATCHES[task].extend([RetriableError("later"), rows(topic, 0, 1)])
+    opening.run.next()
+    assert opening.expect(BatchDone).records == 1
+    plugins.BATCHES[task].append(SystemExit(3))
+    opening.run.next()
+    assert opening.expect(Failed).trace.startswith("SystemExit: 3")
+
+
+def test_hold_withdraws_a_request_and_next_goes_on(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task)
+    opening.run.next()
+    opening.run.hold()
+    opening.expect(Held)
+    plugins.BATCHES[task].append(rows(topic, 0, 1))
+    opening.run.next()
+    assert opening.expect(BatchDone).records == 1
+    end(opening)
+
+
+def test_without_a_lease_nothing_is_written(stage: Stage) -> None:
+    task, topic, lease = name(), stage.topic(), threading.Event()
+    opening = stage.open(task, lease=lease.is_set)
+    opening.expect(Opened)
+    plugins.BATCHES[task].append(rows(topic, 0, 1))
+    opening.run.next()
+    threading.Event().wait(0.7)
+    assert stage.messages(topic, 1, 0.5) == []
+    lease.set()
+    assert opening.expect(BatchDone).records == 1
+    end(opening)
+
+
+def test_cancel_ends_a_job_in_the_middle(stage: Stage) -> None:
+    started = threading.Event()
+
+    def read(spark: SparkSession) -> DataFrame:
+        started.set()
+        slow = "cast(java_method('java.lang.Thread', 'sleep', id * 0 + 60000L) as string) as value"
+        return spark.range(0, 100, 1, 1).selectExpr(slow)
+
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task)
+    plugins.BATCHES[task].append(plugins.read_batch(read, 1, topic))
+    opening.run.next()
+    assert started.wait(10)
+    opening.run.cancel()
+    assert not opening.expect(Stopped, 10).clean
