@@ -123,8 +123,8 @@ def opened(options: Options, directory: Path) -> Iterator[Lab]:
     """Start a broker with its data in `directory`, and end it and all workers afterwards."""
     with ExitStack() as stack:
         broker = Broker(directory / "broker", free_port())
-        stack.callback(broker.stop)
         broker.start()
+        stack.callback(broker.stop)
         yield Lab(options, directory, broker, stack)
 
 

@@ -12,13 +12,13 @@ import time
 
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted
+from scripts.bench.restart import GOLDEN
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.rest import all_running
 from scripts.harness.topics import Reader
 from scripts.harness.workers import UP_S, Worker
 
 WARM_UPS = 5
-GOLDEN = 0.618034
 IDLE_CONNECTORS = 100
 
 

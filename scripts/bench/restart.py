@@ -13,6 +13,8 @@ from scripts.bench.report import Case, Wanted
 from scripts.harness.workers import Worker
 
 WARM_UPS = 3
+GOLDEN = 0.618034
+"""Multiples of it spread evenly over a second, which is how long Java's idle task sleeps between looks."""
 
 
 def run(lab: Lab) -> list[Case]:
@@ -52,6 +54,6 @@ def _restarted(lab: Lab, worker: Worker, times: int) -> list[float]:
         if number >= WARM_UPS:
             took.append(milliseconds)
         worker.wait_until_running("idle")
-        time.sleep(0.2)
+        time.sleep(0.2 + number * GOLDEN % 1.0)
     say(f"{worker.name}: {len(took)} restarts")
     return took

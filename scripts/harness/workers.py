@@ -67,7 +67,7 @@ def kraal_standalone(
     port = port or free_port()
     properties = _standalone_properties(bootstrap, directory, port, extra or {})
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "kraal.cli", "standalone", str(properties), *map(str, connectors)]
+    command = [*_kraal(), "standalone", str(properties), *map(str, connectors)]
     environment = os.environ | {"PYTHONPATH": path}
     process = Running(command, log=directory / "worker.log", cwd=directory, env=environment)
     return Worker("Kraal", process, Rest(port))
@@ -110,6 +110,12 @@ def _common(bootstrap: str, port: int) -> dict[str, str]:
 def _standalone_properties(bootstrap: str, directory: Path, port: int, extra: Mapping[str, str]) -> Path:
     offsets = {"offset.storage.file.filename": str(directory / "offsets")}
     return write_properties(directory / "worker.properties", _common(bootstrap, port) | offsets | dict(extra))
+
+
+def _kraal() -> list[str]:
+    """Return what runs `kraal`: the command beside this Python, or its module in a checkout alone."""
+    command = Path(sys.executable).with_name("kraal")
+    return [str(command)] if command.exists() else [sys.executable, "-m", "kraal.cli"]
 
 
 def _java(main: str, name: str, directory: Path, properties: Path, port: int) -> Worker:

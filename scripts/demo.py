@@ -1,0 +1,303 @@
+"""Send a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
+
+Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows how far they are,
+compares both files, and stays up until Ctrl-C. Everything it starts ends with it, and its files go, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import socket
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kraal.embedded.broker import HOST, Broker, free_port
+from kraal.errors import KraalError
+from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
+from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
+from scripts.harness.rest import all_running
+from scripts.harness.topics import Reader
+from scripts.harness.workers import UP_S, Worker, kraal_standalone
+
+TOPIC = "demo"
+SOURCE, SINK = "file-source", "file-sink"
+REST_PORT = 8083
+STALLED_S = 120.0
+LOOK_S = 0.1
+
+
+@dataclass(slots=True)
+class Flow:
+    """How many have passed one point, and when: rates are from the first look that saw none to the last."""
+
+    count: int = 0
+    begun: float = field(default_factory=time.monotonic)
+    changed: float = field(default_factory=time.monotonic)
+
+    def saw(self, count: int) -> None:
+        """Note that `count` have passed by now."""
+        now = time.monotonic()
+        if self.count == count == 0:
+            self.begun = now
+        if count != self.count:
+            self.count, self.changed = count, now
+
+    @property
+    def rate(self) -> float:
+        """How many a second, up to the last change."""
+        return self.count / max(self.changed - self.begun, LOOK_S)
+
+
+@dataclass(slots=True)
+class Demo:
+    """The parts that run, and what has passed."""
+
+    directory: Path
+    lines: int
+    worker: Worker
+    topic: Reader
+    source_file: Path
+    sink_file: Path
+    records_in: Flow = field(default_factory=Flow)
+    records_out: Flow = field(default_factory=Flow)
+
+    def look(self) -> None:
+        """See how far both connectors are."""
+        self.records_in.saw(self.topic.end())
+        self.records_out.saw(size(self.sink_file) // ON_DISK)
+
+    def transfer(self) -> None:
+        """Wait until every line is in the sink file, showing how far it is. Raises ScriptFailed."""
+        show = Progress()
+        while self.records_out.count < self.lines:
+            self.look()
+            show.line(self._progress())
+            if not self.worker.process.alive:
+                raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
+            for status in self.worker.rest.statuses().values():
+                all_running(status)  # raises for FAILED
+            if time.monotonic() - max(self.records_in.changed, self.records_out.changed) > STALLED_S:
+                raise ScriptFailed(f"Nothing has moved for {STALLED_S:.0f} s: {self._progress()}.")
+            time.sleep(LOOK_S)
+        show.end()
+
+    def _progress(self) -> str:
+        into, out = self.records_in, self.records_out
+        return (
+            f"{into.count * 100 // self.lines:3d} % in Kafka: {into.count:,} records ({into.rate:,.0f}/s)   "
+            f"{out.count * 100 // self.lines:3d} % in the sink file: {out.count:,} lines ({out.rate:,.0f}/s)"
+        )
+
+    def check(self) -> list[tuple[str, str]]:
+        """Compare both files; return what to show. Raises ScriptFailed when they differ."""
+        counted = {path: count_lines(path) for path in (self.source_file, self.sink_file)}
+        sums = {path: sha256(path) for path in counted}
+        if len(set(counted.values())) != 1:
+            raise ScriptFailed(
+                f"The source file has {counted[self.source_file]:,} lines, but the sink file has"
+                f" {counted[self.sink_file]:,}."
+            )
+        if len(set(sums.values())) != 1:
+            raise ScriptFailed("Both files have as many lines, but not the same ones in the same order.")
+        into, out = self.records_in, self.records_out
+        return [
+            ("records in", f"{into.count:>12,}  file to Kafka, {into.rate:,.0f} records/s"),
+            ("records out", f"{out.count:>12,}  Kafka to file, {out.rate:,.0f} records/s"),
+            ("source file", f"{counted[self.source_file]:>12,}  lines, {self.source_file}"),
+            ("sink file", f"{counted[self.sink_file]:>12,}  lines, {self.sink_file}"),
+            ("contents", f"{'equal':>12}  sha256 {sums[self.sink_file][:16]}..."),
+            ("REST", self.worker.rest.url),
+        ]
+
+    def stay(self) -> None:
+        """Keep all running until Ctrl-C. Raises ScriptFailed when the worker ends."""
+        say("")
+        say("All of it keeps running. In another terminal:")
+        say(f"  echo 'one more line' >> {self.source_file} && sleep 1 && tail -n 1 {self.sink_file}")
+        say(f"  curl -s {self.worker.rest.url}/connectors?expand=status")
+        say(f"  curl -s -X PUT {self.worker.rest.url}/connectors/{SINK}/pause")
+        say("Ctrl-C here stops everything.")
+        while self.worker.process.alive:
+            time.sleep(0.5)
+        raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
+
+
+class Progress:
+    """One line in place on a terminal; elsewhere a line every two seconds."""
+
+    def __init__(self) -> None:
+        """Begin; nothing is shown yet."""
+        self._in_place = sys.stdout.isatty()
+        self._due = 0.0
+        self._last = ""
+
+    def line(self, text: str) -> None:
+        """Show `text` when it is time."""
+        self._last = text
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + (LOOK_S if self._in_place else 2.0)
+            self._show(text)
+
+    def end(self) -> None:
+        """Show what came last, and leave the line."""
+        self._show(self._last)
+        if self._in_place:
+            say("")
+
+    def _show(self, text: str) -> None:
+        print(f"\r\033[K{text}" if self._in_place else text, end="" if self._in_place else "\n", flush=True)
+
+
+def main() -> int:
+    """Run the demo; return the exit code."""
+    interrupt_on_signals()
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.lines < 1:
+        parser.error("--lines must be at least 1")
+    try:
+        with ExitStack() as stack:
+            try:
+                _run(arguments, stack)
+            finally:
+                ignore_signals()
+    except KeyboardInterrupt:
+        say("Stopped; nothing is left running.")
+        return 130 if arguments.once else 0
+    except (KraalError, OSError) as exc:
+        print(f"The demo failed: {exc}", file=sys.stderr)
+        return 1
+    say("Stopped; nothing is left running.")
+    return 0
+
+
+def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
+    """Do it all; what `stack` is given ends afterwards, last things first."""
+    port = _rest_port(arguments.port)
+    made = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
+    directory = Path(stack.enter_context(made))
+    source_file, sink_file = directory / "source.txt", directory / "sink.txt"
+    say(f"Writing {arguments.lines:,} lines of {LINE_BYTES} bytes to {source_file} ...")
+    write_lines(source_file, arguments.lines)
+
+    say("Starting a Kafka broker ...")
+    broker = Broker(directory / "kafka", free_port())
+    broker.start()
+    stack.callback(broker.stop)
+    topic = Reader(broker.bootstrap, TOPIC)
+    stack.callback(topic.close)
+
+    say(f"Starting kraal standalone for Kafka on {broker.bootstrap} ...")
+    connectors = _connector_files(directory, source_file, sink_file)
+    worker = kraal_standalone(broker.bootstrap, directory / "worker", port=port, connectors=connectors)
+    stack.callback(worker.stop)
+    stack.callback(say, "Stopping the worker, Spark and Kafka ...")
+    worker.wait_until_up()
+    say(f"REST answers on {worker.rest.url}; the first records flow when Spark has started ...")
+    demo = Demo(directory, arguments.lines, worker, topic, source_file, sink_file)
+    demo.transfer()
+    statuses = _settled(worker)
+    checked = demo.check()
+    say("")
+    say(_table(statuses))
+    say("")
+    for name, text in checked:
+        say(f"{name:12}{text}")
+    if not arguments.once:
+        demo.stay()
+
+
+def _rest_port(wanted: int | None) -> int:
+    """Return the port for REST: the one that was asked for, or 8083, or else any free one."""
+    port = REST_PORT if wanted is None else wanted or free_port()
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as exc:
+            if wanted:
+                raise ScriptFailed(
+                    f"Port {port} on {HOST} cannot be used ({exc.strerror}); choose another with --port."
+                ) from exc
+            other = free_port()
+            say(f"Port {port} is taken, so REST will be on {other}.")
+            return other
+    return port
+
+
+def _connector_files(directory: Path, source_file: Path, sink_file: Path) -> tuple[Path, Path]:
+    """Write one file in the form of a request to create a connector, and one that is a config alone."""
+    source: dict[str, Any] = {
+        "name": SOURCE,
+        "config": {
+            "connector.class": "FileStreamSource",
+            "tasks.max": "1",
+            "file": str(source_file),
+            "topic": TOPIC,
+        },
+    }
+    sink = {
+        "name": SINK,
+        "connector.class": "FileStreamSink",
+        "tasks.max": "1",
+        "file": str(sink_file),
+        "topics": TOPIC,
+    }
+    paths = directory / "source.json", directory / "sink.json"
+    for path, content in zip(paths, (source, sink), strict=True):
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    return paths
+
+
+def _settled(worker: Worker) -> dict[str, dict[str, Any]]:
+    """Wait until both connectors and their tasks are RUNNING, and return their statuses."""
+
+    def all_run() -> bool:
+        statuses = worker.rest.statuses()
+        return all(name in statuses and all_running(statuses[name]) for name in (SOURCE, SINK))
+
+    wait_until("both connectors were RUNNING", all_run, timeout_s=UP_S, program=worker.process)
+    return worker.rest.statuses()
+
+
+def _table(statuses: dict[str, dict[str, Any]]) -> str:
+    rows = [("NAME", "TYPE", "STATE", "TASKS", "WORKER")]
+    for name in (SOURCE, SINK):
+        connector, tasks = statuses[name]["connector"], statuses[name]["tasks"]
+        running = sum(task["state"] == "RUNNING" for task in tasks)
+        kind, state = str(statuses[name]["type"]), str(connector["state"])
+        rows.append((name, kind, state, f"{running}/{len(tasks)}", str(connector["worker_id"])))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def say(text: str) -> None:
+    """Tell the reader."""
+    print(text, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo",
+        description=inspect.getdoc(sys.modules[__name__]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--once", action="store_true", help="exit after the check: 0 when all agrees, else 1")
+    parser.add_argument("--lines", type=int, default=1_000_000, metavar="N", help="default: 1000000")
+    port = f"for REST; 0: any free one. Default: {REST_PORT}, or any free one when that is taken"
+    parser.add_argument("--port", type=int, metavar="PORT", help=port)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
