@@ -119,7 +119,8 @@ class Session:
         failures = 0
         reason = "Spark is starting"
         while not self._closing.is_set():
-            self._set(EngineStarting(reason))
+            if self._state != EngineStarting(reason):
+                self._set(EngineStarting(reason))
             if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
                 break
             began = time.monotonic()
@@ -145,6 +146,7 @@ class Session:
             failures = 0 if lived > _HEALTHY_S else failures + 1
             reason = f"Spark's JVM ended ({_ending(code)}) after {lived:.0f} s; it is started again"
             log.error("%s", reason)
+            self._set(EngineStarting(reason))
             self._clean_up()
         self._clean_up()
 
@@ -171,6 +173,8 @@ class Session:
         if self._closing.is_set():
             raise SparkAway("the worker is stopping")
         context = SparkContext(gateway=gateway, conf=conf)
+        server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
+        server.handle_error = lambda *_: None
         session = SparkSession(context)
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
@@ -183,7 +187,10 @@ class Session:
         process, self._process = self._process, None
         if process is not None:
             _end(process, 0.0)
-        _reset_pyspark()
+        try:
+            _reset_pyspark()
+        except Exception:  # private parts of PySpark; the next start shows whether it matters
+            log.exception("PySpark was not reset in full")
 
 
 class SparkAway(Exception):
@@ -245,7 +252,7 @@ def _reset_pyspark() -> None:
         active._accumulatorServer = None  # noqa: SLF001
     gateway = context._gateway  # noqa: SLF001
     if gateway is not None:
-        from py4j.java_gateway import SHUTDOWN_FINALIZER_WORKER  # noqa: PLC0415
+        from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER  # noqa: PLC0415
 
         with contextlib.suppress(AttributeError):  # its thread would outlive a JVM that died
             gateway._gateway_client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)  # noqa: SLF001
