@@ -13,10 +13,10 @@ import socket
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from kraal.embedded.broker import HOST, Broker, free_port
 from kraal.errors import KraalError
@@ -75,18 +75,17 @@ class Demo:
 
     def transfer(self) -> None:
         """Wait until every line is in the sink file, showing how far it is. Raises ScriptFailed."""
-        show = Progress()
-        while self.records_out.count < self.lines:
-            self.look()
-            show.line(self._progress())
-            if not self.worker.process.alive:
-                raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
-            for status in self.worker.rest.statuses().values():
-                all_running(status)  # raises for FAILED
-            if time.monotonic() - max(self.records_in.changed, self.records_out.changed) > STALLED_S:
-                raise ScriptFailed(f"Nothing has moved for {STALLED_S:.0f} s: {self._progress()}.")
-            time.sleep(LOOK_S)
-        show.end()
+        with Progress() as show:
+            while self.records_out.count < self.lines:
+                self.look()
+                show.line(self._progress())
+                if not self.worker.process.alive:
+                    raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
+                for status in self.worker.rest.statuses().values():
+                    all_running(status)  # raises for FAILED
+                if time.monotonic() - max(self.records_in.changed, self.records_out.changed) > STALLED_S:
+                    raise ScriptFailed(f"Nothing has moved for {STALLED_S:.0f} s: {self._progress()}.")
+                time.sleep(LOOK_S)
 
     def _progress(self) -> str:
         into, out = self.records_in, self.records_out
@@ -145,7 +144,10 @@ class Progress:
             self._due = time.monotonic() + (LOOK_S if self._in_place else 2.0)
             self._show(text)
 
-    def end(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
         """Show what came last, and leave the line."""
         self._show(self._last)
         if self._in_place:
@@ -170,7 +172,7 @@ def main() -> int:
                 ignore_signals()
     except KeyboardInterrupt:
         say("Stopped; nothing is left running.")
-        return 130 if arguments.once else 0
+        return 130
     except (KraalError, OSError) as exc:
         print(f"The demo failed: {exc}", file=sys.stderr)
         return 1
@@ -211,7 +213,8 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     for name, text in checked:
         say(f"{name:12}{text}")
     if not arguments.once:
-        demo.stay()
+        with suppress(KeyboardInterrupt):
+            demo.stay()
 
 
 def _rest_port(wanted: int | None) -> int:

@@ -1,0 +1,108 @@
+"""`./scripts/demo`, as a stranger runs it, with fewer lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = 20_000
+TIMEOUT_S = 150.0
+
+
+def command(*arguments: str) -> list[str]:
+    """The script itself where its own environment runs the tests; else what it runs, in the environment that does."""
+    if Path(sys.prefix) == ROOT / ".venv":
+        return [str(ROOT / "scripts" / "demo"), *arguments]
+    return [sys.executable, "-m", "scripts.demo", *arguments]
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Iterator[Path]:
+    """Where the demo puts its files: nothing is in it afterwards, and no process has it on its command line."""
+    yield tmp_path
+    assert list(tmp_path.iterdir()) == []
+    assert [p.pid for p in psutil.process_iter() if str(tmp_path) in " ".join(arguments_of(p))] == []
+
+
+def arguments_of(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(scratch)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.mark.timeout(180)
+def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) -> None:
+    done = run(scratch, "--once", "--lines", str(LINES), "--port", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^NAME +TYPE +STATE +TASKS +WORKER$", done.stdout, flags=re.MULTILINE)
+    assert re.search(
+        r"^file-source +source +RUNNING +1/1 +127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE
+    )
+    assert re.search(r"^file-sink +sink +RUNNING +1/1 +127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE)
+    for what in ("records in", "records out", "source file", "sink file"):
+        assert re.search(rf"^{what} +{LINES:,}  ", done.stdout, flags=re.MULTILINE), what
+    assert re.search(r"^contents +equal ", done.stdout, flags=re.MULTILINE)
+    assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE)
+
+
+@pytest.mark.timeout(180)
+def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
+    with subprocess.Popen(
+        command("--lines", "1000", "--port", "0"),
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(scratch)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        try:
+            said = []
+            for line in demo.stdout:
+                said.append(line)
+                if line.startswith("Ctrl-C"):
+                    break
+            demo.send_signal(signal.SIGINT)
+            rest, _ = demo.communicate(timeout=60)
+        finally:
+            demo.terminate()
+    assert demo.returncode == 0, "".join(said)
+    assert "nothing is left running" in rest
+
+
+def test_a_taken_port_is_one_sentence(scratch: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run(scratch, "--once", "--port", str(port))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == (
+        f"The demo failed: Port {port} on 127.0.0.1 cannot be used (Address already in use);"
+        " choose another with --port.\n"
+    )
