@@ -141,7 +141,7 @@ class _Maker:
             links.status_writer: lambda: self._writer(links.status_writer, retries=True),
             links.config_reader: lambda: self._reader(links.config_reader),
             links.status_reader: lambda: self._reader(links.status_reader),
-            links.validator: lambda: Validator(system=self._parts.system, check=self._parts.plugins.check),
+            links.validator: self._validator,
             self.offsets: lambda: OffsetKeeper(address=self.offsets, store=self._parts.offsets),
             links.worker: self._worker,
             links.herder: self._herder,
@@ -155,6 +155,7 @@ class _Maker:
             clock=parts.clock,
             target=parts.config_log if is_config else parts.status_log,
             reader=links.config_reader if is_config else links.status_reader,
+            herder=links.herder,
             retries=retries,
         )
 
@@ -167,6 +168,12 @@ class _Maker:
             source=parts.config_log if is_config else parts.status_log,
             topic="config" if is_config else "status",
             herder=links.herder,
+        )
+
+    def _validator(self) -> Validator:
+        parts, links = self._parts, self.links
+        return Validator(
+            address=links.validator, herder=links.herder, system=parts.system, check=parts.plugins.check
         )
 
     def _worker(self) -> Worker:

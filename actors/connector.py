@@ -19,6 +19,7 @@ from actors.messages.instances import (
     ConnectorMessage,
     PluginRaised,
     Reconfigure,
+    ReportAgain,
     SetTarget,
     StopInstance,
 )
@@ -93,6 +94,7 @@ class Connector:
         self._clock = clock
         self._plugin: Plugin | None = None
         self._phase = _Phase.INIT
+        self._said: InstanceChanged | None = None
 
     def receive(self, message: ConnectorMessage) -> None:
         """Handle one message; blocks while plugin code runs."""
@@ -102,6 +104,9 @@ class Connector:
             case SetTarget():
                 self._target = message.target
                 self._transition()
+            case ReportAgain():
+                if self._said is not None:
+                    self._worker.tell(self._said)
             case Reconfigure():
                 if self._phase is _Phase.STARTED:
                     self._make_task_configs(message.attempt)
@@ -202,13 +207,12 @@ class Connector:
 
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
         version = None if self._plugin is None else self._plugin.version
-        self._worker.tell(
-            InstanceChanged(
-                instance=self._name,
-                incarnation=self._incarnation,
-                state=state,
-                trace=trace,
-                version=version,
-                stopped=stopped,
-            )
+        self._said = InstanceChanged(
+            instance=self._name,
+            incarnation=self._incarnation,
+            state=state,
+            trace=trace,
+            version=version,
+            stopped=stopped,
         )
+        self._worker.tell(self._said)

@@ -164,6 +164,13 @@ class Herd:
             self._wanted.setdefault(connector_of(instance), {})[instance] = placeholder
             self.told.add(instance)
 
+    def tell_again(self, running: Mapping[Instance, InstanceChanged]) -> None:
+        """Repeat all that is wanted: the worker may have died with a wish in its mailbox."""
+        delta: dict[Instance, Wanted | None] = {i: None for i in running if i in self.told}
+        for wanted in self._wanted.values():
+            delta.update(wanted)
+        self.links.worker.tell(Assign(delta))
+
     def told_names(self) -> set[ConnectorName]:
         """Return the connectors of which the worker may still run something."""
         return {connector_of(i) for i in self.told}

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, assert_never
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.mailbox import Reply
 from actors.messages.herder import (
     Appended,
     AppendFailed,
     AssignmentReceived,
+    AwaitLive,
+    Began,
     CreateConnector,
     DeleteConnector,
     HerderMessage,
@@ -45,7 +47,7 @@ from actors.messages.herder import (
 )
 from actors.messages.stores import Replay
 from actors.messages.worker import ReportWork
-from actors.requests import Requests
+from actors.requests import Command, Requests
 from actors.restarts import Restarts
 from actors.statuses import StatusBook
 from actors.system import Begin
@@ -71,10 +73,12 @@ if TYPE_CHECKING:
 
     from actors.alone import Membership
     from actors.herd import Herd
+    from actors.mailbox import Address
 
 log = logging.getLogger(__name__)
 
 KEEP_SKIPPED = 20
+TASK_CONFIGS_RETRY_S = 1.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,11 +100,15 @@ class Herder:
         self._restarts = Restarts(herd, self._book)
         self._requests = Requests(herd, self._restarts, self._book)
         self._start = _Start(number=herd.waits.token() + 1)
+        self._read_up_to = {"config": 0, "status": 0}
         self._startup_done = herd.snapshot.ready
         self._assigned_once = False
         self._touched: set[ConnectorName] = set()
         """Connectors whose tasks changed since the last assignment."""
-        self._pings: list[Reply[None]] = []
+        self._early: list[tuple[Command, Reply[Any]]] = []
+        """Commands that came before the logs were read."""
+        self._waiting: list[tuple[bool, Reply[None]]] = []
+        """Who waits for the start: to its end with the command line's connectors, or not."""
         self._closing: Reply[None] | None = None
 
     def receive(self, message: HerderMessage | Begin) -> object:
@@ -123,6 +131,8 @@ class Herder:
                 self._written(message)
             case Validated():
                 self._requests.validated(message)
+            case Began():
+                self._began(message.address)
             case InstanceChanged():
                 self._instance_changed(message)
             case TaskConfigsMade():
@@ -133,7 +143,15 @@ class Herder:
                 self._assigned(message)
             case HideRestarting():
                 self._book.hide_restarting(message.instances)
-            case WorkerReport() | KafkaClusterFound() | Begin() | StartupDone() | Ping() | ShutDown():
+            case (
+                WorkerReport()
+                | KafkaClusterFound()
+                | Begin()
+                | StartupDone()
+                | AwaitLive()
+                | Ping()
+                | ShutDown()
+            ):
                 return self._life(message)
             case _:
                 assert_never(message)
@@ -142,7 +160,7 @@ class Herder:
     # -- start, end, health --------------------------------------------------------------------------------
 
     def _life(
-        self, message: WorkerReport | KafkaClusterFound | Begin | StartupDone | Ping | ShutDown
+        self, message: WorkerReport | KafkaClusterFound | Begin | StartupDone | AwaitLive | Ping | ShutDown
     ) -> Reply[None] | None:
         match message:
             case Begin():
@@ -151,16 +169,16 @@ class Herder:
                 self._herd.links.status_reader.tell(replay)
                 self._herd.links.worker.tell(ReportWork())
             case WorkerReport():
-                if self._start.report is None:
-                    self._start.report = message.running
-                    self._maybe_live()
+                self._reported(message.running)
             case KafkaClusterFound():
                 self._herd.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
                 self._startup_done = True
                 self._maybe_ready()
+            case AwaitLive():
+                return self._when_ready(startup_done=False)
             case Ping():
-                return self._ping()
+                return self._when_ready(startup_done=True)
             case ShutDown():
                 return self._shut_down()
         return None
@@ -178,17 +196,49 @@ class Herder:
         self._book.begin(report)
         self._membership.work_changed()
 
+    def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
+        """The worker said what runs: at our start, or because it or the status writer began anew."""
+        if self._start.report is None:
+            self._start.report = running
+            self._maybe_live()
+        elif self._herd.live:
+            self._herd.tell_again(running)
+            self._book.resume(running.values())
+
+    def _began(self, address: Address) -> None:
+        """An actor beside us began, perhaps anew: what it had in hand is lost."""
+        herd, links = self._herd, self._herd.links
+        if address in (links.config_reader, links.status_reader):
+            topic = "config" if address is links.config_reader else "status"
+            address.tell(Replay(self._start.number, self._read_up_to[topic]))
+        elif address is links.config_writer:
+            herd.waits.lose(StoreError("the config writer died; the record may or may not be written"))
+        elif address is links.status_writer:
+            herd.status_waits.lose(StoreError("the status writer died; the record may or may not be written"))
+            if herd.live:
+                links.worker.tell(ReportWork())
+        elif address is links.validator:
+            self._requests.lose_checks()
+
     def _maybe_ready(self) -> None:
-        if self._startup_done and self._assigned_once:
-            if not self._herd.snapshot.ready:
-                self._herd.update(ready=True)
-            pings, self._pings = self._pings, []
-            for reply in pings:
+        """Answer who waits for the start, and go on with commands that came too early."""
+        if not self._assigned_once:
+            return
+        if self._startup_done and not self._herd.snapshot.ready:
+            self._herd.update(ready=True)
+        early, self._early = self._early, []
+        for message, reply in early:
+            self._requests.command(message, reply)
+        waiting, self._waiting = self._waiting, []
+        for startup_done, reply in waiting:
+            if startup_done and not self._startup_done:
+                self._waiting.append((startup_done, reply))
+            else:
                 reply.set(None)
 
-    def _ping(self) -> Reply[None]:
+    def _when_ready(self, *, startup_done: bool) -> Reply[None]:
         reply: Reply[None] = Reply()
-        self._pings.append(reply)
+        self._waiting.append((startup_done, reply))
         self._maybe_ready()
         return reply
 
@@ -207,24 +257,15 @@ class Herder:
 
     # -- REST ----------------------------------------------------------------------------------------------
 
-    def _command(
-        self,
-        message: CreateConnector
-        | PutConfig
-        | PatchConfig
-        | DeleteConnector
-        | SetTargetState
-        | RestartConnector
-        | RestartTask
-        | ResetTopics,
-    ) -> Reply[object]:
+    def _command(self, message: Command) -> Reply[Any]:
         if self._closing is not None:
-            text = "Worker is shutting down"
-            raise Unavailable(text)
-        if not self._herd.live:
-            text = "Worker is still starting up."
-            raise Unavailable(text, retry_after_s=1)
-        return self._requests.command(message)
+            raise Unavailable("Worker is shutting down")
+        reply: Reply[Any] = Reply()
+        if self._assigned_once:
+            self._requests.command(message, reply)
+        else:
+            self._early.append((message, reply))
+        return reply
 
     # -- the internal topics -------------------------------------------------------------------------------
 
@@ -239,6 +280,12 @@ class Herder:
     def _records(self, message: RecordsRead) -> None:
         if message.replay != self._start.number:
             return
+        known = self._read_up_to[message.topic]
+        if (
+            message.records and message.records[0].offset < known
+        ):  # a reader that was told twice where to begin
+            message = replace(message, records=[r for r in message.records if r.offset >= known])
+        self._read_up_to[message.topic] = max(known, message.next_offset)
         if message.topic == "config":
             self._config_records(message)
         else:
@@ -338,9 +385,9 @@ class Herder:
         reply: Reply[None] = Reply()
         entries = task_config_entries(message.name, message.configs)
         self._herd.write_config(entries, reply, lambda: reply.set(None))
-        reply.future.add_done_callback(lambda f: _log_failure(message.name, f.exception()))
+        reply.future.add_done_callback(lambda f: self._try_again(message, f.exception()))
 
-
-def _log_failure(name: ConnectorName, error: BaseException | None) -> None:
-    if error is not None:
-        log.error("could not write the task configs of %s: %s", name, error)
+    def _try_again(self, message: TaskConfigsMade, error: BaseException | None) -> None:
+        if error is not None:
+            log.error("could not write the task configs of %s, trying again: %s", message.name, error)
+            self._herd.clock.after(TASK_CONFIGS_RETRY_S, self._herd.links.herder, message)

@@ -23,7 +23,7 @@ from actors.messages.herder import (
 from actors.messages.supervisor import Validate
 from kraal.cluster import commands
 from kraal.cluster.restart import RestartRequest, plan_response, restart_entry
-from kraal.errors import Forbidden, KraalError, Momentary
+from kraal.errors import ActorDied, Forbidden, KraalError, Momentary
 from kraal.ids import ConnectorName, Instance, TargetState, TaskId
 from kraal.plugins.infos import raise_if_invalid
 
@@ -57,14 +57,12 @@ class Requests:
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: creations that are answered when the connector's tasks are known."""
 
-    def command(self, message: Command) -> Reply[Any]:
-        """Begin one command; errors are the reply's."""
-        reply: Reply[Any] = Reply()
+    def command(self, message: Command, reply: Reply[Any]) -> None:
+        """Begin one command, which `reply` answers, errors too."""
         try:
             self._begin(message, reply)
         except KraalError as error:
             reply.fail(error)
-        return reply
 
     def _begin(self, message: Command, reply: Reply[Any]) -> None:
         match message:
@@ -130,6 +128,12 @@ class Requests:
             then()
         except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
             reply.fail(error)
+
+    def lose_checks(self) -> None:
+        """The validator died: checks that it had not begun will not be answered."""
+        checks, self._checks = self._checks, {}
+        for reply, _ in checks.values():
+            reply.fail(ActorDied("the validator died before it checked the config; try again"))
 
     def _created_now(self, name: ConnectorName, reply: Reply[Any]) -> None:
         entry = self._herd.snapshot.config.connectors.get(name)

@@ -13,6 +13,7 @@ from kraal.cluster.statuses import (
     reset_topics,
     stale_statuses,
     status_entries,
+    status_of,
     tombstones,
     topic_entry,
 )
@@ -44,8 +45,14 @@ class StatusBook:
                 here = status.worker_id == self._herd.settings.worker_id
                 if here and instance not in report and status.state is not State.UNASSIGNED:
                     self.put(instance, State.UNASSIGNED)
-        for fact in report.values():
-            self.record(fact)
+        self.resume(report.values())
+
+    def resume(self, facts: Iterable[InstanceChanged]) -> None:
+        """Write what the stored statuses lack of these facts."""
+        for fact in facts:
+            stored = status_of(self._herd.snapshot.status, fact.instance)
+            if stored is None or (stored.state, stored.trace) != (fact.state, fact.trace):
+                self.record(fact)
 
     def restarting(self, instances: Iterable[Instance]) -> None:
         """These are being restarted: their stop is RESTARTING, not UNASSIGNED."""
@@ -67,9 +74,10 @@ class StatusBook:
         """Write the status that follows from a fact."""
         instance = fact.instance
         name = connector_of(instance)
-        if name not in self._herd.snapshot.config.connectors:
+        entry = self._herd.snapshot.config.connectors.get(name)
+        if entry is None or (isinstance(instance, TaskId) and instance.task >= len(entry.tasks)):
             if fact.stopped:
-                self._forget(instance, name)
+                self._forget(instance, last=entry is None)
             return
         state = fact.state
         if fact.stopped and instance in self._restarting and instance in self._herd.wanted(name):
@@ -131,8 +139,9 @@ class StatusBook:
         self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
         self._herd.write_status(reset_topics(self._herd.snapshot.status, name))
 
-    def _forget(self, instance: Instance, name: ConnectorName) -> None:
-        """Delete what a stopped instance of a deleted connector left: its status, and last its topics (0.1)."""
+    def _forget(self, instance: Instance, *, last: bool) -> None:
+        """Delete the status of what is no longer configured; of a deleted connector, `last`, the topics too."""
         self._restarting.discard(instance)
         self._herd.write_status(tombstones([status_key(instance)]))
-        self.forget_topics(name)
+        if last:
+            self.forget_topics(connector_of(instance))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, assert_never
 from actors.messages.herder import InstanceChanged, TopicsSeen
 from actors.messages.instances import (
     CancelInstance,
+    ReportAgain,
     RunReported,
     SetTarget,
     StopInstance,
@@ -33,7 +34,7 @@ from kraal.ids import State, TargetState, TopicName
 from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
 
 if TYPE_CHECKING:
-    from actors.clock import Clock
+    from actors.clock import Clock, Timer
     from actors.mailbox import Address
     from kraal.cluster.work import Incarnation
     from kraal.offsets import Offset, SourcePartition
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STORE_RETRY_S = 1.0
+KEEPER_PATIENCE_S = 3.0
 _numbers = itertools.count(1)
 """Numbers runs over all lives of all tasks, so that an event of a dead actor's run is never mistaken."""
 
@@ -95,6 +97,9 @@ class Task:
         self._held = False
         self._ending = False
         self._engine_lost = False
+        self._said: InstanceChanged | None = None
+        self._patience: Timer | None = None
+        """Ends when the offset keeper has not answered: it may have died with our message in its mailbox."""
 
     def receive(self, message: TaskMessage) -> None:
         """Handle one message."""
@@ -108,6 +113,9 @@ class Task:
                 self._stop()
             case CancelInstance():
                 self._cancel()
+            case ReportAgain():
+                if self._said is not None:
+                    self._worker.tell(self._said)
             case RunReported():
                 if message.run == self._number:
                     self._heard(message.event)
@@ -120,8 +128,8 @@ class Task:
             case OffsetsFailed():
                 self._offsets_failed(message)
             case StoreAgain():
-                if message.run == self._number and self._phase is _Phase.STORING:
-                    self._store()
+                if message.run == self._number:
+                    self._store_again()
             case _:
                 assert_never(message)
 
@@ -167,14 +175,34 @@ class Task:
         self._number = next(_numbers)
         self._held = False
         if self._is_source:
-            self._phase = _Phase.LOADING
-            self._offsets.tell(
-                LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._number)
-            )
+            self._load()
         else:
             self._open({})
 
+    def _load(self) -> None:
+        self._phase = _Phase.LOADING
+        self._offsets.tell(
+            LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._number)
+        )
+        self._try_again_in(KEEPER_PATIENCE_S)
+
+    def _store_again(self) -> None:
+        if self._phase is _Phase.LOADING:
+            self._load()
+        elif self._phase is _Phase.STORING and self._is_source:
+            self._store()
+
+    def _try_again_in(self, delay_s: float) -> None:
+        self._calm()
+        self._patience = self._clock.after(delay_s, self._address, StoreAgain(self._number))
+
+    def _calm(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
     def _open(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        self._calm()
         if self._ending:
             return
         number, address = self._number, self._address
@@ -256,8 +284,10 @@ class Task:
                 token=self._number,
             )
         )
+        self._try_again_in(KEEPER_PATIENCE_S)
 
     def _stored(self) -> None:
+        self._calm()
         if self._held or self._ending or self._target is not TargetState.STARTED:
             self._phase = _Phase.ASKING
             if self._held:
@@ -295,6 +325,7 @@ class Task:
             self._begin_run()
 
     def _ended(self) -> None:
+        self._calm()
         self._number = 0
         self._phase = _Phase.STOPPING
         self._report(State.UNASSIGNED, stopped=True)
@@ -302,20 +333,20 @@ class Task:
     def _offsets_failed(self, message: OffsetsFailed) -> None:
         if message.token != self._number:
             return
+        self._calm()
         if self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
             self._report(State.FAILED, f"StoreError: {message.error}")
         elif self._phase is _Phase.STORING:
-            self._clock.after(STORE_RETRY_S, self._address, StoreAgain(self._number))
+            self._try_again_in(STORE_RETRY_S)
 
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
-        self._worker.tell(
-            InstanceChanged(
-                instance=self._task,
-                incarnation=self._incarnation,
-                state=state,
-                trace=trace,
-                version=self._version,
-                stopped=stopped,
-            )
+        self._said = InstanceChanged(
+            instance=self._task,
+            incarnation=self._incarnation,
+            state=state,
+            trace=trace,
+            version=self._version,
+            stopped=stopped,
         )
+        self._worker.tell(self._said)

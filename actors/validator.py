@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from actors.guard import plugin_code
 from actors.mailbox import Address
-from actors.messages.herder import Validated
+from actors.messages.herder import Began, Validated
 from actors.messages.supervisor import Validate, ValidatorMessage
 from actors.system import Begin
 from kraal.errors import KraalError
@@ -28,7 +28,9 @@ Check = Callable[["Config"], "ConfigInfos"]
 class Validator:
     """Starts a check for each request."""
 
-    def __init__(self, *, system: System, check: Check) -> None:
+    def __init__(self, *, address: Address, herder: Address, system: System, check: Check) -> None:
+        self._address = address
+        self._herder = herder
         self._system = system
         self._check = check
         self._numbers = itertools.count()
@@ -37,7 +39,7 @@ class Validator:
         """Handle one message."""
         match message:
             case Begin():
-                return
+                self._herder.tell(Began(self._address))
             case Validate():
                 address = Address(f"validation-{next(self._numbers)}")
                 self._system.spawn(

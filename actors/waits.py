@@ -61,6 +61,11 @@ class Waits:
         if wait is not None:
             wait.reply.fail(error)
 
+    def lose(self, error: Exception) -> None:
+        """The writer died: whether it wrote is unknown, and nobody will say."""
+        for token in list(self._unplaced):
+            self.failed(token, error)
+
     def read(self, next_offset: int) -> None:
         """Everything before `next_offset` was read: go on with what waited for it."""
         while self._placed and self._placed[0][0] < next_offset:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from actors.mailbox import Address, Behaviour
 from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen, WorkerReport
-from actors.messages.instances import CancelInstance, SetTarget, StopInstance
+from actors.messages.instances import CancelInstance, ReportAgain, SetTarget, StopInstance
 from actors.messages.supervisor import Release, Supervise
 from actors.messages.worker import Assign, ChildGaveUp, ReportWork, StopOverdue, WorkerMessage
 from actors.system import Begin
@@ -45,6 +45,9 @@ class Slot:
     """Where it lives; None while something runs: its actor is dead for good."""
     stopping: Timer | None = None
     fact: InstanceChanged | None = None
+    """The latest news."""
+    configs: TaskConfigsMade | None = None
+    """What a connector wants its tasks to be."""
 
 
 class Worker:
@@ -76,6 +79,9 @@ class Worker:
             case Begin():
                 for instance in list(self._slots):
                     self._begin_again(instance)
+                for each in self._slots.values():
+                    if each.address is not None:
+                        each.address.tell(ReportAgain())
                 self._report_all()
             case Assign():
                 for instance, wanted in message.changes.items():
@@ -85,7 +91,12 @@ class Worker:
                 self._report_all()
             case InstanceChanged():
                 self._changed(message)
-            case TaskConfigsMade() | TopicsSeen():
+            case TaskConfigsMade():
+                slot = self._slots.get(message.name)
+                if slot is not None:
+                    slot.configs = message
+                self._herder.tell(message)
+            case TopicsSeen():
                 self._herder.tell(message)
             case StopOverdue():
                 self._overdue(message)
@@ -105,6 +116,9 @@ class Worker:
     def _report_all(self) -> None:
         facts = {i: s.fact for i, s in self._slots.items() if s.fact is not None}
         self._herder.tell(WorkerReport(running=facts))
+        for slot in self._slots.values():
+            if slot.configs is not None:
+                self._herder.tell(slot.configs)
 
     def _move(self, instance: Instance) -> None:
         """Take the next step from what is there to what is wanted."""
@@ -163,7 +177,7 @@ class Worker:
             slot.stopping.cancel()
         if slot.address is not None:
             self._supervisor.tell(Release(slot.address))
-        slot.life = slot.address = slot.stopping = slot.fact = None
+        slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
         self._herder.tell(fact)
         self._move(instance)
 

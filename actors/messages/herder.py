@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Ask, Tell
+from actors.mailbox import Address, Ask, Tell
+from kraal.ids import Json
 
 if TYPE_CHECKING:
     from kraal.cluster.work import Assignment, Incarnation
@@ -84,7 +85,7 @@ class SetTargetState(Ask[None]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestartConnector(Ask["dict[str, Json] | None"]):
+class RestartConnector(Ask[dict[str, Json] | None]):
     """Restart a connector's instance, its tasks, or what of them failed (KIP-745).
 
     Answers None (204) for the plain form, when the connector was started again; else the 202 body.
@@ -111,6 +112,11 @@ class ResetTopics(Ask[None]):
     """Forget the topics a connector has used (KIP-558). Raises Forbidden, StoreError."""
 
     name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitLive(Ask[None]):
+    """Answered when the logs are read and work is assigned: the snapshot shows what there is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +164,13 @@ class Validated(Tell):
     token: int
     infos: ConfigInfos | None = None
     error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Began(Tell):
+    """A reader, writer or the validator began, perhaps anew: what it had in hand is lost with its older life."""
+
+    address: Address
 
 
 # -- told by membership ------------------------------------------------------------------------------------
@@ -254,11 +267,13 @@ HerderMessage = (
     | RestartConnector
     | RestartTask
     | ResetTopics
+    | AwaitLive
     | Ping
     | RecordsRead
     | Appended
     | AppendFailed
     | Validated
+    | Began
     | AssignmentReceived
     | KafkaClusterFound
     | InstanceChanged

@@ -32,6 +32,11 @@ class CancelInstance(Tell):
 
 
 @dataclass(frozen=True, slots=True)
+class ReportAgain(Tell):
+    """Repeat the latest report: the worker died and may have missed it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reconfigure(Tell):
     """Ask the connector's plugin for task configs again. `attempt` counts failures so far."""
 
@@ -55,17 +60,20 @@ class RunReported(Tell):
 
 @dataclass(frozen=True, slots=True)
 class StoreAgain(Tell):
-    """Offsets could not be stored; it is time to try again."""
+    """Offsets could not be stored or loaded, or nobody answered; it is time to try again."""
 
     run: int
 
 
-ConnectorMessage = Begin | SetTarget | StopInstance | CancelInstance | Reconfigure | PluginRaised
+ConnectorMessage = (
+    Begin | SetTarget | StopInstance | CancelInstance | ReportAgain | Reconfigure | PluginRaised
+)
 TaskMessage = (
     Begin
     | SetTarget
     | StopInstance
     | CancelInstance
+    | ReportAgain
     | RunReported
     | OffsetsLoaded
     | OffsetsStored

@@ -34,9 +34,10 @@ class AppendAgain(Tell):
 
 @dataclass(frozen=True, slots=True)
 class Replay(Tell):
-    """Read the log from its beginning, and go on; every RecordsRead carries this number."""
+    """Read the log from `start`, and go on; every RecordsRead carries this number."""
 
     number: int
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,6 +176,7 @@ class _Draft:
                 status.state is State.UNASSIGNED
                 and stored is not None
                 and stored.state is State.RUNNING
+                and stored.worker_id != status.worker_id
                 and stored.generation >= status.generation
             )
             if late:

@@ -120,6 +120,10 @@ class Scheduler:
             address.bind(None)
             address.fail_open(f"{address.name} was stopped")
 
+    def addresses(self) -> list[Address]:
+        """Return the addresses of all living actors."""
+        return [address for address, cell in self._cells.items() if cell.alive]
+
     # -- running -------------------------------------------------------------------------------------------
 
     def step(self) -> bool:

@@ -1,0 +1,417 @@
+"""A whole worker under the seeded scheduler: what REST asks for happens, and what dies comes back."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    PatchConfig,
+    PutConfig,
+    ResetTopics,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+    ShutDown,
+)
+from kraal.cluster import view
+from kraal.errors import AlreadyExists, BadRequest, ConfigInvalid, Forbidden, KraalError, NotFound, StoreError
+from kraal.ids import ConnectorName, TargetState, TaskId
+from kraal.stores.memory import MemoryLog
+from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
+from kraal.testing.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
+SEEDS = range(8)
+
+
+def config(**more: str) -> dict[str, str | None]:
+    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **more}
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    FakeSourceConnector.calls.clear()
+
+
+@pytest.fixture(params=SEEDS, ids=lambda seed: f"seed {seed}")
+def worker(request: pytest.FixtureRequest) -> EmbeddedWorker:
+    return EmbeddedWorker(seed=request.param)
+
+
+def test_a_created_connector_and_its_tasks_run(worker: EmbeddedWorker) -> None:
+    worker.ask(CreateConnector(name=NAME, config=config()))
+    info = view.connector_info(worker.snapshot, NAME)
+    assert info["tasks"] == [{"connector": NAME, "task": 0}, {"connector": NAME, "task": 1}], (
+        "standalone answers a creation with the started tasks"
+    )
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
+    assert worker.status(NAME)["connector"]["worker_id"] == "127.0.0.1:8083"
+    assert worker.status(NAME)["connector"]["version"] == "1.0"
+
+
+def test_offsets_are_stored_after_each_batch_and_read_at_the_next_start(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    worker.fake.feed(T0, 25)
+    worker.run()
+    assert worker.fake.written[T0] == list(range(25))
+    worker.ask(RestartTask(task=T0))
+    worker.fake.feed(T0, 5)
+    worker.run()
+    assert worker.fake.written[T0] == list(range(30)), "nothing is lost and nothing comes twice"
+
+
+def test_a_second_creation_is_refused(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    with pytest.raises(AlreadyExists, match="Connector numbers already exists"):
+        worker.create(NAME, config())
+
+
+def test_an_invalid_config_is_refused_with_every_error(worker: EmbeddedWorker) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        worker.create(NAME, config(**{"tasks.max": "0", "errors.tolerance": "some"}))
+    assert len(caught.value.errors) == 2
+    with pytest.raises(BadRequest, match="Failed to find any class that implements Connector"):
+        worker.create(NAME, {"connector.class": "no.such.Class"})
+    assert NAME not in worker.snapshot.config.connectors
+
+
+@pytest.mark.parametrize("state", [TargetState.PAUSED, TargetState.STOPPED])
+def test_a_connector_created_paused_or_stopped_has_no_tasks_until_it_is_resumed(state: TargetState) -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, config(), state)
+    assert worker.states(NAME) == [state.value]
+    assert FakeSourceConnector.calls == [], "start() is never called"
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+def test_a_paused_task_writes_nothing_until_it_is_resumed(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
+    worker.run()
+    assert worker.states(NAME) == ["PAUSED", "PAUSED", "PAUSED"]
+    worker.fake.feed(T0, 3)
+    worker.run()
+    assert T0 not in worker.fake.written
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
+    worker.run()
+    assert worker.fake.written[T0] == [0, 1, 2]
+    assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+def test_a_stopped_connector_has_no_tasks_and_comes_back_with_them(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
+    worker.run()
+    assert worker.states(NAME) == ["STOPPED"]
+    assert view.task_infos(worker.snapshot, NAME) == []
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+def test_a_deleted_connector_leaves_no_status_and_no_topics(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    worker.fake.feed(T0, 1)
+    worker.run()
+    assert view.active_topics(worker.snapshot, NAME) == {NAME: {"topics": ["fake"]}}
+    worker.ask(DeleteConnector(name=NAME))
+    worker.run()
+    assert worker.snapshot.config.connectors == {}
+    with pytest.raises(NotFound):
+        worker.status(NAME)
+    assert view.active_topics(worker.snapshot, NAME) == {NAME: {"topics": []}}
+    assert worker.fake.run_of(T0) is None
+
+
+def test_a_changed_config_restarts_the_tasks_and_an_identical_one_only_the_connector(
+    worker: EmbeddedWorker,
+) -> None:
+    worker.create(NAME, config())
+    opened = len(worker.fake.opened)
+    assert worker.ask(PutConfig(name=NAME, config=config())) is False
+    worker.run()
+    assert len(worker.fake.opened) == opened
+    assert FakeSourceConnector.calls.count((NAME, "start")) == 2
+    worker.ask(PatchConfig(name=NAME, patch={"tasks.max": "3"}))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 4
+    worker.ask(PatchConfig(name=NAME, patch={"tasks.max": "1"}))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 2
+
+
+def test_topics_are_written_once_and_can_be_reset(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    for _ in range(5):
+        worker.fake.feed(T0, 20)
+        worker.fake.feed(T1, 20)
+        worker.run()
+    keys = [r.key for r in worker.status_log.read(0, 1000)]
+    assert keys.count(f"status-topic-fake:connector-{NAME}") == 1
+    worker.ask(ResetTopics(name=NAME))
+    assert view.active_topics(worker.snapshot, NAME) == {NAME: {"topics": []}}
+    worker.fake.feed(T0, 1)
+    worker.run()
+    assert view.active_topics(worker.snapshot, NAME) == {NAME: {"topics": ["fake"]}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        pytest.param("topic.tracking.enable", "Topic tracking is disabled.", id="disabled"),
+        pytest.param("topic.tracking.allow.reset", "Topic tracking reset is disabled", id="reset disabled"),
+    ],
+)
+def test_a_topic_reset_can_be_forbidden(setting: str, text: str) -> None:
+    worker = EmbeddedWorker(properties={setting: "false"})
+    worker.create(NAME, config())
+    with pytest.raises(Forbidden) as caught:
+        worker.ask(ResetTopics(name=NAME))
+    assert str(caught.value) == text
+
+
+class TestRestart:
+    """KIP-745 in standalone mode: the whole restart is done before the answer."""
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    @pytest.mark.parametrize(
+        ("include_tasks", "only_failed", "connectors", "tasks"),
+        [
+            pytest.param(False, False, 1, 0, id="the connector alone"),
+            pytest.param(True, False, 1, 1, id="everything"),
+            pytest.param(False, True, 0, 0, id="only failed, nothing is"),
+            pytest.param(True, True, 0, 0, id="only failed with tasks, nothing is"),
+        ],
+    )
+    def test_of_what_runs(
+        self, *, seed: int, include_tasks: bool, only_failed: bool, connectors: int, tasks: int
+    ) -> None:
+        worker = EmbeddedWorker(seed=seed)
+        worker.create(NAME, config())
+        FakeSourceConnector.calls.clear()
+        worker.fake.opened.clear()
+        body = worker.ask(RestartConnector(name=NAME, include_tasks=include_tasks, only_failed=only_failed))
+        assert FakeSourceConnector.calls.count((NAME, "start")) == connectors, "before the answer"
+        assert worker.fake.opened.count(T0) == worker.fake.opened.count(T1) == tasks, "before the answer"
+        if not include_tasks and not only_failed:
+            assert body is None
+        else:
+            assert body is not None
+            restarted = "RESTARTING" if connectors else "RUNNING"
+            assert body["connector"]["state"] == restarted  # type: ignore[call-overload,index]
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING"] * 3
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_of_the_failed_task_alone(self, seed: int) -> None:
+        worker = EmbeddedWorker(seed=seed)
+        worker.create(NAME, config())
+        worker.fake.fail(T1, "ValueError: no")
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING", "RUNNING", "FAILED"]
+        assert worker.status(NAME)["tasks"][1]["trace"] == "ValueError: no"
+        worker.fake.opened.clear()
+        FakeSourceConnector.calls.clear()
+        body = worker.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
+        assert body is not None
+        assert [t["state"] for t in body["tasks"]] == ["RUNNING", "RESTARTING"]  # type: ignore[index,union-attr,call-overload]
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING"] * 3
+        assert worker.fake.opened == [T1]
+        assert FakeSourceConnector.calls == []
+        states = [r.value for r in worker.status_log.read(0, 1000) if r.key == f"status-task-{T1}"]
+        assert [b'"RESTARTING"' in (s or b"") for s in states][-2:] == [True, False], (
+            "RESTARTING is put after the stop, RUNNING after the start"
+        )
+
+    def test_of_a_connector_that_cannot_start_is_an_error(self) -> None:
+        worker = EmbeddedWorker()
+        worker.create(NAME, config(**{"fail.in": "start"}))
+        assert worker.states(NAME) == ["FAILED"]
+        assert worker.status(NAME)["connector"]["trace"].startswith("RuntimeError: start was told to fail\n")
+        with pytest.raises(KraalError, match="Failed to start connector: numbers"):
+            worker.ask(RestartConnector(name=NAME))
+        worker.fake.fail_opening(T0, "OSError: gone")
+
+    def test_of_a_task_that_cannot_start_is_an_error(self) -> None:
+        worker = EmbeddedWorker()
+        worker.create(NAME, config())
+        worker.fake.fail_opening(T0, "OSError: gone")
+        with pytest.raises(KraalError, match="Failed to start task: numbers-0"):
+            worker.ask(RestartTask(task=T0))
+        worker.fake.fail_opening(T0, None)
+        worker.ask(RestartTask(task=T0))
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING"] * 3
+
+    def test_of_unknown_things_is_not_found(self) -> None:
+        worker = EmbeddedWorker()
+        worker.create(NAME, config())
+        with pytest.raises(NotFound, match="Unknown connector: nobody"):
+            worker.ask(RestartConnector(name=ConnectorName("nobody"), include_tasks=True))
+        with pytest.raises(NotFound, match="Unknown task: numbers-7"):
+            worker.ask(RestartTask(task=TaskId(NAME, 7)))
+
+
+class TestDeath:
+    """Whatever dies comes back, and nothing is lost."""
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_a_herder_that_comes_back_adopts_what_runs(self, seed: int) -> None:
+        worker = EmbeddedWorker(seed=seed)
+        worker.create(NAME, config())
+        worker.ask(RestartTask(task=T0))
+        opened, calls = list(worker.fake.opened), list(FakeSourceConnector.calls)
+        worker.crash("herder")
+        worker.advance(1)
+        assert worker.fake.opened == opened
+        assert FakeSourceConnector.calls == calls
+        worker.ask(PatchConfig(name=NAME, patch={"tasks.max": "1"}))
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING", "RUNNING"]
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_a_request_in_a_dying_herder_is_answered_with_the_reason(self, seed: int) -> None:
+        worker = EmbeddedWorker(seed=seed)
+        worker.crash("herder", "struck by lightning")
+        with pytest.raises(KraalError, match="struck by lightning"):
+            worker.ask(CreateConnector(name=NAME, config=config()))
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    @pytest.mark.parametrize(
+        "actor",
+        [
+            "herder", "worker", "validator", "offsets", "config writer", "config reader",
+            "status writer", "status reader", "task numbers-0", "connector numbers",
+        ],
+    )  # fmt: skip
+    def test_any_actor_comes_back_and_no_record_is_lost(self, seed: int, actor: str) -> None:
+        worker = EmbeddedWorker(seed=seed)
+        worker.create(NAME, config())
+        for _ in range(3):
+            worker.fake.feed(T0, 7)
+            worker.crash(actor)
+            worker.advance(1)
+        worker.fake.feed(T0, 7)
+        worker.advance(5)
+        assert sorted(set(worker.fake.written[T0])) == list(range(28))
+        assert worker.states(NAME) == ["RUNNING"] * 3
+        worker.create("other", config())
+        assert worker.states("other") == ["RUNNING"] * 3
+        assert worker.given_up == []
+
+    def test_an_actor_that_dies_too_often_is_given_up(self) -> None:
+        worker = EmbeddedWorker()
+        for _ in range(6):
+            worker.crash("herder")
+            worker.advance(1)
+        assert worker.given_up == ["herder"]
+
+    def test_a_task_whose_actor_dies_too_often_fails_alone(self) -> None:
+        worker = EmbeddedWorker()
+        worker.create(NAME, config())
+        for _ in range(6):
+            worker.crash("task numbers-0")
+            worker.advance(1)
+        assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+        worker.ask(RestartTask(task=T0))
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING"] * 3
+
+    @pytest.mark.parametrize("seed", SEEDS)
+    def test_tasks_go_on_by_themselves_when_spark_is_back(self, seed: int) -> None:
+        worker = EmbeddedWorker(seed=seed)
+        worker.create(NAME, config())
+        worker.fake.lose("Spark's JVM ended (killed by signal 9)")
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING", "FAILED", "FAILED"]
+        assert "killed by signal 9" in worker.status(NAME)["tasks"][0]["trace"]
+        worker.fake.feed(T0, 3)
+        worker.fake.recover()
+        worker.run()
+        assert worker.states(NAME) == ["RUNNING"] * 3
+        assert worker.fake.written[T0] == [0, 1, 2]
+
+
+def test_a_worker_started_again_goes_on_where_it_was(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    worker.create("resting", config(), TargetState.PAUSED)
+    worker.fake.feed(T0, 12)
+    worker.ask(RestartConnector(name=NAME, include_tasks=True))
+    worker.run()
+    again = EmbeddedWorker(
+        config_log=worker.config_log, status_log=worker.status_log, offsets=worker.offsets, seed=1
+    )
+    again.fake.feed(T0, 20)
+    again.run()
+    assert again.states(NAME) == ["RUNNING"] * 3
+    assert again.states("resting") == ["PAUSED"]
+    assert again.fake.written[T0] == list(range(12, 20)), "old restart requests are passed over"
+    assert again.fake.opened.count(T0) == 1
+
+
+def test_a_graceful_end_writes_unassigned_for_all(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, config())
+    worker.ask(ShutDown())
+    worker.run()
+    assert worker.states(NAME) == ["UNASSIGNED"] * 3
+    assert worker.fake.run_of(T0) is None
+
+
+def test_a_task_that_does_not_stop_in_time_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, config())
+    run = worker.fake.run_of(T0)
+    assert run is not None
+    monkeypatch.setattr(run, "hold", lambda: None)
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
+    worker.advance(4)
+    assert worker.fake.run_of(T0) is not None
+    worker.advance(2)
+    assert worker.fake.run_of(T0) is None
+    assert worker.states(NAME) == ["STOPPED"]
+
+
+def test_what_cannot_be_written_is_an_error_that_loses_nothing() -> None:
+    def full(operation: str) -> None:
+        if operation == "append":
+            raise StoreError("the disk is full")
+
+    log = MemoryLog("config")
+    worker = EmbeddedWorker(config_log=log)
+    no_fault, log.fault = log.fault, full
+    with pytest.raises(StoreError, match="the disk is full"):
+        worker.create(NAME, config())
+    log.fault = no_fault
+    worker.create(NAME, config())
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+def test_a_sink_starts_where_it_committed(worker: EmbeddedWorker) -> None:
+    worker.create(NAME, {"connector.class": FAKE_SINK, "topics": "a"})
+    worker.fake.feed(T0, 15)
+    worker.run()
+    assert worker.fake.committed[T0] == 15
+    worker.ask(RestartTask(task=T0))
+    worker.fake.feed(T0, 5)
+    worker.run()
+    assert worker.fake.written[T0] == list(range(20))
+
+
+def test_the_same_seed_gives_the_same_order_of_messages() -> None:
+    def trace(seed: int) -> list[tuple[str, str]]:
+        worker = EmbeddedWorker(seed=seed)
+        worker.create(NAME, config())
+        worker.fake.feed(T0, 40)
+        worker.ask(RestartConnector(name=NAME, include_tasks=True))
+        worker.run()
+        return worker.scheduler.trace
+
+    assert trace(3) == trace(3)
+    assert trace(3) != trace(4)
