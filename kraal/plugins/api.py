@@ -161,7 +161,7 @@ class SourceBatch:
 class SourceTask(ABC):
     """Reads one share of a source."""
 
-    poll_interval_s: ClassVar[float] = 0.1
+    poll_interval_s: ClassVar[float] = 0.05
     """How often an idle task is asked; `poll` must then cost microseconds."""
 
     @abstractmethod

@@ -14,8 +14,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Protocol
 
 from kraal.offsets import Offset, SourcePartition
@@ -34,7 +32,7 @@ from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
 from kraal.spark.session import SparkAway
 from kraal.spark.trace import failure_trace, is_bridge_failure, lost_context
-from kraal.spark.work import Launch, Outcome, Work
+from kraal.spark.work import Launch, Outcome, Phase, Wishes, Work, outcome_of
 
 log = logging.getLogger(__name__)
 
@@ -66,31 +64,6 @@ class Host(Protocol):
         """Forget the run."""
 
 
-class Phase(Enum):
-    """What a run is doing."""
-
-    OPENING = auto()
-    AWAITING_SPARK = auto()
-    IDLE = auto()
-    POLLING = auto()
-    WORKING = auto()
-    RETRYING = auto()
-    CLOSING = auto()
-    OVER = auto()
-
-
-@dataclass(slots=True)
-class _Wishes:
-    """What was asked for and is not done yet."""
-
-    asked: bool = False
-    stop: bool = False
-    hold: bool = False
-    commit: Mapping[SourcePartition, Offset] | None = None
-    end: Failed | Stopped | None = None
-    """Set once the run's last event is known."""
-
-
 class TaskRun:
     """One start of one task; implements `kraal.spark.api.Run`."""
 
@@ -101,15 +74,13 @@ class TaskRun:
         self._report_to = report
         self._lock = threading.RLock()
         self._phase = Phase.OPENING
-        self._wishes = _Wishes()
+        self._wishes = Wishes()
         self._batch = 0
         self._opened = False
         self._version: str | None = None
         self._failures = 0
         self._timer = 0
         self._waiting: str | None = None
-
-    # --- api.Run --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Begin opening. Once."""
@@ -144,8 +115,6 @@ class TaskRun:
         """End now."""
         self._end(Stopped(clean=False))
 
-    # --- the engine's side ----------------------------------------------------------------------------------
-
     def spark_ready(self) -> None:
         """Spark is up: open runs that waited for it can go on."""
         with self._lock:
@@ -166,8 +135,6 @@ class TaskRun:
                 self._end(Failed(trace=why, engine_lost=True))
             elif not self._opened:
                 self._report_waiting(why)
-
-    # --- opening and closing --------------------------------------------------------------------------------
 
     def _open(self) -> None:
         with self._lock:
@@ -243,12 +210,11 @@ class TaskRun:
                 self._wishes.end = event
             self._back(Phase.IDLE)
 
-    # --- batches --------------------------------------------------------------------------------------------
-
     def _advance(self) -> None:
         """Do the next thing, if nothing is being done. Holds the lock; never waits."""
         wishes = self._wishes
-        if self._phase is Phase.RETRYING and (wishes.stop or wishes.end is not None):
+        given_up = wishes.end is not None or (wishes.stop and wishes.commit is None)
+        if self._phase is Phase.RETRYING and given_up:
             wishes.end = wishes.end or Stopped(clean=False)
             self._phase = Phase.IDLE
         if self._phase not in {Phase.IDLE, Phase.AWAITING_SPARK}:
@@ -264,8 +230,7 @@ class TaskRun:
         if self._phase is not Phase.IDLE:
             return
         if wishes.commit is not None:
-            self._phase = Phase.WORKING
-            self._host.pool.submit(self._commit)
+            self._commit(wishes.commit)
         elif wishes.asked or self._work.polls_idle:
             self._poll_after(0.0 if wishes.asked else self._work.poll_interval_s)
 
@@ -274,9 +239,7 @@ class TaskRun:
         number = self._timer
 
         def due() -> None:
-            with self._lock:
-                current = number == self._timer
-            if current:
+            if number == self._timer:
                 self._poll()
 
         if delay_s:
@@ -289,7 +252,7 @@ class TaskRun:
             if self._phase is not Phase.IDLE or self._wishes.commit is not None:
                 return
             asked = self._wishes.asked
-            if asked and not self._leased("its lease has ended"):
+            if asked and not self._leased():
                 self._poll_after(_LEASE_S)
                 return
             self._phase = Phase.POLLING
@@ -341,8 +304,11 @@ class TaskRun:
             self._waiting = None
             if outcome is None:
                 self._wishes.asked = not self._wishes.hold
-            elif self._wishes.end is None:
+            elif isinstance(outcome, Committed):
+                self._wishes.commit = None
+            else:
                 self._batch += 1
+            if outcome is not None and self._wishes.end is None and self._phase is not Phase.OVER:
                 self._report_to(outcome)
             self._back(Phase.IDLE)
 
@@ -361,10 +327,7 @@ class TaskRun:
                     self._poll_after(delay_s)
                 return
 
-            self._phase = Phase.RETRYING
-            self._advance()
-            if self._phase is not Phase.RETRYING:
-                return
+            self._back(Phase.RETRYING)
 
         def again() -> None:
             with self._lock:
@@ -375,51 +338,24 @@ class TaskRun:
 
         self._host.poller.after(delay_s, again)
 
-    def _commit(self) -> None:
-        with self._lock:
-            offsets = self._wishes.commit
-            if offsets is None or self._wishes.end is not None or not self._leased("its lease has ended"):
-                self._phase = Phase.IDLE
-                if offsets is None or self._wishes.end is not None:
-                    self._advance()
-                else:
-                    self._host.poller.after(_LEASE_S, self._advance_locked)
-                return
-        try:
+    def _commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit as a job like any other. Holds the lock."""
+
+        def commit() -> Outcome:
+            if not self._leased():
+                raise RetriableError("this worker's lease has ended")
             self._work.commit(offsets)
-        except RetriableError as error:
-            delay_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
-            self._failures += 1
-            with self._lock:
-                self._report_waiting(f"the commit is tried again: {error}")
-                self._phase = Phase.IDLE
-                if self._wishes.end is not None:
-                    self._advance()
-                else:
-                    self._host.poller.after(delay_s, self._advance_locked)
-            return
-        except BaseException as error:  # noqa: BLE001 - as in _open
-            self._fail(error, f"commit of batch {self._batch}")
-            return
-        with self._lock:
-            self._failures = 0
-            self._waiting = None
-            self._wishes.commit = None
-            if self._wishes.end is None:
-                self._report_to(Committed())
-            self._back(Phase.IDLE)
+            return Committed()
 
-    def _advance_locked(self) -> None:
-        with self._lock:
-            self._advance()
+        self._timer += 1
+        self._phase = Phase.WORKING
+        self._launch(lambda done: self._host.pool.submit(lambda: done(outcome_of(commit))))
 
-    def _leased(self, otherwise: str) -> bool:
-        if self.spec.lease():
-            return True
-        self._report_waiting(f"this worker may not write for the task: {otherwise}")
-        return False
-
-    # --- reports --------------------------------------------------------------------------------------------
+    def _leased(self) -> bool:
+        leased = self.spec.lease()
+        if not leased:
+            self._report_waiting("this worker may not write for the task: its lease has ended")
+        return leased
 
     def _report_waiting(self, reason: str) -> None:
         """Report each reason once, and nothing after the end is decided."""

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BACKOFF_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+_END_FINALIZER = "__shutdown__"
+"""py4j.clientserver.SHUTDOWN_FINALIZER_WORKER, a module without types."""
 _HEALTHY_S = 60.0
 """A session that lived this long starts the back-off anew."""
 
@@ -252,10 +254,8 @@ def _reset_pyspark() -> None:
         active._accumulatorServer = None  # noqa: SLF001
     gateway = context._gateway  # noqa: SLF001
     if gateway is not None:
-        from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER  # noqa: PLC0415
-
         with contextlib.suppress(AttributeError):  # its thread would outlive a JVM that died
-            gateway._gateway_client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)  # noqa: SLF001
+            gateway._gateway_client.finalizer_deque.appendleft(_END_FINALIZER)  # noqa: SLF001
         with contextlib.suppress(Exception):
             gateway.shutdown()
     context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001

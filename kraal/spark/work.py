@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Protocol
 
 from kraal.offsets import Offset, SourcePartition
-from kraal.spark.api import BatchDone
+from kraal.spark.api import BatchDone, Committed, Failed, Stopped
 
-Outcome = BatchDone | None | BaseException
+Outcome = BatchDone | Committed | None | BaseException
 """What a launched job came to; None: nothing after all, ask again."""
 
 Launch = Callable[[Callable[[Outcome], None]], None]
@@ -52,3 +54,28 @@ def outcome_of(function: Callable[[], Outcome]) -> Outcome:
         return function()
     except BaseException as error:  # noqa: BLE001 - the border to plugin code
         return error
+
+
+class Phase(Enum):
+    """What a run is doing."""
+
+    OPENING = auto()
+    AWAITING_SPARK = auto()
+    IDLE = auto()
+    POLLING = auto()
+    WORKING = auto()
+    RETRYING = auto()
+    CLOSING = auto()
+    OVER = auto()
+
+
+@dataclass(slots=True)
+class Wishes:
+    """What was asked for and is not done yet."""
+
+    asked: bool = False
+    stop: bool = False
+    hold: bool = False
+    commit: Mapping[SourcePartition, Offset] | None = None
+    end: Failed | Stopped | None = None
+    """Set once the run's last event is known."""

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import confluent_kafka as ck
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import cimpl
+from confluent_kafka.admin import AdminClient
 
 from kraal.embedded import jars
 from kraal.ids import ConnectorName, TaskId
@@ -75,7 +76,7 @@ class Stage:
         """Create a topic."""
         name = f"t-{uuid.uuid4().hex[:8]}"
         admin = AdminClient({"bootstrap.servers": self.address})  # kept: its end would end the request
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(20)
+        admin.create_topics([cimpl.NewTopic(name, partitions, 1)])[name].result(20)
         return name
 
     def produce(self, topic: str, values: list[str], partition: int = 0) -> None:

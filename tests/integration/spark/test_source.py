@@ -50,7 +50,8 @@ def test_small_batches_arrive_in_order_with_their_offsets(stage: Stage) -> None:
         opening.run.next()
         done = opening.expect(BatchDone)
         assert done.offsets == {PLACE: {"position": start + 20}}
-        assert (done.records, done.topics) == (20, {topic})
+        assert done.records == 20
+        assert set(done.topics) == {topic}
     assert stage.values(topic, 60) == [f"v{number}" for number in range(60)]
     end(opening)
     assert plugins.STOPPED[task].is_set()
@@ -67,7 +68,8 @@ def test_a_range_that_spark_reads_arrives_in_order_and_is_counted(stage: Stage) 
     plugins.BATCHES[task].append(plugins.read_batch(read, 20_000, topic))
     opening.run.next()
     done = opening.expect(BatchDone)
-    assert (done.records, done.topics) == (20_000, {topic})
+    assert done.records == 20_000
+    assert set(done.topics) == {topic}
     messages = stage.messages(topic, 20_000)
     assert [int(message.value()) for message in messages] == list(range(20_000))
     assert messages[8].key() == b"1"
@@ -95,9 +97,9 @@ def test_a_bad_batch_in_a_shared_job_fails_alone(stage: Stage) -> None:
         plugins.BATCHES[task].append(rows("not a topic!" if task == bad else topic, 0, 5))
         opening.run.next()
     failed = openings[bad].expect(Failed)
-    assert failed.trace.startswith(
-        "org.apache.kafka.common.errors.InvalidTopicException: Invalid topics: [not a topic!]\n"
-    )
+    first = failed.trace.splitlines()[0]
+    assert first.startswith("org.apache.kafka.common.errors.InvalidTopicException: ")
+    assert "not a topic!" in first
     assert not failed.engine_lost
     assert all(openings[task].expect(BatchDone).records == 5 for task in good)
     for task in good:

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kraal.ids import ConnectorName, TaskId
+from kraal.spark import kafka_options
+
+TASK = TaskId(ConnectorName("x"), 1)
+WORKER = {"bootstrap.servers": "a:1", "producer.linger.ms": "9", "consumer.fetch.max.wait.ms": "7"}
+
+
+def test_connect_defaults_worker_settings_and_overrides_are_layered() -> None:
+    options = kafka_options.producer_options(WORKER, {"producer.override.acks": "1"}, "me")
+    assert options["kafka.acks"] == "1"
+    assert options["kafka.linger.ms"] == "9"
+    assert options["kafka.enable.idempotence"] == "false"
+    assert options["kafka.max.in.flight.requests.per.connection"] == "1"
+    assert options["kafka.client.id"] == "me"
+    assert options["kafka.bootstrap.servers"] == "a:1"
+
+
+def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> None:
+    connector = {"consumer.override.group.id": "g", "consumer.override.some.java.thing": "1"}
+    with caplog.at_level(logging.WARNING):
+        config = kafka_options.member_config(WORKER, connector, TASK)
+    assert config["group.id"] == "g"
+    assert config["client.id"] == "connector-consumer-x-1"
+    assert config["fetch.wait.max.ms"] == "7"
+    assert config["partition.assignment.strategy"] == "range"
+    assert "some.java.thing" not in config
+    assert "some.java.thing" in caplog.text
+
+
+def test_spark_reads_without_what_it_refuses() -> None:
+    options = kafka_options.consumer_options(
+        WORKER | {"consumer.auto.offset.reset": "latest"}, {"consumer.override.group.id": "g"}, "x"
+    )
+    assert "kafka.auto.offset.reset" not in options
+    assert "kafka.group.id" not in options
+    assert options["kafka.fetch.max.wait.ms"] == "7"
+
+
+def test_a_login_line_becomes_user_and_password() -> None:
+    line = 'org.example.PlainLoginModule required username="u" password="p";'
+    config = kafka_options.member_config({"consumer.sasl.jaas.config": line}, {}, TASK)
+    assert (config["sasl.username"], config["sasl.password"]) == ("u", "p")
