@@ -72,6 +72,7 @@ class Demo:
         """See how far both connectors are."""
         self.records_in.saw(self.topic.end())
         self.records_out.saw(size(self.sink_file) // ON_DISK)
+        self.records_out.begun = self.records_in.begun  # nothing could come out before
 
     def transfer(self) -> None:
         """Wait until every line is in the sink file, showing how far it is. Raises ScriptFailed."""

@@ -51,7 +51,7 @@ def _delays(lab: Lab, workers: dict[str, Worker]) -> dict[str, list[float]]:
     delays: dict[str, list[float]] = {kind: [] for kind in workers}
     for number in range(WARM_UPS + lab.options.times(50, 10)):
         for kind, tail in tails.items():
-            time.sleep(0.2 + number * GOLDEN % 1.0)
+            time.sleep(0.05 + number * GOLDEN % 1.0)
             milliseconds = tail.delay() * 1000
             if number >= WARM_UPS:
                 delays[kind].append(milliseconds)

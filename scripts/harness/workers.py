@@ -113,9 +113,11 @@ def _standalone_properties(bootstrap: str, directory: Path, port: int, extra: Ma
 
 
 def _kraal() -> list[str]:
-    """Return what runs `kraal`: the command beside this Python, or its module in a checkout alone."""
+    """Return what runs `kraal`: the command beside this Python, or, in a checkout that is not installed, the same without it."""
     command = Path(sys.executable).with_name("kraal")
-    return [str(command)] if command.exists() else [sys.executable, "-m", "kraal.cli"]
+    return (
+        [str(command)] if command.exists() else [sys.executable, "-c", "from kraal.cli import main; main()"]
+    )
 
 
 def _java(main: str, name: str, directory: Path, properties: Path, port: int) -> Worker:
