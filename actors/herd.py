@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from actors.waits import Then
     from kraal.cluster.snapshot import Published, Snapshot
     from kraal.ids import Config
-    from kraal.stores.api import Entry
+    from kraal.records import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,13 +109,15 @@ class Question:
 class Address:
     """Where messages for one actor go; stays the same when the supervisor replaces the actor.
 
-    While nobody lives there, tells are dropped (whoever moves in asks for the state it needs) and questions
-    are answered with ActorDied.
+    Before the first actor moves in, messages wait for it. Between an actor's death and the next one's start,
+    tells are dropped (whoever moves in asks for the state it needs) and questions are answered with ActorDied.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._deliver: Callable[[object], bool] | None = None
+        self._early: list[object] | None = []
+        """What came before the first actor did; None from then on."""
         self._open: set[Question] = set()
         self._lock = threading.Lock()
 
@@ -125,12 +127,12 @@ class Address:
 
     def bind(self, deliver: Callable[[object], bool] | None) -> None:
         """Move an actor in (`deliver` puts into its mailbox; False when it is dead) or out (None)."""
-        self._deliver = deliver
-
-    @property
-    def occupied(self) -> bool:
-        """Somebody lives here."""
-        return self._deliver is not None
+        with self._lock:
+            early, self._early = self._early or [], None
+            self._deliver = deliver
+        if deliver is not None:
+            for message in early:
+                deliver(message)
 
     @property
     def open_questions(self) -> int:
@@ -139,8 +141,7 @@ class Address:
 
     def tell(self, message: Tell) -> None:
         """Put `message` into the mailbox; returns at once."""
-        deliver = self._deliver
-        if deliver is None or not deliver(message):
+        if not self._put(message):
             log.debug("nobody at %s; dropped %s", self.name, type(message).__name__)
 
     def question(self, message: Ask[R]) -> Future[R]:
@@ -149,8 +150,7 @@ class Address:
         with self._lock:
             self._open.add(question)
         question.future.add_done_callback(lambda _: self._closed(question))
-        deliver = self._deliver
-        if deliver is None or not deliver(question):
+        if not self._put(question):
             settle(question.future, None, ActorDied(f"{self.name} is not running; it is being restarted"))
         return question.future
 
@@ -160,6 +160,15 @@ class Address:
             questions = list(self._open)
         for question in questions:
             settle(question.future, None, ActorDied(reason))
+
+    def _put(self, message: object) -> bool:
+        if self._early is not None:
+            with self._lock:
+                if self._early is not None:
+                    self._early.append(message)
+                    return True
+        deliver = self._deliver
+        return deliver is not None and deliver(message)
 
     def _closed(self, question: Question) -> None:
         with self._lock:

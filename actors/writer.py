@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from actors.clock import Clock
     from actors.mailbox import Address
-    from kraal.stores.api import Entry, Log
+    from kraal.records import Entry
+    from kraal.stores.api import Log
 
 log = logging.getLogger(__name__)
 

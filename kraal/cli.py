@@ -35,6 +35,30 @@ main.add_command(kafka_group)
 main.add_command(jars_command)
 
 
+@main.command("standalone")
+@click.argument("worker", type=click.Path(path_type=Path), metavar="WORKER.properties")
+@click.argument(
+    "connectors", type=click.Path(path_type=Path), nargs=-1, metavar="[CONNECTOR.json|.properties ...]"
+)
+def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
+    """Run one worker on its own, with Connect's standalone configuration.
+
+    Each connector file names the config that is wanted: what is so already stays, another config replaces it.
+    Exit codes: 0 ended by a signal, 2 could not start, 3 a connector file failed, 4 an actor died too often.
+    """
+    # Imported late: other commands need none of it.
+    from kraal.logs import log_to_stderr  # noqa: PLC0415
+    from kraal.standalone import START_FAILED, run_standalone  # noqa: PLC0415
+
+    log_to_stderr()
+    try:
+        code = run_standalone(worker, connectors)
+    except KraalError as exc:
+        click.echo(f"Error: {exc}", err=True)
+        code = START_FAILED
+    raise click.exceptions.Exit(code)
+
+
 def _check_neighbours() -> None:
     """Stop when another package hides our `actors` or `web`: the names are generic, and so are the symptoms."""
     for name in ("actors", "web"):

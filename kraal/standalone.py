@@ -22,6 +22,7 @@ from actors.mailbox import Address, ask
 from actors.messages.herder import AwaitLive, CreateConnector, PutConfig, ShutDown, StartupDone
 from actors.messages.supervisor import Supervise
 from actors.system import ThreadSystem
+from kraal.cluster.compaction import needed_config
 from kraal.config.files import ConnectorFile, read_connector_file
 from kraal.config.worker import StandaloneConfig, load_worker_properties
 from kraal.embedded.jars import ensure
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-CONNECTOR_FAILED, GAVE_UP = 3, 4
+START_FAILED, CONNECTOR_FAILED, GAVE_UP = 2, 3, 4
 CREATE_TIMEOUT_S = 90.0
 SHUTDOWN_EXTRA_S = 15.0
 
@@ -114,7 +115,8 @@ class StandaloneProcess:
             config.data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise KraalError(f"Cannot make the data directory {config.data_dir}: {exc.strerror}.") from exc
-        return FileLog(config.data_dir / "config", "config"), FileLog(config.data_dir / "status", "status")
+        configs = FileLog(config.data_dir / "config", "config", compaction=needed_config)
+        return configs, FileLog(config.data_dir / "status", "status")
 
     def _engine(self, registry: Registry) -> Engine:
         # Imported late: what it needs takes longer to import than REST may take to answer.
@@ -212,7 +214,7 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     """Run a standalone worker until it is told to end; return the exit code. Raises KraalError at start."""
-    config = load_worker_properties(worker_file)
+    config = load_worker_properties(worker_file, resolve=Registry.load().resolve)
     files = [read_connector_file(path) for path in connector_files]
     for warning in config.warnings:
         log.warning("%s", warning)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TopicName,
     )
     from kraal.plugins.infos import ConfigInfos
-    from kraal.stores.api import Record
+    from kraal.records import Record
 
 
 # -- asked by web, cli and tests ---------------------------------------------------------------------------

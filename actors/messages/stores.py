@@ -12,7 +12,7 @@ from actors.system import Begin
 if TYPE_CHECKING:
     from kraal.ids import ConnectorName
     from kraal.offsets import Offset, SourcePartition
-    from kraal.stores.api import Entry
+    from kraal.records import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from kraal.cluster.tasks import task_config_entries
 from kraal.errors import AlreadyExists, BadRequest, NotFound
 from kraal.ids import Config, ConnectorName, TargetState, TaskId
 from kraal.protocol.records import ConfigRecord, ConnectorConfigRecord, TargetStateRecord, encode
-from kraal.stores.api import Entry
+from kraal.records import Entry
 
 
 def named(name: ConnectorName, config: Config) -> dict[str, str | None]:

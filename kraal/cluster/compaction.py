@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kraal.stores.api import Record
+from kraal.records import Record
 
 
 def latest_by_key(records: Sequence[Record]) -> list[Record]:

@@ -33,7 +33,7 @@ from kraal.protocol.records import (
     TaskCountRecord,
     decode,
 )
-from kraal.stores.api import Record
+from kraal.records import Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from kraal.cluster.status import ConnectorStatuses, Status, StatusState
 from kraal.errors import NotFound
 from kraal.ids import ConnectorName, Instance, Json, State, TaskId
 from kraal.protocol.records import RestartRecord, encode
-from kraal.stores.api import Entry
+from kraal.records import Entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

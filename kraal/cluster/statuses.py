@@ -22,7 +22,7 @@ from kraal.protocol.status_records import (
     encode_status,
     status_key,
 )
-from kraal.stores.api import Entry, Record
+from kraal.records import Entry, Record
 
 _NO_STATUSES = ConnectorStatuses()
 

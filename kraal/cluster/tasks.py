@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from kraal.cluster.state import ConnectorEntry
 from kraal.ids import Config, ConnectorName, TaskId
 from kraal.protocol.records import ConfigRecord, TaskCommitRecord, TaskConfigRecord, encode
-from kraal.stores.api import Entry
+from kraal.records import Entry
 
 TASK_CLASS = "task.class"
 _COPIED = ("topics", "topics.regex")

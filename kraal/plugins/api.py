@@ -54,7 +54,7 @@ class RetriableError(Exception):
     """Raised by a plugin for what may pass by itself; the runtime tries the same batch again later."""
 
 
-class OffsetsNotSupported(Exception):  # noqa: N818 - a statement, not a fault
+class OffsetsNotSupported(Exception):
     """Raised by `Connector.alter_offsets` when offsets of this connector cannot be changed from outside."""
 
 
@@ -113,7 +113,7 @@ class Connector(ABC):
     version: ClassVar[str]
     config_def: ClassVar[ConfigDef]
     """The plugin's own keys; the runtime adds Connect's common ones."""
-    task_class: ClassVar[type[SourceTask] | type[SinkTask]]
+    task_class: ClassVar[type[SourceTask | SinkTask]]
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:

@@ -37,7 +37,7 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The run cannot go on yet; `reason` is a sentence for people: `Spark is starting`, …"""
+    """The run cannot go on yet; `reason` is for people, e.g. "Spark is starting"."""
 
     reason: str
 

@@ -8,29 +8,11 @@ offset map. Both block; only the actor that owns one calls it (`actors.writer`, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from kraal.ids import ConnectorName
 from kraal.offsets import Offset, SourcePartition
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A record to write. `value` None is a tombstone: the key is deleted."""
-
-    key: str
-    value: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record that was read. `timestamp_ms` is wall-clock time of the write."""
-
-    offset: int
-    key: str
-    value: bytes | None
-    timestamp_ms: int = -1
+from kraal.records import Entry, Record
 
 
 class Log(Protocol):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kraal.cluster.compaction import latest_by_key
 from kraal.errors import StoreError
-from kraal.stores.api import Entry, Record
+from kraal.records import Entry, Record
 from kraal.stores.files import replace_file, sync_directory
 from kraal.stores.frames import HEADER_SIZE, Damaged, Frame, frame, frames, header, header_offset
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kraal.errors import StoreError
-from kraal.stores.api import Record
+from kraal.records import Record
 
 MAGIC = b"KRAALOG1"
 _HEADER = struct.Struct(">8sq")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kraal.errors import StoreError
 from kraal.ids import ConnectorName
 from kraal.offsets import Offset, SourcePartition
-from kraal.stores.api import Entry, Record
+from kraal.records import Entry, Record
 
 Fault = Callable[[str], None]
 """Called with `append`, `read`, `end`, `load` or `store` before each; raises to make it fail."""

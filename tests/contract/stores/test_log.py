@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kraal.errors import StoreError
-from kraal.stores.api import Entry, Log
+from kraal.records import Entry
+from kraal.stores.api import Log
 from kraal.stores.file_log import FileLog
 from kraal.stores.memory import MemoryLog
 

@@ -13,7 +13,7 @@ from kraal.cluster.state import ClusterState, ConnectorEntry
 from kraal.cluster.status import StatusState
 from kraal.errors import AlreadyExists, BadRequest, KraalError, NotFound
 from kraal.ids import ConnectorName, TargetState, TaskId, TopicName
-from kraal.stores.api import Entry
+from kraal.records import Entry
 
 ANSWERS = (Path(__file__).parents[2] / "golden" / "records" / "4.3.0" / "distributed-rest.txt").read_text()
 BAD, NOPE = ConnectorName("bad"), ConnectorName("nope")

@@ -26,7 +26,7 @@ from kraal.cluster.reduce import (
 from kraal.cluster.state import ClusterState
 from kraal.cluster.tasks import task_config_entries
 from kraal.ids import ConnectorName, TargetState, TaskId
-from kraal.stores.api import Record
+from kraal.records import Record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0"
 X = ConnectorName("x")

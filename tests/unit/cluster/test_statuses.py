@@ -24,7 +24,7 @@ from kraal.cluster.statuses import (
     topic_entry,
 )
 from kraal.ids import ConnectorName, Generation, Instance, State, TaskId, TopicName, WorkerId
-from kraal.stores.api import Entry, Record
+from kraal.records import Entry, Record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0"
 X = ConnectorName("x")

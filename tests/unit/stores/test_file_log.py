@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kraal.errors import StoreError
-from kraal.stores.api import Entry, Record
+from kraal.records import Entry, Record
 from kraal.stores.file_log import FileLog
 from kraal.stores.frames import HEADER_SIZE
 

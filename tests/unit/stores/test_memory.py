@@ -6,7 +6,7 @@ import pytest
 
 from kraal.errors import StoreError
 from kraal.ids import ConnectorName
-from kraal.stores.api import Entry
+from kraal.records import Entry
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 
 
