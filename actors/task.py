@@ -214,7 +214,8 @@ class Task:
     def _heard(self, event: RunEvent) -> None:
         match event:
             case Waiting():
-                if not self._engine_lost:  # FAILED with its trace says more
+                # A run that is open goes on by itself, and FAILED with its trace says more than waiting.
+                if self._phase is _Phase.OPENING and not self._engine_lost:
                     self._report(State.UNASSIGNED, event.reason)
             case Opened():
                 self._opened(event)

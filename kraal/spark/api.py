@@ -140,7 +140,10 @@ class Engine(Protocol):
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open one task; returns at once, `Opened` or `Failed` follows."""
+        """Open one task; returns at once, `Opened` or `Failed` follows.
+
+        A run of the same task that is still open is cancelled, and over, before this one opens: its actor died.
+        """
 
     def close(self, timeout_s: float) -> None:
         """Cancel what runs and end Spark; blocks at most `timeout_s`."""

@@ -64,6 +64,8 @@ class SparkEngine:
         directory = scratch_directory(scratch)
         self._lock = threading.Lock()
         self._runs: set[TaskRun] = set()
+        self._behind: dict[TaskRun, set[TaskRun]] = {}
+        """Runs that start when older runs of their task are over."""
         self._listeners: list[Callable[[EngineState], None]] = []
         self._was_up = False
         self._closed = False
@@ -92,11 +94,17 @@ class SparkEngine:
     def open(
         self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
     ) -> Run:
-        """Open one task; returns at once."""
+        """Open one task; returns at once. An older run of the same task ends first: its actor has died."""
         run = TaskRun(self, spec, _Resolving(self, spec, offsets), report)
         with self._lock:
+            older = {each for each in self._runs if each.spec.task == spec.task}
             self._runs.add(run)
-        run.start()
+            if older:
+                self._behind[run] = set(older)
+        for each in older:
+            each.cancel()
+        if not older:
+            run.start()
         return run
 
     def close(self, timeout_s: float) -> None:
@@ -137,9 +145,16 @@ class SparkEngine:
         return "Spark's JVM ended"
 
     def over(self, run: TaskRun) -> None:
-        """Forget the run."""
+        """Forget the run; start what had to wait for its end."""
         with self._lock:
             self._runs.discard(run)
+            for waiting in self._behind.values():
+                waiting.discard(run)
+            free = [each for each, waiting in self._behind.items() if not waiting]
+            for each in free:
+                del self._behind[each]
+        for each in free:
+            each.start()
 
     def work_for(self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Work:
         """Make the work for a spec. Raises what the registry raises for unknown names."""

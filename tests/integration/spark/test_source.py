@@ -162,3 +162,17 @@ def test_cancel_ends_a_job_in_the_middle(stage: Stage) -> None:
     assert started.wait(10)
     opening.run.cancel()
     assert not opening.expect(Stopped, 10).clean
+
+
+def test_a_second_open_of_a_task_ends_the_first_before_it_begins(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    first = opened(stage, task)
+    first.run.next()
+    second = stage.open(task)
+    assert not first.expect(Stopped).clean
+    second.expect(Opened)
+    plugins.BATCHES[task].append(rows(topic, 0, 3))
+    second.run.next()
+    assert second.expect(BatchDone).records == 3
+    assert stage.values(topic, 3) == ["v0", "v1", "v2"]
+    end(second)
