@@ -46,9 +46,11 @@ class JsonText:
             absent = F.lit("null")
         else:
             absent = F.raise_error(F.lit(NULL_REFUSED)).cast("string")
-        return F.when(value.isNull(), absent).otherwise(self._present(value, schema))
+        # Not `when(value is null, …)`: Spark computes a shared part once only where it is needed in any case.
+        return F.coalesce(self._present(value, schema), absent)
 
     def _present(self, value: Column, schema: Schema) -> Column:
+        """Return the JSON text of a value that is there; null for null."""
         logical = self._logical(value, schema)
         if logical is not None:
             return logical
@@ -88,7 +90,7 @@ class JsonText:
         for index, field in enumerate(schema.fields):
             parts.append(F.lit(("{" if index == 0 else ",") + quote(field.name) + ":"))
             parts.append(self.text(value.getField(field.name), field.schema))
-        return F.concat(*parts, F.lit("}")) if parts else F.lit("{}")
+        return F.when(value.isNotNull(), F.concat(*parts, F.lit("}")) if parts else F.lit("{}"))
 
     def _map(self, value: Column, schema: Schema) -> Column:
         """Write an object where keys are strings, else an array of pairs."""
@@ -170,9 +172,8 @@ def _joined(left: str, texts: Column, right: str) -> Column:
 
 def quoted(value: Column) -> Column:
     """Return a column of strings or bytes as JSON strings; 0.25 µs each, of all the ways tried the fastest by far."""
-    wrapped = F.to_json(F.struct(value.alias("p"))).cast(
-        "binary"
-    )  # {"p":"…"}; bytes are sliced without a scan
+    # {"p":"…"}; bytes are sliced without a scan.
+    wrapped = F.to_json(F.when(value.isNotNull(), F.struct(value.alias("p")))).cast("binary")
     return F.substring(wrapped, F.lit(6), F.octet_length(wrapped) - F.lit(6)).cast("string")
 
 
