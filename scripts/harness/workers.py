@@ -113,7 +113,7 @@ def _standalone_properties(bootstrap: str, directory: Path, port: int, extra: Ma
 
 
 def _kraal() -> list[str]:
-    """Return what runs `kraal`: the command beside this Python, or, in a checkout that is not installed, the same without it."""
+    """Return what runs `kraal`: the command beside this Python, or the same for a checkout not installed."""
     command = Path(sys.executable).with_name("kraal")
     return (
         [str(command)] if command.exists() else [sys.executable, "-c", "from kraal.cli import main; main()"]
