@@ -15,7 +15,8 @@ from actors.connector import Connector
 from actors.herd import Herd, HerderSettings, Links
 from actors.herder import Herder
 from actors.mailbox import Address, Behaviour
-from actors.messages.supervisor import Supervise
+from actors.messages.herder import Reborn
+from actors.messages.supervisor import Supervise, nothing
 from actors.offsets import OffsetKeeper
 from actors.reader import Reader
 from actors.supervisor import Supervisor
@@ -129,8 +130,18 @@ class _Maker:
         self, address: Address, factory: Factory, gave_up: Callable[[str, BaseException], None]
     ) -> None:
         """Have the supervisor start the actor that belongs at `address`, and keep it alive."""
+        herder = self.links.herder
+        beside = address not in (
+            herder,
+            self.links.worker,
+        )  # these two ask for what they missed by themselves
         self.supervisor.tell(
-            Supervise(address=address, factory=factory, gave_up=lambda error: gave_up(address.name, error))
+            Supervise(
+                address=address,
+                factory=factory,
+                gave_up=lambda error: gave_up(address.name, error),
+                reborn=(lambda: herder.tell(Reborn(address))) if beside else nothing,
+            )
         )
 
     def factories(self) -> dict[Address, Factory]:
@@ -155,7 +166,6 @@ class _Maker:
             clock=parts.clock,
             target=parts.config_log if is_config else parts.status_log,
             reader=links.config_reader if is_config else links.status_reader,
-            herder=links.herder,
             retries=retries,
         )
 
@@ -171,10 +181,7 @@ class _Maker:
         )
 
     def _validator(self) -> Validator:
-        parts, links = self._parts, self.links
-        return Validator(
-            address=links.validator, herder=links.herder, system=parts.system, check=parts.plugins.check
-        )
+        return Validator(system=self._parts.system, check=self._parts.plugins.check)
 
     def _worker(self) -> Worker:
         return Worker(

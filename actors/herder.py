@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.mailbox import Reply
@@ -23,7 +22,6 @@ from actors.messages.herder import (
     AppendFailed,
     AssignmentReceived,
     AwaitLive,
-    Began,
     CreateConnector,
     DeleteConnector,
     HerderMessage,
@@ -33,6 +31,7 @@ from actors.messages.herder import (
     PatchConfig,
     Ping,
     PutConfig,
+    Reborn,
     RecordsRead,
     ResetTopics,
     RestartConnector,
@@ -45,10 +44,10 @@ from actors.messages.herder import (
     Validated,
     WorkerReport,
 )
-from actors.messages.stores import Replay
 from actors.messages.worker import ReportWork
 from actors.requests import Command, Requests
 from actors.restarts import Restarts
+from actors.start import Start
 from actors.statuses import StatusBook
 from actors.system import Begin
 from kraal.cluster.reduce import (
@@ -64,7 +63,7 @@ from kraal.cluster.reduce import (
 from kraal.cluster.restart import RestartRequest
 from kraal.cluster.statuses import apply_status
 from kraal.cluster.tasks import should_publish, task_config_entries
-from kraal.cluster.work import Assignment, adopted_restarts
+from kraal.cluster.work import Assignment
 from kraal.errors import StoreError, Unavailable
 from kraal.ids import ConnectorName, Instance
 
@@ -81,15 +80,6 @@ KEEP_SKIPPED = 20
 TASK_CONFIGS_RETRY_S = 1.0
 
 
-@dataclass(slots=True, kw_only=True)
-class _Start:
-    """What a starting herder still waits for."""
-
-    number: int
-    behind: set[str] = field(default_factory=lambda: {"config", "status"})
-    report: Mapping[Instance, InstanceChanged] | None = None
-
-
 class Herder:
     """Dispatches, and carries out what `kraal.cluster` decided."""
 
@@ -99,16 +89,9 @@ class Herder:
         self._book = StatusBook(herd)
         self._restarts = Restarts(herd, self._book)
         self._requests = Requests(herd, self._restarts, self._book)
-        self._start = _Start(number=herd.waits.token() + 1)
-        self._read_up_to = {"config": 0, "status": 0}
-        self._startup_done = herd.snapshot.ready
-        self._assigned_once = False
+        self._start = Start(herd, self._requests.command)
         self._touched: set[ConnectorName] = set()
         """Connectors whose tasks changed since the last assignment."""
-        self._early: list[tuple[Command, Reply[Any]]] = []
-        """Commands that came before the logs were read."""
-        self._waiting: list[tuple[bool, Reply[None]]] = []
-        """Who waits for the start: to its end with the command line's connectors, or not."""
         self._closing: Reply[None] | None = None
 
     def receive(self, message: HerderMessage | Begin) -> object:
@@ -131,8 +114,8 @@ class Herder:
                 self._written(message)
             case Validated():
                 self._requests.validated(message)
-            case Began():
-                self._began(message.address)
+            case Reborn():
+                self._reborn(message.address)
             case InstanceChanged():
                 self._instance_changed(message)
             case TaskConfigsMade():
@@ -164,83 +147,50 @@ class Herder:
     ) -> Reply[None] | None:
         match message:
             case Begin():
-                replay = Replay(self._start.number)
-                self._herd.links.config_reader.tell(replay)
-                self._herd.links.status_reader.tell(replay)
-                self._herd.links.worker.tell(ReportWork())
+                self._start.begin()
             case WorkerReport():
                 self._reported(message.running)
             case KafkaClusterFound():
                 self._herd.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
-                self._startup_done = True
-                self._maybe_ready()
+                self._start.startup_done()
             case AwaitLive():
-                return self._when_ready(startup_done=False)
+                return self._start.when_ready(with_files=False)
             case Ping():
-                return self._when_ready(startup_done=True)
+                return self._start.when_ready(with_files=True)
             case ShutDown():
                 return self._shut_down()
         return None
 
     def _maybe_live(self) -> None:
         """With both logs read and the worker's report, begin to act."""
-        report, herd = self._start.report, self._herd
-        if herd.live or self._start.behind or report is None:
-            return
-        running = {i: fact.incarnation for i, fact in report.items()}
-        herd.restart_counts.update(adopted_restarts(running, herd.snapshot.config))
-        herd.adopt(report)
-        herd.live = True
-        herd.update()
-        self._book.begin(report)
-        self._membership.work_changed()
+        report = self._start.complete()
+        if report is not None:
+            self._book.begin(report)
+            self._membership.work_changed()
 
     def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """The worker said what runs: at our start, or because it or the status writer began anew."""
-        if self._start.report is None:
-            self._start.report = running
-            self._maybe_live()
-        elif self._herd.live:
+        if self._herd.live:
             self._herd.tell_again(running)
             self._book.resume(running.values())
+        else:
+            self._start.reported(running)
+            self._maybe_live()
 
-    def _began(self, address: Address) -> None:
-        """An actor beside us began, perhaps anew: what it had in hand is lost."""
+    def _reborn(self, address: Address) -> None:
+        """An actor beside us was restarted: what it had in hand is lost."""
         herd, links = self._herd, self._herd.links
+        unknown = StoreError(f"the {address.name} died; the record may or may not be written")
         if address in (links.config_reader, links.status_reader):
-            topic = "config" if address is links.config_reader else "status"
-            address.tell(Replay(self._start.number, self._read_up_to[topic]))
+            self._start.read_on(address)
         elif address is links.config_writer:
-            herd.waits.lose(StoreError("the config writer died; the record may or may not be written"))
+            herd.waits.lose(unknown)
         elif address is links.status_writer:
-            herd.status_waits.lose(StoreError("the status writer died; the record may or may not be written"))
-            if herd.live:
-                links.worker.tell(ReportWork())
+            herd.status_waits.lose(unknown)
+            links.worker.tell(ReportWork())
         elif address is links.validator:
             self._requests.lose_checks()
-
-    def _maybe_ready(self) -> None:
-        """Answer who waits for the start, and go on with commands that came too early."""
-        if not self._assigned_once:
-            return
-        if self._startup_done and not self._herd.snapshot.ready:
-            self._herd.update(ready=True)
-        early, self._early = self._early, []
-        for message, reply in early:
-            self._requests.command(message, reply)
-        waiting, self._waiting = self._waiting, []
-        for startup_done, reply in waiting:
-            if startup_done and not self._startup_done:
-                self._waiting.append((startup_done, reply))
-            else:
-                reply.set(None)
-
-    def _when_ready(self, *, startup_done: bool) -> Reply[None]:
-        reply: Reply[None] = Reply()
-        self._waiting.append((startup_done, reply))
-        self._maybe_ready()
-        return reply
 
     def _shut_down(self) -> Reply[None]:
         """Want nothing any more; answered when the worker has stopped everything."""
@@ -261,10 +211,10 @@ class Herder:
         if self._closing is not None:
             raise Unavailable("Worker is shutting down")
         reply: Reply[Any] = Reply()
-        if self._assigned_once:
+        if self._start.over:
             self._requests.command(message, reply)
         else:
-            self._early.append((message, reply))
+            self._start.keep(message, reply)
         return reply
 
     # -- the internal topics -------------------------------------------------------------------------------
@@ -278,20 +228,15 @@ class Herder:
                 waits.appended(message.token, message.offset)
 
     def _records(self, message: RecordsRead) -> None:
-        if message.replay != self._start.number:
+        fresh = self._start.fresh(message)
+        if fresh is None:
             return
-        known = self._read_up_to[message.topic]
-        if (
-            message.records and message.records[0].offset < known
-        ):  # a reader that was told twice where to begin
-            message = replace(message, records=[r for r in message.records if r.offset >= known])
-        self._read_up_to[message.topic] = max(known, message.next_offset)
-        if message.topic == "config":
-            self._config_records(message)
+        if fresh.topic == "config":
+            self._config_records(fresh)
         else:
-            self._status_records(message)
-        if message.caught_up:
-            self._start.behind.discard(message.topic)
+            self._status_records(fresh)
+        if fresh.caught_up:
+            self._start.caught_up(fresh.topic)
             self._maybe_live()
 
     def _config_records(self, message: RecordsRead) -> None:
@@ -357,13 +302,12 @@ class Herder:
             return
         names, self._touched = self._touched | herd.assign(message.assignment), set()
         herd.update(generation=message.generation, leader_url=message.leader_url)
-        if not self._assigned_once:
-            self._assigned_once = True
+        if not self._start.over:
             names = herd.told_names() | set(herd.snapshot.config.connectors)
         herd.apply_wanted(names)
         if message.is_leader:
             self._book.sweep()
-        self._maybe_ready()
+        self._start.assigned()
 
     def _instance_changed(self, fact: InstanceChanged) -> None:
         self._book.record(fact)

@@ -2,7 +2,7 @@
 
 It says when it has caught up with the end that the log had when it began: before that, the herder only
 collects. A herder that was restarted asks for everything again (`Replay`), under a new number, so that what is
-still on its way from the older replay is dropped. A reader that was restarted says so, and is told where to go on.
+still on its way from the older replay is dropped. A reader that was restarted is told where to go on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, assert_never
 
-from actors.messages.herder import Began, RecordsRead
+from actors.messages.herder import RecordsRead
 from actors.messages.stores import ReaderMessage, ReadOn, Replay
 from actors.system import Begin
 from kraal.errors import StoreError
@@ -45,7 +45,7 @@ class Reader:
         """Handle one message."""
         match message:
             case Begin():
-                self._herder.tell(Began(self._address))
+                return
             case Replay():
                 self._replay, self._position = message.number, message.start
                 self._goal, self._caught_up = None, False

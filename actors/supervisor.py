@@ -67,6 +67,7 @@ class Supervisor:
                 child = self._children.get(message.address)
                 if child is not None:
                     self._spawn(child.spec)
+                    child.spec.reborn()
                 return None
             case ListActors():
                 return {a.name: child.restarts for a, child in self._children.items()}

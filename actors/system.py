@@ -103,8 +103,8 @@ class ThreadSystem:
             return True
 
         self._refs[address] = ref
+        deliver(Begin())
         address.bind(deliver)
-        address.tell(Begin())
 
     def stop(self, address: Address) -> None:
         """Have the actor at `address` stop after the messages that it already has."""

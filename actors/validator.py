@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from actors.guard import plugin_code
 from actors.mailbox import Address
-from actors.messages.herder import Began, Validated
+from actors.messages.herder import Validated
 from actors.messages.supervisor import Validate, ValidatorMessage
 from actors.system import Begin
 from kraal.errors import KraalError
@@ -28,9 +28,7 @@ Check = Callable[["Config"], "ConfigInfos"]
 class Validator:
     """Starts a check for each request."""
 
-    def __init__(self, *, address: Address, herder: Address, system: System, check: Check) -> None:
-        self._address = address
-        self._herder = herder
+    def __init__(self, *, system: System, check: Check) -> None:
         self._system = system
         self._check = check
         self._numbers = itertools.count()
@@ -39,7 +37,7 @@ class Validator:
         """Handle one message."""
         match message:
             case Begin():
-                self._herder.tell(Began(self._address))
+                return
             case Validate():
                 address = Address(f"validation-{next(self._numbers)}")
                 self._system.spawn(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, assert_never
 
-from actors.messages.herder import Appended, AppendFailed, Began
+from actors.messages.herder import Appended, AppendFailed
 from actors.messages.stores import Append, AppendAgain, ReadOn, WriterMessage
 from actors.system import Begin
 from kraal.errors import StoreError
@@ -39,14 +39,12 @@ class Writer:
         clock: Clock,
         target: Log,
         reader: Address,
-        herder: Address,
         retries: bool,
     ) -> None:
         self._address = address
         self._clock = clock
         self._log = target
         self._reader = reader
-        self._herder = herder
         self._retries = retries
         self._owed: dict[str, Entry] = {}
         """The newest entry of each key whose write failed and is to be tried again."""
@@ -55,7 +53,7 @@ class Writer:
         """Handle one message; blocks while the log is written."""
         match message:
             case Begin():
-                self._herder.tell(Began(self._address))
+                return
             case Append():
                 self._append(message)
             case AppendAgain():

@@ -167,8 +167,8 @@ class Validated(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class Began(Tell):
-    """A reader, writer or the validator began, perhaps anew: what it had in hand is lost with its older life."""
+class Reborn(Tell):
+    """A reader, a writer, the validator or the offset keeper was restarted: what it had in hand is lost."""
 
     address: Address
 
@@ -273,7 +273,7 @@ HerderMessage = (
     | Appended
     | AppendFailed
     | Validated
-    | Began
+    | Reborn
     | AssignmentReceived
     | KafkaClusterFound
     | InstanceChanged

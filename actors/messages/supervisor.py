@@ -13,13 +13,21 @@ if TYPE_CHECKING:
     from kraal.ids import Config
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervise(Tell):
-    """Start an actor at `address` and keep it alive, within the budget; then call `gave_up` with the cause."""
+    """Start an actor at `address` and keep it alive, within the budget; then call `gave_up` with the cause.
+
+    `reborn` is called after each restart, when messages reach the new life.
+    """
 
     address: Address
     factory: Factory
     gave_up: Callable[[BaseException], None]
+    reborn: Callable[[], None] = nothing
 
 
 @dataclass(frozen=True, slots=True)

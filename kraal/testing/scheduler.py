@@ -109,8 +109,8 @@ class Scheduler:
                 self._arrived.notify_all()
             return True
 
+        deliver(Begin())
         address.bind(deliver)
-        address.tell(Begin())
 
     def stop(self, address: Address) -> None:
         """End the actor at `address`; what is in its mailbox is dropped."""

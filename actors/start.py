@@ -1,0 +1,119 @@
+"""The herder's start: what it has to know before it acts, and who waits for that.
+
+Part of the herder; its thread only. A herder that begins, again or for the first time, has both logs read to it
+from their beginnings and asks the worker what runs; then it is *live*. With the first assignment the start is
+*over* and commands are taken, those that came too early first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from actors.mailbox import Reply
+from actors.messages.herder import InstanceChanged, RecordsRead
+from actors.messages.stores import Replay
+from actors.messages.worker import ReportWork
+from kraal.cluster.work import adopted_restarts
+from kraal.ids import Instance
+
+if TYPE_CHECKING:
+    from actors.herd import Herd
+    from actors.mailbox import Address
+    from actors.requests import Command
+
+
+class Start:
+    """From the herder's first message to its first assignment, and where its readers are."""
+
+    def __init__(self, herd: Herd, take: Callable[[Command, Reply[Any]], None]) -> None:
+        """`take` carries out a command that came too early."""
+        self._herd = herd
+        self._take = take
+        self._number = herd.waits.token()
+        self._read_up_to = {"config": 0, "status": 0}
+        self._behind = {"config", "status"}
+        self._report: Mapping[Instance, InstanceChanged] | None = None
+        self._files_done = herd.snapshot.ready
+        self._early: list[tuple[Command, Reply[Any]]] = []
+        self._waiting: list[tuple[bool, Reply[None]]] = []
+        self.over = False
+        """Work was assigned: commands are taken."""
+
+    def begin(self) -> None:
+        """Ask for everything."""
+        for reader in (self._herd.links.config_reader, self._herd.links.status_reader):
+            reader.tell(Replay(self._number))
+        self._herd.links.worker.tell(ReportWork())
+
+    def read_on(self, reader: Address) -> None:
+        """Tell a restarted reader where to go on."""
+        topic = "config" if reader is self._herd.links.config_reader else "status"
+        reader.tell(Replay(self._number, self._read_up_to[topic]))
+
+    def fresh(self, message: RecordsRead) -> RecordsRead | None:
+        """Return what of these records was not seen yet; None when they are of an older herder's replay."""
+        if message.replay != self._number:
+            return None
+        known = self._read_up_to[message.topic]
+        self._read_up_to[message.topic] = max(known, message.next_offset)
+        if message.records and message.records[0].offset < known:
+            return replace(message, records=[r for r in message.records if r.offset >= known])
+        return message
+
+    def caught_up(self, topic: str) -> None:
+        """A log was read to the end that it had when we began."""
+        self._behind.discard(topic)
+
+    def reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
+        """The worker said what runs."""
+        self._report = running
+
+    def complete(self) -> Mapping[Instance, InstanceChanged] | None:
+        """Go live, once, when everything is known; return the worker's report then."""
+        herd, report = self._herd, self._report
+        if herd.live or self._behind or report is None:
+            return None
+        running = {instance: fact.incarnation for instance, fact in report.items()}
+        herd.restart_counts.update(adopted_restarts(running, herd.snapshot.config))
+        herd.adopt(report)
+        herd.live = True
+        herd.update()
+        return report
+
+    def keep(self, command: Command, reply: Reply[Any]) -> None:
+        """Keep a command that came too early."""
+        self._early.append((command, reply))
+
+    def assigned(self) -> None:
+        """Work was assigned: the start is over."""
+        self.over = True
+        early, self._early = self._early, []
+        for command, reply in early:
+            self._take(command, reply)
+        self._answer()
+
+    def startup_done(self) -> None:
+        """The command line's connectors exist."""
+        self._files_done = True
+        self._answer()
+
+    def when_ready(self, *, with_files: bool) -> Reply[None]:
+        """Return a reply that is set when the start is over, and the command line's connectors exist."""
+        reply: Reply[None] = Reply()
+        self._waiting.append((with_files, reply))
+        self._answer()
+        return reply
+
+    def _answer(self) -> None:
+        if not self.over:
+            return
+        if self._files_done and not self._herd.snapshot.ready:
+            self._herd.update(ready=True)
+        waiting, self._waiting = self._waiting, []
+        for with_files, reply in waiting:
+            if with_files and not self._files_done:
+                self._waiting.append((with_files, reply))
+            else:
+                reply.set(None)

@@ -1,0 +1,106 @@
+"""Whatever dies comes back, and nothing is lost: the table "when X dies" under the seeded scheduler."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.messages.herder import CreateConnector, PatchConfig, RestartTask
+from kraal.errors import KraalError
+from kraal.ids import ConnectorName, TaskId
+from kraal.testing.plugins import FAKE_SOURCE, FakeSourceConnector
+from kraal.testing.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+T0 = TaskId(NAME, 0)
+SEEDS = range(8)
+
+
+def config(**more: str) -> dict[str, str | None]:
+    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **more}
+
+
+@pytest.fixture(autouse=True)
+def _no_calls() -> None:
+    FakeSourceConnector.calls.clear()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_herder_that_comes_back_adopts_what_runs(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.ask(RestartTask(task=T0))
+    opened, calls = list(worker.fake.opened), list(FakeSourceConnector.calls)
+    worker.crash("herder")
+    worker.advance(1)
+    assert worker.fake.opened == opened
+    assert FakeSourceConnector.calls == calls
+    worker.ask(PatchConfig(name=NAME, patch={"tasks.max": "1"}))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING", "RUNNING"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_request_in_a_dying_herder_is_answered_with_the_reason(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.crash("herder", "struck by lightning")
+    with pytest.raises(KraalError, match="struck by lightning"):
+        worker.ask(CreateConnector(name=NAME, config=config()))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "actor",
+    [
+        "herder", "worker", "validator", "offsets", "config writer", "config reader",
+        "status writer", "status reader", "task numbers-0", "connector numbers",
+    ],
+)  # fmt: skip
+def test_any_actor_comes_back_and_no_record_is_lost(seed: int, actor: str) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    for _ in range(3):
+        worker.fake.feed(T0, 7)
+        worker.crash(actor)
+        worker.advance(1)
+    worker.fake.feed(T0, 7)
+    worker.advance(5)
+    assert sorted(set(worker.fake.written[T0])) == list(range(28))
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    worker.create("other", config())
+    assert worker.states("other") == ["RUNNING"] * 3
+    assert worker.given_up == []
+
+
+def test_an_actor_that_dies_too_often_is_given_up() -> None:
+    worker = EmbeddedWorker()
+    for _ in range(6):
+        worker.crash("herder")
+        worker.advance(1)
+    assert worker.given_up == ["herder"]
+
+
+def test_a_task_whose_actor_dies_too_often_fails_alone() -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, config())
+    for _ in range(6):
+        worker.crash("task numbers-0")
+        worker.advance(1)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    worker.ask(RestartTask(task=T0))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tasks_go_on_by_themselves_when_spark_is_back(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.fake.lose("Spark's JVM ended (killed by signal 9)")
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "FAILED"]
+    assert "killed by signal 9" in worker.status(NAME)["tasks"][0]["trace"]
+    worker.fake.feed(T0, 3)
+    worker.fake.recover()
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.fake.written[T0] == [0, 1, 2]
