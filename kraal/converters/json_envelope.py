@@ -13,6 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from kraal.plugins.schema import Type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column
 
 BAD_JSON: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: not JSON"
@@ -30,16 +32,39 @@ _NODE_TYPES: Final = {"BIGINT": "NUMBER", "DOUBLE": "NUMBER", "STRING": "STRING"
 
 
 def opened(value: Column, parsed: Column, *, replace_null: bool) -> tuple[Column, Column]:
-    """Return the payload and the error text (null = good) for bytes `value`, parsed as `parsed`."""
-    fields = parsed.try_cast("map<string, variant>")
-    schema, payload = fields.getItem("schema"), fields.getItem("payload")
-    is_envelope = (F.size(fields) == F.lit(2)) & schema.isNotNull() & payload.isNotNull()
+    """Return the payload and the error text (null = good) for bytes `value`, parsed as `parsed`.
+
+    Every step is bound to a name of Spark's (`_let`): written out, the text would be parsed anew in each of
+    some forty places.
+    """
+
+    def from_parsed(variant: Column) -> Column:
+        return _let(
+            F.when(variant.isNotNull(), variant.try_cast("map<string, variant>")),
+            lambda fields: F.struct(
+                variant.isNotNull().alias("is_json"),
+                F.size(fields).alias("size"),
+                fields["schema"].alias("schema"),
+                fields["payload"].alias("payload"),
+                _member(fields["schema"], "default").alias("default"),
+                _member(fields["schema"], "optional").alias("optional"),
+                _member(fields["schema"], "type").alias("type"),
+            ),
+        )
+
+    result = _let(_let(parsed, from_parsed), lambda parts: _judged(value, parts, replace_null=replace_null))
+    return result.getField("payload"), result.getField("error")
+
+
+def _judged(value: Column, parts: Column, *, replace_null: bool) -> Column:
+    """Return a struct of payload and error text."""
+    schema, payload, default = parts.getField("schema"), parts.getField("payload"), parts.getField("default")
+    is_envelope = (parts.getField("size") == F.lit(2)) & schema.isNotNull() & payload.isNotNull()
     has_schema = ~F.is_variant_null(schema)
 
-    type_name = F.try_variant_get(schema, "$.type", "string")
-    has_type = _is(_member(schema, "type"), "STRING")
-    default = _member(schema, "default")
-    optional = _member(schema, "optional")
+    type_name = parts.getField("type").try_cast("string")
+    has_type = _is(parts.getField("type"), "STRING")
+    optional = parts.getField("optional")
     may_be_null = _is(optional, "BOOLEAN") & (optional.cast("string") == F.lit("true"))
     has_default = default.isNotNull() & ~F.is_variant_null(default) if replace_null else F.lit(False)  # noqa: FBT003
     is_null = has_schema & F.is_variant_null(payload)
@@ -48,7 +73,7 @@ def opened(value: Column, parsed: Column, *, replace_null: bool) -> tuple[Column
     upper = _named(type_name, {kind.value: kind.name for kind in Type})
     refused = F.concat(F.lit("Invalid null value for required "), upper, F.lit(" field"))
     no_object = F.concat(F.lit("Structs should be encoded as JSON objects, but found "), _node(payload))
-    bad_text = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
+    bad_text = value.isNotNull() & ~parts.getField("is_json") & value.cast("string").rlike(r"[^ \t\r\n]")
     error = (
         F.when(value.isNull(), F.lit(None))
         .when(bad_text, F.lit(BAD_JSON))
@@ -66,7 +91,12 @@ def opened(value: Column, parsed: Column, *, replace_null: bool) -> tuple[Column
         .when(no_text, F.lit(None))  # as Jackson's textValue
         .otherwise(payload)
     )
-    return chosen, error
+    return F.struct(chosen.alias("payload"), error.alias("error"))
+
+
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """Compute `value` once, for all the places where `body` uses it."""
+    return F.element_at(F.transform(F.array(value), body), 1)
 
 
 def _member(variant: Column, name: str) -> Column:
