@@ -131,7 +131,7 @@ _STANDALONE = [
          "Keep configs, target states and statuses over restarts. With false they are forgotten, as in Java.",
          default=True, source="Kraal"),
     _key("poll.interval.ms", _LONG, _LOW, "How often an idle task looks for something new, in milliseconds.",
-         default=100, check=at_least(1), source="Kraal"),
+         default=50, check=at_least(1), source="Kraal"),
 ]  # fmt: skip
 
 STANDALONE: Final = ConfigDef([*_WORK, *_REST, *_STANDALONE])

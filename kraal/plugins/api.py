@@ -161,8 +161,8 @@ class SourceBatch:
 class SourceTask(ABC):
     """Reads one share of a source."""
 
-    poll_interval_s: ClassVar[float] = 0.05
-    """How often an idle task is asked; `poll` must then cost microseconds."""
+    poll_interval_s: ClassVar[float | None] = None
+    """How often an idle task is asked; None: the worker's `poll.interval.ms`, and `poll` costs microseconds."""
 
     @abstractmethod
     def start(

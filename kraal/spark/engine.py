@@ -28,6 +28,7 @@ from kraal.spark.work import Launch, Work
 log = logging.getLogger(__name__)
 
 JOB_THREADS = 8
+DEFAULT_POLL_MS = 50
 CONTROL_THREADS = 4
 """For plugins' `start` and `stop` and for commits, so that busy job threads do not hold them up."""
 
@@ -77,7 +78,12 @@ class SparkEngine:
         self.together = Together(self._session, self._jobs, self._canceller)
         view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
         self._means = Means(
-            worker=worker, plugins=plugins, view=view, jobs=self._jobs, together=self.together
+            worker=worker,
+            plugins=plugins,
+            view=view,
+            jobs=self._jobs,
+            together=self.together,
+            poll_interval_s=float(worker.get("poll.interval.ms") or DEFAULT_POLL_MS) / 1000,
         )
         self._session.start()
 

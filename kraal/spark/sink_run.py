@@ -41,7 +41,6 @@ class SinkWork:
     """A sink task between Kafka and its plugin."""
 
     polls_idle = True
-    poll_interval_s = 0.05
 
     def __init__(
         self, spec: TaskSpec, task_class: type[SinkTask], version: str, means: Means, group: JobGroup
@@ -58,6 +57,7 @@ class SinkWork:
         self._positions: dict[TopicPartition, int] = {}
         self._backlog = False
         self._uncommitted: Ranges = {}
+        self.poll_interval_s = means.poll_interval_s
         self._record_bytes = 0.0
 
     @property

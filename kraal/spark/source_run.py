@@ -27,6 +27,7 @@ class Means:
     view: WorkerView
     jobs: Pool
     together: Together
+    poll_interval_s: float
 
 
 class SourceWork:
@@ -57,8 +58,8 @@ class SourceWork:
 
     @property
     def poll_interval_s(self) -> float:
-        """How often to poll while there is nothing: the plugin's word."""
-        return self._class.poll_interval_s
+        """How often to poll while there is nothing: the plugin's word, or the worker's."""
+        return self._class.poll_interval_s or self._means.poll_interval_s
 
     def open(self) -> str | None:
         """Make converters and plugin; start it at the stored offsets."""

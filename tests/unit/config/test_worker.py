@@ -35,7 +35,7 @@ def test_defaults_are_those_of_connect() -> None:
     assert config.admin_listeners is None
     assert config.data_dir == Path("/var/lib/connect.offsets.kraal")
     assert config.remember_configs
-    assert (config.poll_interval_s, config.graceful_timeout_s, config.offset_flush_interval_s) == (0.1, 5, 60)
+    assert (config.poll_interval_s, config.graceful_timeout_s, config.offset_flush_interval_s) == (0.05, 5, 60)
     assert config.override_policy is OverridePolicy.ALL
     assert config.topic_tracking
     assert config.warnings == ()
