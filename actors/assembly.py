@@ -25,7 +25,7 @@ from actors.validator import Validator
 from actors.worker import Slot, Worker
 from actors.writer import Writer
 from kraal.cluster.budget import RestartBudget
-from kraal.cluster.snapshot import Published, Snapshot
+from kraal.cluster.snapshot import Published, Snapshot, Stage
 from kraal.ids import Instance, TaskId, TopicName
 from kraal.spark.api import TaskSpec
 
@@ -122,7 +122,10 @@ class _Maker:
             status_reader=Address("status reader"),
         )
         self.offsets = Address("offsets")
-        self.published = Published(Snapshot(worker_id=parts.settings.worker_id))
+        stage = Stage(
+            what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
+        )
+        self.published = Published(Snapshot(worker_id=parts.settings.worker_id, stage=stage))
         self._slots: dict[Instance, Slot] = {}
         self._tokens = itertools.count(1)
 

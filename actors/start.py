@@ -79,7 +79,9 @@ class Start:
         herd.restart_counts.update(adopted_restarts(running, herd.snapshot.config))
         herd.adopt(report)
         herd.live = True
-        herd.update()
+        stage = herd.snapshot.stage
+        completed = None if stage is None else replace(stage, completed_ms=herd.clock.wall_ms())
+        herd.update(stage=completed)
         return report
 
     def keep(self, command: Command, reply: Reply[Any]) -> None:
