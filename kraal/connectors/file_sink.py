@@ -91,7 +91,7 @@ class FileStreamSinkTask(SinkTask):
 
     def _append_collected(self, frame: DataFrame) -> None:
         """Fetch the text in pieces of some megabytes: to standard output, or from executors elsewhere."""
-        from kraal.connectors.arrow_map import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
+        from kraal.spark.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
         pieces = map_in_arrow(frame, join_batches, "text binary").toLocalIterator(prefetchPartitions=False)
         for piece in pieces:

@@ -244,7 +244,7 @@ def required_file(config: Mapping[str, str]) -> str:
 
 def read_range(path: str, start: int, end: int, spark: SparkSession) -> DataFrame:
     """Return the frame of the lines in `[start, end)`, in one Spark partition, so in order."""
-    from kraal.connectors.arrow_map import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
+    from kraal.spark.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
 
     return map_in_arrow(spark.range(0, 1, 1, 1), functools.partial(_read, path, start, end), "value string")
 

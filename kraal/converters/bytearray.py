@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.converters.keys import CONVERTER
+from kraal.config.converters import BYTE_ARRAY_CONVERTER
 from kraal.plugins.api import ConfigDef, Converter, Schema
 from kraal.plugins.schema import OPTIONAL_BYTES, Type
 
@@ -20,7 +20,7 @@ class ByteArrayConverter(Converter):
     """Kafka's bytes pass unchanged in both directions."""
 
     version: ClassVar[str] = __version__
-    config_def: ClassVar[ConfigDef] = CONVERTER
+    config_def: ClassVar[ConfigDef] = BYTE_ARRAY_CONVERTER
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:

@@ -21,76 +21,21 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.config.checks import one_of_ignoring_case
-from kraal.config.key import ConfigType, Importance, Key, Width
+from kraal.config.converters import JSON_CONVERTER
 from kraal.converters.json_envelope import BAD_JSON, opened
 from kraal.converters.json_text import JsonText, escape_astral
-from kraal.converters.keys import CONVERTER, parse
+from kraal.converters.keys import parse
 from kraal.plugins.api import ConfigDef, Converter, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-_KEYS = [
-    Key(
-        name="schemas.enable",
-        type=ConfigType.BOOLEAN,
-        default=True,
-        importance=Importance.HIGH,
-        doc="Include schemas within each of the serialized values and keys.",
-        group="Schemas",
-        order=0,
-        width=Width.MEDIUM,
-        display_name="Enable Schemas",
-        source="JsonConverterConfig.SCHEMAS_ENABLE_CONFIG",
-    ),
-    Key(
-        name="schemas.cache.size",
-        type=ConfigType.INT,
-        default=1000,
-        importance=Importance.HIGH,
-        doc="The maximum number of schemas that can be cached in this converter instance.",
-        group="Schemas",
-        order=1,
-        width=Width.MEDIUM,
-        display_name="Schema Cache Size",
-        source="JsonConverterConfig.SCHEMAS_CACHE_SIZE_CONFIG",
-    ),
-    Key(
-        name="decimal.format",
-        type=ConfigType.STRING,
-        default="BASE64",
-        validator=one_of_ignoring_case("BASE64", "NUMERIC"),
-        importance=Importance.LOW,
-        doc="Controls which format this converter will serialize decimals in. This value is case insensitive"
-        " and can be either 'BASE64' (default) or 'NUMERIC'",
-        group="Serialization",
-        order=0,
-        width=Width.MEDIUM,
-        display_name="Decimal Format",
-        source="JsonConverterConfig.DECIMAL_FORMAT_CONFIG",
-    ),
-    Key(
-        name="replace.null.with.default",
-        type=ConfigType.BOOLEAN,
-        default=True,
-        importance=Importance.LOW,
-        doc="Whether to replace fields that have a default value and that are null to the default value. When"
-        " set to true, the default value is used, otherwise null is used.",
-        group="Serialization",
-        order=1,
-        width=Width.MEDIUM,
-        display_name="Replace null with default",
-        source="JsonConverterConfig.REPLACE_NULL_WITH_DEFAULT_CONFIG",
-    ),
-]
 
 
 class JsonConverter(Converter):
     """Connect's values to JSON and back."""
 
     version: ClassVar[str] = __version__
-    config_def: ClassVar[ConfigDef] = CONVERTER.merge(_KEYS)
+    config_def: ClassVar[ConfigDef] = JSON_CONVERTER
 
     def __init__(self) -> None:
         self._schemas = True

@@ -1,26 +1,12 @@
-"""The config key that every converter has. Source: ConverterConfig (Kafka 4.3.0)."""
+"""How converters read their config."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-from kraal.config.checks import one_of
-from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.config.converters import CONVERTER_TYPE
+from kraal.config.key import ConfigDef
 from kraal.errors import ConfigInvalid
-
-CONVERTER: Final = ConfigDef(
-    [
-        Key(
-            name="converter.type",
-            type=ConfigType.STRING,
-            validator=one_of("key", "value", "header"),
-            importance=Importance.LOW,
-            doc="How this converter will be used.",
-            source="ConverterConfig.TYPE_CONFIG",
-        )
-    ]
-)
 
 
 def parse(config_def: ConfigDef, config: Mapping[str, str], *, is_key: bool) -> dict[str, object]:
@@ -29,6 +15,6 @@ def parse(config_def: ConfigDef, config: Mapping[str, str], *, is_key: bool) -> 
     Raises ValueError that names every error.
     """
     try:
-        return config_def.parse({**config, "converter.type": "key" if is_key else "value"})
+        return config_def.parse({**config, CONVERTER_TYPE: "key" if is_key else "value"})
     except ConfigInvalid as exc:
         raise ValueError(str(exc)) from exc

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.config.key import ConfigType, Importance, Key
+from kraal.config.converters import STRING_CONVERTER
 from kraal.converters.java_text import java_text
-from kraal.converters.keys import CONVERTER, parse
+from kraal.converters.keys import parse
 from kraal.plugins.api import ConfigDef, Converter, Schema
 from kraal.plugins.schema import OPTIONAL_STRING
 
@@ -42,19 +42,7 @@ class StringConverter(Converter):
     """Connect's strings to bytes and back; whatever is no string is printed as Java's `toString` does."""
 
     version: ClassVar[str] = __version__
-    config_def: ClassVar[ConfigDef] = CONVERTER.merge(
-        [
-            Key(
-                name="converter.encoding",
-                type=ConfigType.STRING,
-                default="UTF-8",
-                importance=Importance.HIGH,
-                doc="The name of the Java character set to use for encoding strings as byte arrays.",
-                display_name="Encoding",
-                source="StringConverterConfig.ENCODING_CONFIG",
-            )
-        ]
-    )
+    config_def: ClassVar[ConfigDef] = STRING_CONVERTER
 
     def __init__(self) -> None:
         self._charset = "UTF-8"

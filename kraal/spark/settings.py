@@ -44,6 +44,7 @@ _DEFAULTS = {
     "spark.submit.deployMode": "client",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
+    "spark.sql.variant.allowDuplicateKeys": "true",  # as Jackson: the last counts
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",

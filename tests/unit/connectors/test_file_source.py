@@ -134,14 +134,6 @@ def test_a_file_replaced_before_it_was_read_is_no_error(tail: Tail) -> None:
     assert tail.poll() == (["new"], 4)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_an_error(tail: Tail) -> None:
-    tail.add(b"a\n")
-    tail.path.chmod(0)
-    with pytest.raises(PermissionError, match=r"cannot read .*in\.txt: Permission denied"):
-        tail.poll()
-
-
 def test_the_reason_why_a_file_cannot_be_opened_is_named(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> int:
         raise PermissionError(13, "Permission denied")
