@@ -1,0 +1,138 @@
+"""The documents say what the code is: messages, layers, keys, files, and examples that run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraal.config.filestream import FILE_SINK, FILE_SOURCE
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = ROOT / "docs"
+ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+PROPER_NAMES = {"Kafka", "Spark", "Engine"}
+"""What the picture may name beside actors, messages and events."""
+PROTOCOLS = {"Behaviour", "Membership"}
+
+
+def classes(path: Path) -> Iterator[ast.ClassDef]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return (node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))
+
+
+def bases(node: ast.ClassDef) -> set[str]:
+    return {
+        name.id
+        for base in node.bases
+        for name in [base.value if isinstance(base, ast.Subscript) else base]
+        if isinstance(name, ast.Name)
+    }
+
+
+def messages() -> set[str]:
+    found = [node for path in (ROOT / "actors/messages").glob("*.py") for node in classes(path)]
+    return {node.name for node in found if bases(node) & {"Ask", "Tell"}}
+
+
+def engine_events() -> set[str]:
+    return {node.name for node in classes(ROOT / "kraal/spark/api.py")}
+
+
+def actors() -> set[str]:
+    """Return every behaviour: a class with `receive`; and membership, which stands for one."""
+    return {
+        node.name
+        for path in (ROOT / "actors").glob("*.py")
+        for node in classes(path)
+        if {"receive", "work_changed"}
+        & {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    }
+
+
+def block(text: str, language: str, number: int = 0) -> str:
+    """Return the text of a fenced block."""
+    found: list[str] = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    return found[number]
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\b[A-Z][a-z]\w*\b", text))
+
+
+def test_there_are_messages_to_look_for() -> None:
+    assert {"PutConfig", "Append", "Assign", "RunReported", "Supervise"} <= messages()
+
+
+def test_everything_in_the_picture_exists_in_the_code() -> None:
+    drawn = words(block(ARCHITECTURE, "text"))
+    assert drawn - messages() - engine_events() - actors() - PROPER_NAMES == set()
+
+
+def test_every_message_of_the_code_is_on_the_page() -> None:
+    assert messages() - words(ARCHITECTURE) == set(), "add them to docs/ARCHITECTURE.md"
+
+
+def test_every_actor_is_in_the_picture() -> None:
+    drawn = words(block(ARCHITECTURE, "text"))
+    assert actors() - drawn - PROTOCOLS == set()
+
+
+def test_every_event_of_a_run_is_in_the_picture() -> None:
+    text = (ROOT / "kraal/spark/api.py").read_text(encoding="utf-8")
+    union = re.search(r"^RunEvent = (.*)$", text, re.MULTILINE)
+    assert union is not None
+    assert set(union[1].split(" | ")) - words(block(ARCHITECTURE, "text")) == set()
+
+
+def test_the_layers_are_those_that_imports_are_checked_by() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["type"] == "layers")
+    assert block(ARCHITECTURE, "text", 1).split("\n")[:-1] == layers
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", [DOCS / "ARCHITECTURE.md", ROOT / "README.md"], ids=lambda page: page.name)
+def test_paths_that_are_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`((?:actors|web|kraal|tests|scripts|docs)/[\w./-]*)`", text)
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_decisions_are_numbered_without_a_gap() -> None:
+    numbers = [path.name[:3] for path in sorted((DOCS / "decisions").glob("*.md"))]
+    assert numbers == [f"{number:03d}" for number in range(1, len(numbers) + 1)]
+
+
+@pytest.mark.parametrize("heading", ["Context", "Decision", "Consequences", "Rejected"])
+def test_a_decision_says_why(heading: str) -> None:
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (DOCS / "decisions").glob("*.md")}
+    assert [name for name, text in texts.items() if f"\n## {heading}\n" not in text] == []
+
+
+def test_the_file_connectors_manual_has_every_key() -> None:
+    manual = (DOCS / "connectors/file.md").read_text(encoding="utf-8")
+    keys = {key.name for key in [*FILE_SOURCE, *FILE_SINK]}
+    assert {key for key in keys if f"| `{key}` |" not in manual} == set()
+
+
+def test_the_example_in_the_readme_runs() -> None:
+    names: dict[str, object] = {"__name__": "readme"}
+    exec(compile(block((ROOT / "README.md").read_text("utf-8"), "python"), "README.md", "exec"), names)  # noqa: S102
+    tests = [value for name, value in names.items() if name.startswith("test_")]
+    assert tests, "the example has a test"
+    for test in tests:
+        assert callable(test)
+        test()
