@@ -1,8 +1,11 @@
+"""One engine, and so one warm Spark, for the whole suite: PySpark keeps one session per process."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from kraal.embedded.broker import Broker
 from kraal.spark.engine import SparkEngine
@@ -11,6 +14,7 @@ from tests.fakes.spark_stage import Stage, await_ready, make_engine
 
 @pytest.fixture(scope="session")
 def engine(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
+    """Return the suite's engine, up and warm."""
     made = make_engine(kafka.bootstrap, tmp_path_factory.mktemp("spark"))
     await_ready(made)
     yield made
@@ -19,4 +23,12 @@ def engine(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def stage(engine: SparkEngine, kafka: Broker) -> Stage:
+    """Return the engine and the broker to play tasks on."""
     return Stage(engine, kafka.bootstrap)
+
+
+@pytest.fixture
+def spark(engine: SparkEngine) -> SparkSession:
+    """Return the engine's session of this moment: a test may have killed an older one."""
+    await_ready(engine)
+    return engine._session.spark().session
