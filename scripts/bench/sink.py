@@ -41,7 +41,7 @@ def run(lab: Lab) -> list[Case]:
         def measure(_kind: str, worker: Worker, topic: str = topic) -> list[float]:
             return [lines / _drained(lab, worker, topic, lines, expected)]
 
-        rows = alternated(workers, lab.options.times(2, 1), measure)
+        rows = alternated(workers, lab.options.times(3, 1), measure)
         java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
         wanted = Wanted(ratio=1.2) if topic == next(iter(topics.values())) else Wanted()
         cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=wanted))
