@@ -81,7 +81,7 @@ class Start:
         herd.live = True
         stage = herd.snapshot.stage
         completed = None if stage is None else replace(stage, completed_ms=herd.clock.wall_ms())
-        herd.update(stage=completed)
+        herd.update(stage=completed, live=True)
         return report
 
     def keep(self, command: Command, reply: Reply[Any]) -> None:

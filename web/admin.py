@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
@@ -12,7 +12,7 @@ from actors.messages.herder import Ping
 from kraal.cluster.snapshot import Snapshot
 from kraal.errors import TimedOut
 from web.render import json_answer, stage_sentence
-from web.resource import Resource, from_snapshot
+from web.resource import Resource, kept
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -23,18 +23,24 @@ if TYPE_CHECKING:
 def routes(services: Services) -> list[Route]:
     """Return the route table of the worker itself. Both paths take any Content-Type, as in Java."""
     return [
-        Route("/", Resource(services, consumes_json=False, GET=from_snapshot(_root))),
+        Route("/", Resource(services, consumes_json=False, GET=_root)),
         Route("/health", Resource(services, consumes_json=False, GET=_health)),
     ]
 
 
-def _root(services: Services, snapshot: Snapshot, _request: Request) -> Any:
-    """GET /."""
-    return {
-        "version": services.settings.connect_version,
-        "commit": services.settings.commit,
-        "kafka_cluster_id": snapshot.kafka_cluster_id,
-    }
+async def _root(services: Services, request: Request) -> Response:
+    """GET /: answers also before anything else is known."""
+    snapshot = services.published.latest
+    return kept(
+        services,
+        snapshot,
+        request,
+        {
+            "version": services.settings.connect_version,
+            "commit": services.settings.commit,
+            "kafka_cluster_id": snapshot.kafka_cluster_id,
+        },
+    )
 
 
 async def _health(services: Services, _request: Request) -> Response:

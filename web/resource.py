@@ -14,7 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from actors.messages.herder import AwaitLive
 from kraal.cluster.snapshot import Snapshot
+from web.asking import ask_herder
 from web.render import JSON, to_json
 from web.rendered import key_of
 from web.settings import Services
@@ -64,15 +66,26 @@ class Resource:
 
 
 def from_snapshot(view: View) -> Handler:
-    """Make a GET of a view: it asks nobody, and its answer is kept as long as the snapshot is the latest."""
+    """Make a GET of a view: it asks nobody, and its answer is kept as long as the snapshot is the latest.
+
+    At start-up it waits, as in Java: a worker that has not read its own config yet would say that it has no
+    connectors, and whoever keeps them in step would create them all.
+    """
 
     async def get(services: Services, request: Request) -> Response:
+        if not services.published.latest.live:
+            await ask_herder(services, AwaitLive())
         snapshot = services.published.latest
-        body = to_json(view(services, snapshot, request))
-        services.rendered.keep(snapshot, key_of(request.scope), body)
-        return Response(body, headers={"Content-Type": JSON})
+        return kept(services, snapshot, request, view(services, snapshot, request))
 
     return get
+
+
+def kept(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
+    """Answer with a value that holds as long as the snapshot is the latest."""
+    body = to_json(value)
+    services.rendered.keep(snapshot, key_of(request.scope), body)
+    return Response(body, headers={"Content-Type": JSON})
 
 
 def _media_type(header: str) -> str:

@@ -27,6 +27,8 @@ class Snapshot:
     number: int = 0
     ready: bool = False
     """Start-up is over: internal topics were read to their ends and command-line connectors created."""
+    live: bool = False
+    """`config` and `status` hold what is stored; before that they say nothing."""
     worker_id: WorkerId
     leader_url: str | None = None
     kafka_cluster_id: str | None = None

@@ -45,6 +45,7 @@ class FakeHerder:
     error: Exception | None = None
     silent: bool = False
     reported: ConfigInfos | None = None
+    on_await: Callable[[], object] = lambda: None
 
     def deliver(self, item: object) -> bool:
         assert isinstance(item, Question)
@@ -83,6 +84,8 @@ class FakeHerder:
             case messages.RestartConnector(name=name, include_tasks=tasks, only_failed=failed):
                 self._entry(name, "Unknown connector: {}")
                 result = {"name": name, "plan": True} if tasks or failed else None
+            case messages.AwaitLive():
+                self.on_await()
             case messages.RestartTask(task=TaskId(connector=name)):
                 self._entry(name, "Unknown connector: {}")
             case _:
@@ -151,7 +154,7 @@ class Api:
     """The application, its herder, and a client."""
 
     def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
-        self.published = Published(Snapshot(worker_id=WORKER, ready=True))
+        self.published = Published(Snapshot(worker_id=WORKER, live=True, ready=True))
         self.herder = FakeHerder(self.published)
         self.address = Address("herder")
         self.address.bind(self.herder.deliver)

@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 
 from actors.messages import herder as messages
-from kraal.cluster.snapshot import Stage
+from kraal.cluster.snapshot import Snapshot, Stage
 from kraal.errors import Unavailable
 from tests.unit.web.api import Api
 from web.settings import Settings
@@ -181,3 +181,14 @@ async def test_a_server_without_raw_paths_is_served_too(api: Api) -> None:
     scope = {"type": "http", "method": "GET", "path": "/connectors/a b", "query_string": b"", "headers": []}
     await api.app(scope, receive, send)
     assert sent[0]["status"] == 200
+
+
+def test_a_worker_that_has_not_read_its_config_yet_does_not_say_that_it_has_no_connectors(api: Api) -> None:
+    api.herder.put("c", {})
+    known = api.published.latest
+    api.published.publish(Snapshot(worker_id=known.worker_id))
+    api.herder.on_await = lambda: api.published.publish(known)
+    assert api.request("GET", "/")[0] == 200
+    assert api.herder.asked == []
+    assert api.request("GET", "/connectors") == (200, '["c"]')
+    assert api.herder.asked == [messages.AwaitLive()]
