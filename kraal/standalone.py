@@ -215,7 +215,11 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     """Run a standalone worker until it is told to end; return the exit code. Raises KraalError at start."""
     config = load_worker_properties(worker_file, resolve=Registry.load().resolve)
-    files = [read_connector_file(path) for path in connector_files]
+    try:
+        files = [read_connector_file(path) for path in connector_files]
+    except KraalError as error:
+        log.error("a connector of the command line could not be created: %s", error)  # noqa: TRY400
+        return CONNECTOR_FAILED
     for warning in config.warnings:
         log.warning("%s", warning)
     process = StandaloneProcess(config, files)
