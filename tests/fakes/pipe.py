@@ -1,0 +1,133 @@
+"""A file through Kafka into a file, on a worker process."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kraal.testing.process import PATIENCE_S, WorkerProcess
+
+RUNNING = ["RUNNING", "RUNNING"]
+PADDING = "x" * 73
+"""Makes lines of 84 bytes, as in the benchmarks."""
+
+
+def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = None) -> None:
+    """Create a topic of one partition."""
+    admin = AdminClient(
+        {"bootstrap.servers": bootstrap, "log_level": 2}
+    )  # kept: its end would end the request
+    try:
+        admin.create_topics([NewTopic(topic, 1, 1, config=dict(config or {}))])[topic].result(30)
+    except KafkaException as error:
+        raise AssertionError(f"topic {topic}: {error}") from error
+
+
+class Pipe:
+    """Two connectors of names of their own, with one topic between them."""
+
+    def __init__(self, worker: WorkerProcess, directory: Path) -> None:
+        """Describe the pipe; neither files nor connectors are there."""
+        name = f"pipe-{uuid.uuid4().hex[:8]}"
+        self.worker = worker
+        self.topic, self.source, self.sink = name, f"{name}-source", f"{name}-sink"
+        self.source_file, self.sink_file = directory / f"{name}.source", directory / f"{name}.sink"
+        self.written = 0
+        """Lines in the source file, numbered from 0."""
+
+    @property
+    def source_config(self) -> dict[str, str]:
+        """What the source is created with."""
+        return {
+            "name": self.source,
+            "connector.class": "FileStreamSource",
+            "file": str(self.source_file),
+            "topic": self.topic,
+        }
+
+    @property
+    def sink_config(self) -> dict[str, str]:
+        """What the sink is created with."""
+        return {
+            "name": self.sink,
+            "connector.class": "FileStreamSink",
+            "file": str(self.sink_file),
+            "topics": self.topic,
+        }
+
+    def write(self, count: int) -> None:
+        """Append lines to the source file."""
+        with self.source_file.open("a", encoding="ascii") as file:
+            file.writelines(f"{n:010d}{PADDING}\n" for n in range(self.written, self.written + count))
+        self.written += count
+
+    def create(self) -> None:
+        """Create both connectors."""
+        self.worker.create(self.source, self.source_config)
+        self.worker.create(self.sink, self.sink_config)
+
+    def delete(self) -> None:
+        """Delete both connectors."""
+        for name in (self.source, self.sink):
+            self.worker.delete(f"/connectors/{name}")
+
+    def wait_until_running(self) -> None:
+        """Wait until both connectors and their tasks run."""
+        for name in (self.source, self.sink):
+            self.worker.wait_for_states(name, RUNNING)
+
+    def states(self) -> list[str]:
+        """Return all states of both connectors."""
+        return [*self.worker.states(self.source), *self.worker.states(self.sink)]
+
+    def wait_until_begun(self) -> None:
+        """Wait until the first lines are in the sink file, and no longer."""
+        self.worker.wait_until("lines came out", lambda: self.sink_size() > 0)
+
+    def wait_until_through(self, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until every line of the source file was seen in the sink file, as far as sizes tell, and the last is."""
+        last = f"{self.written - 1:010d}{PADDING}\n".encode()
+
+        def through() -> bool:
+            return self.sink_size() >= self.source_file.stat().st_size and last in self._end_of_sink(200_000)
+
+        self.worker.wait_until(f"{self.written} lines were through", through, timeout_s=timeout_s)
+
+    def sink_size(self) -> int:
+        """Return the sink file's size; 0 while there is none."""
+        return self.sink_file.stat().st_size if self.sink_file.exists() else 0
+
+    def is_through_exactly(self) -> bool:
+        """Whether the sink file is the source file."""
+        return (
+            self.sink_size() == self.source_file.stat().st_size and self.sink_lines() == self._source_lines()
+        )
+
+    def sink_lines(self) -> Sequence[bytes]:
+        """Return the sink file's lines."""
+        return self.sink_file.read_bytes().splitlines() if self.sink_file.exists() else []
+
+    def assert_at_least_once(self) -> int:
+        """Every line is in the sink file, and nothing else, not even half a line; return how many are repeated."""
+        counts = Counter(self.sink_lines())
+        source = self._source_lines()
+        missing = [line for line in source if line not in counts]
+        assert not missing, (
+            f"{len(missing)} of {len(source)} lines are missing, the first one is {missing[0]!r}"
+        )
+        assert len(counts) == len(source), f"torn: {sorted(counts.keys() - set(source))[:3]}"
+        return counts.total() - len(source)
+
+    def _source_lines(self) -> Sequence[bytes]:
+        return self.source_file.read_bytes().splitlines()
+
+    def _end_of_sink(self, count: int) -> bytes:
+        with self.sink_file.open("rb") as file:
+            file.seek(max(0, self.sink_size() - count))
+            return file.read()

@@ -1,0 +1,101 @@
+"""What is wrong with one connector is told of that one, and no other notices. Mirrors ErrorHandlingIntegrationTest."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import RUNNING, Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def healthy(pipe: Pipe) -> Iterator[Pipe]:
+    """A pipe that must not notice what fails beside it."""
+    pipe.write(10)
+    yield pipe
+    pipe.write(10)
+    pipe.worker.wait_until("lines still came out", pipe.is_through_exactly)
+    assert pipe.states() == [*RUNNING, *RUNNING]
+    assert pipe.worker.get("/health").status == 200
+
+
+def failed(worker: WorkerProcess, config: dict[str, str]) -> str:
+    """Create a connector whose task fails; return the first line of the trace."""
+    name = f"bad-{uuid.uuid4().hex[:8]}"
+    worker.create(name, config)
+    worker.wait_for_states(name, ["RUNNING", "FAILED"])
+    (trace,) = worker.traces(name)
+    assert worker.delete(f"/connectors/{name}").status == 204
+    return trace.splitlines()[0]
+
+
+def source(file: Path, topic: str, **more: str) -> dict[str, str]:
+    return {"connector.class": "FileStreamSource", "file": str(file), "topic": topic, **more}
+
+
+def sink(file: Path, topic: str) -> dict[str, str]:
+    return {"connector.class": "FileStreamSink", "file": str(file), "topics": topic}
+
+
+def test_a_source_file_that_cannot_be_read(healthy: Pipe, tmp_path: Path) -> None:
+    """Tests may run as root, whom no permission stops: these fail for everybody."""
+    regular = tmp_path / "regular"
+    regular.touch()
+    below = regular / "below"
+    first = failed(healthy.worker, source(below, healthy.topic))
+    assert f"cannot look at {below}: Not a directory" in first
+    first = failed(healthy.worker, source(tmp_path, healthy.topic))
+    assert f"{tmp_path} is not a regular file" in first
+
+
+def test_a_sink_file_that_cannot_be_written(healthy: Pipe, tmp_path: Path) -> None:
+    first = failed(healthy.worker, sink(tmp_path / "no" / "file", healthy.topic))
+    assert f"cannot write to {tmp_path}/no/file: No such file or directory" in first
+    first = failed(healthy.worker, sink(tmp_path, healthy.topic))
+    assert f"cannot write to {tmp_path}: Is a directory" in first
+
+
+def test_a_topic_with_a_name_that_no_topic_may_have(healthy: Pipe) -> None:
+    first = failed(healthy.worker, source(healthy.source_file, "no topic!"))
+    assert "InvalidTopicException" in first
+    assert "no topic!" in first
+
+
+def test_a_record_that_is_larger_than_the_topic_takes(healthy: Pipe, tmp_path: Path, kafka: Broker) -> None:
+    topic = f"{healthy.topic}-small"
+    create_topic(kafka.bootstrap, topic, {"max.message.bytes": "2000"})
+    file = tmp_path / "large"
+    file.write_text("x" * 5000 + "\n")
+    first = failed(healthy.worker, source(file, topic))
+    assert "RecordTooLargeException" in first
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"connector.class": "NoSuch"}, "NoSuch", id="unknown class"),
+        pytest.param({"topic": None}, 'Missing required configuration "topic"', id="no topic"),
+        pytest.param({"tasks.max": "0"}, "Invalid value 0 for configuration tasks.max", id="no tasks"),
+        pytest.param({"tasks.max": "many"}, "Invalid value many for configuration tasks.max", id="not a number"),
+        pytest.param({"value.converter": "NoSuch"}, "Invalid value NoSuch for configuration value.converter",
+                     id="unknown converter"),
+        pytest.param({"name": "other"}, "doesn't match", id="another name"),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_refused_with_the_reason(
+    worker: WorkerProcess, tmp_path: Path, change: dict[str, str | None], message: str
+) -> None:
+    name = f"bad-{uuid.uuid4().hex[:8]}"
+    wanted: dict[str, str | None] = {**source(tmp_path / "f", "t"), **change}
+    config = {key: value for key, value in wanted.items() if value is not None}
+    answer = worker.post("/connectors", {"name": name, "config": config})
+    assert answer.status == 400, answer
+    assert message in answer.body["message"]
+    assert worker.get(f"/connectors/{name}").status == 404

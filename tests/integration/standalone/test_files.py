@@ -1,0 +1,93 @@
+"""What a standalone worker keeps in files: Connect's offset file, its configs, and the files of the command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.ids import ConnectorName
+from kraal.offsets import Offset, SourcePartition
+from kraal.stores.file_log import FileLog
+from kraal.stores.offset_file import OffsetFile
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(240)
+
+Make = Callable[..., WorkerProcess]
+
+
+def stored(worker: WorkerProcess, connector: str) -> Mapping[SourcePartition, Offset]:
+    return OffsetFile(worker.offset_file).load(ConnectorName(connector))
+
+
+def test_the_offset_file_is_connects_and_holds_where_the_source_goes_on(pipe: Pipe) -> None:
+    pipe.write(100)
+    pipe.worker.wait_until("lines came out", pipe.is_through_exactly)
+    expected = {SourcePartition.of({"filename": str(pipe.source_file)}): {"position": 100 * 84}}
+    pipe.worker.wait_until("the offset was stored", lambda: stored(pipe.worker, pipe.source) == expected)
+    assert pipe.worker.offset_file.read_bytes().startswith(b"\xac\xed\x00\x05sr\x00\x11java.util.HashMap")
+
+
+def test_a_worker_that_is_told_to_forget_configs_keeps_offsets(
+    own_worker: Make, tmp_path: Path, kafka: Broker
+) -> None:
+    worker = own_worker(properties={"kraal.standalone.remember.configs": "false"})
+    worker.start()
+    pipe = Pipe(worker, tmp_path)
+    create_topic(kafka.bootstrap, pipe.topic)
+    pipe.write(10)
+    pipe.create()
+    worker.wait_until("lines came out", pipe.is_through_exactly)
+    assert worker.end() == 0
+    assert not (tmp_path / "offsets.kraal" / "config").exists()
+    worker.start()
+    assert worker.get("/connectors").body == []
+    assert stored(worker, pipe.source)
+    pipe.write(1)
+    pipe.create()
+    worker.wait_until("only the new line came", pipe.is_through_exactly)
+    assert worker.end() == 0
+
+
+def records(worker: WorkerProcess) -> list[tuple[str | None, bytes | None]]:
+    """The config log of a worker that has ended."""
+    log = FileLog(Path(f"{worker.offset_file}.kraal") / "config", "config")
+    try:
+        return [(record.key, record.value) for record in log.read(0, 1000)]
+    finally:
+        log.close()
+
+
+def test_connector_files_say_what_is_wanted(own_worker: Make, tmp_path: Path) -> None:
+    """None of this needs Spark, so none of it waits for it."""
+    config = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+    file, plain = tmp_path / "s.json", tmp_path / "k.properties"
+    file.write_text(json.dumps({"name": "s", "config": config, "initial_state": "STOPPED"}))
+    plain.write_text("name=k\nconnector.class=FileStreamSink\nfile=g\ntopics=t\n")
+    worker = own_worker(connectors=(file, plain))
+
+    def run(state: str, topic: str) -> list[tuple[str | None, bytes | None]]:
+        worker.start()
+        worker.wait_until("start-up was over", lambda: worker.get("/health").body["status"] == "healthy")
+        assert sorted(worker.get("/connectors").body) == ["k", "s"]
+        worker.wait_until(f"s was {state}", lambda: worker.states("s")[:1] == [state])
+        assert worker.get("/connectors/s/config").body["topic"] == topic
+        worker.wait_until("k had its task", lambda: len(worker.get("/connectors/k/tasks").body) == 1)
+        if state == "STOPPED" and topic == "u":
+            assert worker.put("/connectors/s/resume").status == 202
+        assert worker.end() == 0
+        return records(worker)
+
+    first = run("STOPPED", "t")
+    assert run("STOPPED", "t") == first, "the same files: nothing happens"
+    file.write_text(json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "RUNNING"}))
+    changed = run("STOPPED", "u")
+    assert changed[: len(first)] == first
+    assert {key for key, _ in changed[len(first) :]} <= {"connector-s", "target-state-s"}
+    file.write_text(json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "PAUSED"}))
+    run("RUNNING", "u")

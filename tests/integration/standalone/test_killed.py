@@ -1,0 +1,133 @@
+"""Kill -9 of Spark's JVM and of the worker, and SIGTERM, in the middle of a large transfer: nothing is lost.
+
+What a kill may repeat are the batches in flight: DESIGN.md, "When X dies".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kraal.connectors.file_source import BATCH_BYTES
+from kraal.embedded.broker import Broker
+from kraal.ids import ConnectorName
+from kraal.offsets import SourcePartition
+from kraal.spark.ranges import MAX_RECORDS
+from kraal.stores.offset_file import OffsetFile
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import RUNNING, Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(300)
+
+LINES = 2_000_000
+LINE_BYTES = 84
+SOURCE_BATCH = BATCH_BYTES // LINE_BYTES
+GRACEFUL_S = 60.0
+"""Long enough for a batch in flight on a busy machine, so that SIGTERM need not cut it off."""
+
+
+@pytest.fixture(scope="module")
+def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
+    """A worker that these tests end; each finds it started, with what the test before has left in its files."""
+    patient = {"task.shutdown.graceful.timeout.ms": f"{GRACEFUL_S * 1000:.0f}"}
+    worker = WorkerProcess(tmp_path_factory.mktemp("mortal"), kafka.bootstrap, properties=patient)
+    yield worker
+    worker.close()
+
+
+@pytest.fixture
+def large(mortal: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
+    """A large transfer, in its middle when the test begins."""
+    if not mortal.alive:
+        mortal.start()
+    pipe = Pipe(mortal, tmp_path)
+    create_topic(kafka.bootstrap, pipe.topic)
+    pipe.write(LINES)
+    pipe.create()
+    pipe.wait_until_begun()
+    yield pipe
+    if mortal.alive:
+        pipe.delete()
+    pipe.source_file.unlink()
+    pipe.sink_file.unlink(missing_ok=True)
+
+
+def is_in_the_middle(pipe: Pipe) -> bool:
+    return 0 < pipe.sink_size() < pipe.source_file.stat().st_size
+
+
+def test_a_killed_jvm_is_a_failure_with_its_reason_that_heals_by_itself(large: Pipe) -> None:
+    worker = large.worker
+    jvm = worker.jvm()
+    assert jvm is not None
+    jvm.kill()
+    assert is_in_the_middle(large)
+    for name in (large.source, large.sink):
+        worker.wait_for_states(name, ["RUNNING", "FAILED"])
+        assert worker.traces(name)[0].startswith("Spark's JVM ended (signal 9)")
+    large.wait_until_running()
+    large.wait_until_through()
+    assert large.assert_at_least_once() <= SOURCE_BATCH + MAX_RECORDS
+    assert large.states() == [*RUNNING, *RUNNING]
+
+
+def test_a_killed_worker_comes_back_with_its_connectors_and_misses_nothing(
+    large: Pipe, kafka: Broker
+) -> None:
+    worker = large.worker
+    left = worker.kill()
+    assert is_in_the_middle(large)
+    assert any(is_jvm(process) for process in left)
+    _, alive = psutil.wait_procs(left, timeout=10)
+    assert not alive, "what the worker started must not go on writing beside the next one"
+    unstored = end_of(kafka, large.topic) - stored_position(large) // LINE_BYTES
+    assert 0 <= unstored <= SOURCE_BATCH
+    worker.start()
+    assert {large.source, large.sink} <= set(worker.get("/connectors").body)
+    large.wait_until_through()
+    large.wait_until_running()
+    sent_twice = end_of(kafka, large.topic) - LINES
+    assert sent_twice == unstored
+    assert large.assert_at_least_once() <= sent_twice + MAX_RECORDS
+
+
+def end_of(kafka: Broker, topic: str) -> int:
+    """How many records a topic has."""
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "unused", "log_level": 2})
+    try:
+        bounds = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        assert bounds is not None
+        return bounds[1]
+    finally:
+        consumer.close()
+
+
+def stored_position(pipe: Pipe) -> int:
+    """Where the source goes on, by Connect's offset file."""
+    stored = OffsetFile(pipe.worker.offset_file).load(ConnectorName(pipe.source))
+    position = stored.get(SourcePartition.of({"filename": str(pipe.source_file)}), {}).get("position", 0)
+    assert isinstance(position, int)
+    return position
+
+
+def is_jvm(process: psutil.Process) -> bool:
+    try:
+        return "java" in process.name()
+    except psutil.NoSuchProcess:
+        return True  # gone already
+
+
+def test_sigterm_ends_in_time_and_the_next_start_goes_on_with_the_next_line(large: Pipe) -> None:
+    worker = large.worker
+    assert worker.end(GRACEFUL_S + 15) == 0
+    assert is_in_the_middle(large)
+    assert worker.tree() == []
+    worker.start()
+    large.wait_until_through()
+    large.wait_until_running()
+    assert large.assert_at_least_once() == 0
+    assert large.is_through_exactly()

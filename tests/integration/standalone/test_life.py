@@ -1,0 +1,173 @@
+"""The life of a connector over REST, with data flowing. Mirrors ConnectWorkerIntegrationTest and KIP-875, KIP-980."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import RUNNING, Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def wait_until_equal(pipe: Pipe) -> None:
+    pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)
+
+
+def test_every_line_comes_out_once_and_in_order_also_those_appended_later(pipe: Pipe) -> None:
+    pipe.write(3000)
+    wait_until_equal(pipe)
+    pipe.write(1)
+    wait_until_equal(pipe)
+    assert pipe.states() == [*RUNNING, *RUNNING]
+
+
+def test_what_is_shown_of_a_running_connector(pipe: Pipe) -> None:
+    worker = pipe.worker
+    found = worker.get(f"/connectors/{pipe.source}").body
+    assert found == {
+        "name": pipe.source,
+        "config": pipe.source_config,
+        "tasks": [{"connector": pipe.source, "task": 0}],
+        "type": "source",
+    }
+    status = worker.get(f"/connectors/{pipe.sink}/status").body
+    worker_id = worker.url.removeprefix("http://")
+    assert status["connector"].items() >= {"state": "RUNNING", "worker_id": worker_id}.items()
+    assert status["type"] == "sink"
+    assert {pipe.source, pipe.sink} <= set(worker.get("/connectors").body)
+    assert worker.get("/connectors?expand=status").body[pipe.sink]["status"] == status
+    tasks = worker.get(f"/connectors/{pipe.source}/tasks").body
+    assert tasks[0]["config"].items() >= {"file": str(pipe.source_file), "topic": pipe.topic}.items()
+
+
+def test_a_paused_source_sends_nothing_and_a_resumed_one_all_that_came_meanwhile(
+    pipe: Pipe, worker: WorkerProcess
+) -> None:
+    pipe.write(10)
+    wait_until_equal(pipe)
+    assert worker.put(f"/connectors/{pipe.source}/pause").status == 202
+    worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])
+    pipe.write(10)
+    prove_that_others_flow(worker, pipe)
+    assert len(pipe.sink_lines()) == 10
+    assert worker.put(f"/connectors/{pipe.source}/resume").status == 202
+    wait_until_equal(pipe)
+    assert worker.states(pipe.source) == RUNNING
+
+
+def prove_that_others_flow(worker: WorkerProcess, pipe: Pipe) -> None:
+    """Let another source read the same file to its end: what a paused one would have sent had the time to come."""
+    other = f"{pipe.source}-other"
+    topic = f"{pipe.topic}-other"
+    sink_file = pipe.sink_file.with_suffix(".other")
+    worker.create(other, {**pipe.source_config, "name": other, "topic": topic})
+    sink = {**pipe.sink_config, "name": f"{other}-sink", "topics": topic, "file": str(sink_file)}
+    worker.create(sink["name"], sink)
+    size = pipe.source_file.stat().st_size
+    worker.wait_until(
+        "the other one was through", lambda: sink_file.exists() and sink_file.stat().st_size == size
+    )
+    for name in (other, sink["name"]):
+        assert worker.delete(f"/connectors/{name}").status == 204
+
+
+def test_a_stopped_connector_has_no_tasks_and_goes_on_where_it_was(pipe: Pipe, worker: WorkerProcess) -> None:
+    pipe.write(10)
+    wait_until_equal(pipe)
+    for name in (pipe.source, pipe.sink):
+        assert worker.put(f"/connectors/{name}/stop").status == 204
+        worker.wait_for_states(name, ["STOPPED"])
+        assert worker.get(f"/connectors/{name}/tasks").body == []
+    pipe.write(10)
+    for name in (pipe.source, pipe.sink):
+        assert worker.put(f"/connectors/{name}/resume").status == 202
+    pipe.wait_until_running()
+    wait_until_equal(pipe)
+
+
+def test_another_config_takes_the_source_to_another_topic_and_on_in_its_file(
+    pipe: Pipe, worker: WorkerProcess, kafka: Broker
+) -> None:
+    pipe.write(10)
+    wait_until_equal(pipe)
+    topic = f"{pipe.topic}-moved"
+    create_topic(kafka.bootstrap, topic)
+    changed = worker.put(f"/connectors/{pipe.source}/config", {**pipe.source_config, "topic": topic})
+    assert (changed.status, changed.body["config"]["topic"]) == (200, topic)
+    pipe.write(5)
+    both = {**pipe.sink_config, "topics": f"{pipe.topic},{topic}"}
+    assert worker.put(f"/connectors/{pipe.sink}/config", both).status == 200
+    wait_until_equal(pipe)
+    topics = worker.get(f"/connectors/{pipe.source}/topics").body
+    assert topics == {pipe.source: {"topics": [pipe.topic, topic]}}
+    assert worker.put(f"/connectors/{pipe.source}/topics/reset").status == 200
+    assert worker.get(f"/connectors/{pipe.source}/topics").body == {pipe.source: {"topics": []}}
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        pytest.param("", 204, id="the connector alone"),
+        pytest.param("?includeTasks=true", 202, id="with its tasks"),
+        pytest.param("?includeTasks=true&onlyFailed=true", 202, id="only what has failed"),
+    ],
+)
+def test_a_restart_repeats_and_misses_nothing(
+    pipe: Pipe, worker: WorkerProcess, query: str, code: int
+) -> None:
+    pipe.write(10)
+    wait_until_equal(pipe)
+    for name in (pipe.source, pipe.sink):
+        assert worker.post(f"/connectors/{name}/restart{query}").status == code
+    pipe.write(10)
+    pipe.wait_until_running()
+    wait_until_equal(pipe)
+
+
+def test_a_restarted_task_repeats_and_misses_nothing(pipe: Pipe, worker: WorkerProcess) -> None:
+    pipe.write(10)
+    for name in (pipe.source, pipe.sink):
+        assert worker.post(f"/connectors/{name}/tasks/0/restart").status == 204
+    pipe.wait_until_running()
+    wait_until_equal(pipe)
+    assert worker.post(f"/connectors/{pipe.source}/tasks/1/restart").status == 404
+
+
+def test_a_deleted_connector_is_gone_and_a_new_one_goes_on_at_its_offsets(
+    pipe: Pipe, worker: WorkerProcess
+) -> None:
+    pipe.write(10)
+    wait_until_equal(pipe)
+    assert worker.delete(f"/connectors/{pipe.source}").status == 204
+    assert worker.get(f"/connectors/{pipe.source}").status == 404
+    worker.wait_for_states(
+        pipe.source, []
+    )  # its status goes when its task has ended, as in a distributed Connect
+    assert worker.delete(f"/connectors/{pipe.source}").status == 404
+    pipe.write(10)
+    worker.create(pipe.source, pipe.source_config)
+    wait_until_equal(pipe)
+
+
+@pytest.mark.parametrize(("state", "shown"), [("STOPPED", ["STOPPED"]), ("PAUSED", ["PAUSED", "PAUSED"])])
+def test_a_connector_may_be_created_at_rest(
+    worker: WorkerProcess, tmp_path: Path, state: str, shown: list[str]
+) -> None:
+    name = f"resting-{uuid.uuid4().hex[:8]}"
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "none"), "topic": name}
+    worker.create(name, config, initial_state=state)
+    worker.wait_for_states(name, shown)
+    assert worker.delete(f"/connectors/{name}").status == 204
+
+
+def test_the_worker_says_who_it_is_and_that_it_is_well(worker: WorkerProcess, kafka: Broker) -> None:
+    root = worker.get("/").body
+    assert set(root) == {"version", "commit", "kafka_cluster_id"}
+    assert root["kafka_cluster_id"]
+    assert worker.get("/health").body["status"] == "healthy"
+    assert kafka.status().answers
