@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,8 +54,11 @@ SHUTDOWN_EXTRA_S = 15.0
 class StandaloneProcess:
     """Everything one worker process holds, from start to end."""
 
-    def __init__(self, config: StandaloneConfig, files: Sequence[ConnectorFile]) -> None:
-        """Bind the sockets and open the stores. Raises KraalError with a sentence for the operator."""
+    def __init__(self, config: StandaloneConfig, files: Mapping[Path, ConnectorFile]) -> None:
+        """Bind the sockets and open the stores; `files` will be created, in order.
+
+        Raises KraalError with a sentence for the operator.
+        """
         listeners = [Listener(each.host, each.port) for each in config.listeners]
         self._server = HttpServer(listeners)
         self.config = config.bound_to(self._server.bound[0].port)
@@ -123,7 +126,8 @@ class StandaloneProcess:
         from kraal.spark.engine import SparkEngine  # noqa: PLC0415 - see above
 
         scratch = self.config.data_dir / "scratch"
-        return SparkEngine(self.config.raw, registry, lambda: ensure("spark"), scratch=str(scratch))
+        settings = {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}
+        return SparkEngine(settings, registry, lambda: ensure("spark"), scratch=str(scratch))
 
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
         config = self.config
@@ -163,12 +167,13 @@ class StandaloneProcess:
 
     def _start_connectors(self, assembly: Assembly) -> None:
         """Make the command line's connectors as their files want them; one after the other."""
+        path: object = "the command line"
         try:
             ask(assembly.herder, AwaitLive(), timeout_s=CREATE_TIMEOUT_S)
-            for file in self._files:
+            for path, file in self._files.items():  # noqa: B007 - the one that fails
                 apply_file(assembly, file)
         except KraalError as error:
-            log.error("a connector of the command line could not be created: %s", error)  # noqa: TRY400
+            _refuse(path, error)
             self.end(CONNECTOR_FAILED)
             return
         assembly.herder.tell(StartupDone())
@@ -215,17 +220,23 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     """Run a standalone worker until it is told to end; return the exit code. Raises KraalError at start."""
     config = load_worker_properties(worker_file, resolve=Registry.load().resolve)
-    try:
-        files = [read_connector_file(path) for path in connector_files]
-    except KraalError as error:
-        log.error("a connector of the command line could not be created: %s", error)  # noqa: TRY400
-        return CONNECTOR_FAILED
+    files: dict[Path, ConnectorFile] = {}
+    for path in connector_files:
+        try:
+            files[path] = read_connector_file(path)
+        except KraalError as error:
+            _refuse(path, error)
+            return CONNECTOR_FAILED
     for warning in config.warnings:
         log.warning("%s", warning)
     process = StandaloneProcess(config, files)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ending(process.end))
     return process.run()
+
+
+def _refuse(path: object, error: KraalError) -> None:
+    log.error("the connector of %s could not be created: %s", path, error)
 
 
 def _ending(end: Callable[[], None]) -> Callable[[int, FrameType | None], None]:

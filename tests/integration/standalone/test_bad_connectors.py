@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,14 +27,14 @@ def healthy(pipe: Pipe) -> Iterator[Pipe]:
     assert pipe.worker.get("/health").status == 200
 
 
-def failed(worker: WorkerProcess, config: dict[str, str]) -> str:
-    """Create a connector whose task fails; return the first line of the trace."""
+def failed(worker: WorkerProcess, config: dict[str, str]) -> tuple[str, str]:
+    """Create a connector whose task fails; return the first line of the trace, and all of it."""
     name = f"bad-{uuid.uuid4().hex[:8]}"
     worker.create(name, config)
     worker.wait_for_states(name, ["RUNNING", "FAILED"])
     (trace,) = worker.traces(name)
     assert worker.delete(f"/connectors/{name}").status == 204
-    return trace.splitlines()[0]
+    return trace.splitlines()[0], trace
 
 
 def source(file: Path, topic: str, **more: str) -> dict[str, str]:
@@ -49,21 +50,24 @@ def test_a_source_file_that_cannot_be_read(healthy: Pipe, tmp_path: Path) -> Non
     regular = tmp_path / "regular"
     regular.touch()
     below = regular / "below"
-    first = failed(healthy.worker, source(below, healthy.topic))
-    assert f"cannot look at {below}: Not a directory" in first
-    first = failed(healthy.worker, source(tmp_path, healthy.topic))
+    first, trace = failed(healthy.worker, source(below, healthy.topic))
+    assert first == f"NotADirectoryError: [Errno 20] Not a directory: '{below}'"
+    assert f"cannot look at {below}: Not a directory" in trace
+    first, _ = failed(healthy.worker, source(tmp_path, healthy.topic))
     assert f"{tmp_path} is not a regular file" in first
 
 
 def test_a_sink_file_that_cannot_be_written(healthy: Pipe, tmp_path: Path) -> None:
-    first = failed(healthy.worker, sink(tmp_path / "no" / "file", healthy.topic))
-    assert f"cannot write to {tmp_path}/no/file: No such file or directory" in first
-    first = failed(healthy.worker, sink(tmp_path, healthy.topic))
-    assert f"cannot write to {tmp_path}: Is a directory" in first
+    file = tmp_path / "no" / "file"
+    first, trace = failed(healthy.worker, sink(file, healthy.topic))
+    assert first == f"FileNotFoundError: [Errno 2] No such file or directory: '{file}'"
+    assert f"cannot write to {file}: No such file or directory" in trace
+    first, trace = failed(healthy.worker, sink(tmp_path, healthy.topic))
+    assert first == f"IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}'"
 
 
 def test_a_topic_with_a_name_that_no_topic_may_have(healthy: Pipe) -> None:
-    first = failed(healthy.worker, source(healthy.source_file, "no topic!"))
+    first, _ = failed(healthy.worker, source(healthy.source_file, "no topic!"))
     assert "InvalidTopicException" in first
     assert "no topic!" in first
 
@@ -72,8 +76,8 @@ def test_a_record_that_is_larger_than_the_topic_takes(healthy: Pipe, tmp_path: P
     topic = f"{healthy.topic}-small"
     create_topic(kafka.bootstrap, topic, {"max.message.bytes": "2000"})
     file = tmp_path / "large"
-    file.write_text("x" * 5000 + "\n")
-    first = failed(healthy.worker, source(file, topic))
+    file.write_text(secrets.token_hex(5000) + "\n")  # what is easily compressed would fit
+    first, _ = failed(healthy.worker, source(file, topic))
     assert "RecordTooLargeException" in first
 
 

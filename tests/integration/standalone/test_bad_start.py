@@ -47,7 +47,7 @@ def test_a_broken_connector_file_ends_the_worker_with_3(
     file.write_text(content)
     code, text = ended(own_worker(connectors=(file,)))
     assert code == 3
-    (sentence,) = (line for line in text.splitlines() if "a connector of the command line" in line)
+    (sentence,) = (line for line in text.splitlines() if "could not be created" in line)
     assert reason in text[text.index(sentence) :]
     assert str(file) in sentence
 

@@ -88,6 +88,8 @@ def test_connector_files_say_what_is_wanted(own_worker: Make, tmp_path: Path) ->
     file.write_text(json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "RUNNING"}))
     changed = run("STOPPED", "u")
     assert changed[: len(first)] == first
-    assert {key for key, _ in changed[len(first) :]} <= {"connector-s", "target-state-s"}
+    since = [key for key, _ in changed[len(first) :]]
+    assert "connector-s" in since
+    assert [key for key in since if key is None or key.removesuffix("-0").endswith("-k")] == []
     file.write_text(json.dumps({"name": "s", "config": {**config, "topic": "u"}, "initial_state": "PAUSED"}))
     run("RUNNING", "u")
