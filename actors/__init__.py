@@ -1,1 +1,1 @@
-"""All mutable state and all threads of Kraal: an actor for each thing that lives, and what actors need."""
+"""The control plane: an actor for each thing that lives and changes, and what actors need."""

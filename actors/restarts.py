@@ -110,11 +110,6 @@ class Restarts:
             return
         self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)
 
-    def gone(self, instances: Iterable[Instance]) -> None:
-        """These are not wanted here any more: nobody need wait for them."""
-        for instance in instances:
-            self._settle(instance, failed=False)
-
     def _settle(self, instance: Instance, *, failed: bool) -> None:
         for watch in list(self._watches):
             if instance not in watch.missing:

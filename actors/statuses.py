@@ -12,6 +12,7 @@ from kraal.cluster.status import Status
 from kraal.cluster.statuses import (
     reset_topics,
     stale_statuses,
+    stale_topics,
     status_entries,
     status_of,
     tombstones,
@@ -45,10 +46,12 @@ class StatusBook:
                 here = status.worker_id == self._herd.settings.worker_id
                 if here and instance not in report and status.state is not State.UNASSIGNED:
                     self.put(instance, State.UNASSIGNED)
+        self._herd.write_status(stale_topics(self._herd.snapshot.config, self._herd.snapshot.status))
         self.resume(report.values())
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
-        """Write what the stored statuses lack of these facts."""
+        """Write what the stored statuses lack of these facts; a topic that is not stored will be told again."""
+        self._topics_on_their_way.clear()
         for fact in facts:
             stored = status_of(self._herd.snapshot.status, fact.instance)
             if stored is None or (stored.state, stored.trace) != (fact.state, fact.trace):

@@ -12,6 +12,9 @@ from kraal import __version__
 from kraal.embedded.commands import jars_command, kafka_group
 from kraal.errors import KraalError
 
+USAGE = 1
+"""Exit code for a command line that cannot be understood, as Connect's scripts have it."""
+
 
 class Commands(click.Group):
     """A group in which any of our errors ends the command with its sentence and exit code 1."""
@@ -20,6 +23,9 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.UsageError as exc:
+            exc.show()
+            raise click.exceptions.Exit(USAGE) from exc
         except KraalError as exc:
             raise click.ClickException(str(exc)) from exc
 

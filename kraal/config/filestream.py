@@ -17,7 +17,7 @@ FILE_SOURCE: Final = ConfigDef(
             type=ConfigType.STRING,
             default=None,
             importance=Importance.HIGH,
-            doc="The file to read, by its path on the worker's machine. Without it, standard input is read.",
+            doc="The file to read, by its path on the worker's machine. Standard input is not read.",
             source="FileStreamSourceConnector.FILE_CONFIG",
         ),
         Key(
@@ -33,7 +33,7 @@ FILE_SOURCE: Final = ConfigDef(
             type=ConfigType.INT,
             default=DEFAULT_BATCH_SIZE,
             importance=Importance.LOW,
-            doc="The most lines to take from the file at once while it is read line by line.",
+            doc="Accepted, as in Connect, and without effect: batches are bounded by bytes.",
             source="FileStreamSourceConnector.TASK_BATCH_SIZE_CONFIG",
         ),
     ]

@@ -92,7 +92,7 @@ _WORK = [
     _key("metrics.num.samples", _INT, _LOW, "How many samples a metric keeps.", default=2, check=at_least(1)),
     _key("metrics.recording.level", _STRING, _LOW, "How much is measured.", default="INFO",
          check=one_of("INFO", "DEBUG")),
-    _key("metric.reporters", _LIST, _LOW, "Java's reporters of metrics. Passed over: see GET /metrics.",
+    _key("metric.reporters", _LIST, _LOW, "Java's reporters of metrics. Passed over.",
          default=("org.apache.kafka.common.metrics.JmxReporter",)),
 ]  # fmt: skip
 

@@ -8,8 +8,8 @@ JSON text, null as null. `to_json` gives the JSON back. JSON's `null`, and no by
 a VARIANT, or a column of a plain type, and is written as the JSON for it.
 
 What differs from Java: an object's fields come sorted by name (Java: as its hash map has them); whole numbers
-over 64 bits keep their value (Java: cut to 64 bits); `100.0` prints as `100`; `007` is an error (Java: 7), and
-so are repeated names unless `spark.sql.variant.allowDuplicateKeys` is true (Java: the last counts).
+over 64 bits keep their value (Java: cut to 64 bits); `100.0` prints as `100`; `007` is an error (Java: 7). Of
+repeated names the last counts, as in Java, because the engine sets `spark.sql.variant.allowDuplicateKeys`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from kraal.config.key import ConfigDef
+from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
 from kraal.offsets import Offset, Primitive, SourcePartition
 from kraal.plugins.schema import Schema
 
@@ -30,10 +30,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = [
+    "REQUIRED",
     "ConfigDef",
+    "ConfigType",
     "Connector",
     "ConnectorContext",
     "Converter",
+    "Importance",
+    "Key",
     "Offset",
     "OffsetsNotSupported",
     "Primitive",
@@ -46,6 +50,7 @@ __all__ = [
     "SourceTask",
     "TaskContext",
     "TopicPartition",
+    "Width",
     "WorkerView",
 ]
 
@@ -79,7 +84,7 @@ class WorkerView(Protocol):
 
     @property
     def scratch(self) -> str:
-        """A directory of this worker's own for temporary files; emptied when the worker starts."""
+        """A directory of this worker's own, for files that may outlive it; nothing empties it."""
 
 
 class ConnectorContext(Protocol):

@@ -81,7 +81,7 @@ class Member:
         self._fatal: str | None = None
         self._consumer: Any = ck.Consumer(settings, logger=log)
         # Java matches the whole name, librdkafka any part of it.
-        wanted = [f"^(?:{pattern})$"] if pattern is not None else list(topics)
+        wanted = [f"^({pattern})$"] if pattern is not None else list(topics)
         if pattern is not None:
             re.compile(pattern)
         self._consumer.subscribe(

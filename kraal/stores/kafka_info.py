@@ -12,7 +12,11 @@ from kraal.errors import StoreError
 
 def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> str:
     """Return the cluster's id; blocks at most about `timeout_s`. Raises StoreError while no broker answers."""
-    settings: dict[str, str | int | float | bool] = {**client, "bootstrap.servers": bootstrap_servers, "log_level": "0"}
+    settings: dict[str, str | int | float | bool] = {
+        **client,
+        "bootstrap.servers": bootstrap_servers,
+        "log_level": "0",
+    }
     admin = AdminClient(settings)
     try:
         found = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)

@@ -75,9 +75,13 @@ class Stage:
     def topic(self, partitions: int = 1) -> str:
         """Create a topic."""
         name = f"t-{uuid.uuid4().hex[:8]}"
+        self.create(name, partitions)
+        return name
+
+    def create(self, name: str, partitions: int = 1) -> None:
+        """Create a topic of this name."""
         admin = AdminClient({"bootstrap.servers": self.address})  # kept: its end would end the request
         admin.create_topics([cimpl.NewTopic(name, partitions, 1)])[name].result(20)
-        return name
 
     def produce(self, topic: str, values: list[str], partition: int = 0) -> None:
         """Write values."""

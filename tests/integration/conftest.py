@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kraal.embedded.broker import Broker
 from kraal.spark.engine import SparkEngine
 from tests.fakes.spark_stage import Stage, await_ready, make_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")

@@ -101,3 +101,20 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for(stage: Stage) -> None:
     assert batch.topics == {topic}
     opening.run.cancel()
     opening.expect(Stopped)
+
+
+def test_a_pattern_takes_whole_names_and_topics_that_come_later(stage: Stage) -> None:
+    task, mark = name(), uuid.uuid4().hex[:8]
+    opening = stage.open(task, "ListSink", {"topics.regex": f"(in|out)-{mark}"})
+    opening.expect(Opened)
+    opening.run.next()
+    stage.create(f"in-{mark}")
+    stage.create(f"in-{mark}-not")
+    stage.produce(f"in-{mark}-not", ["other"])
+    stage.produce(f"in-{mark}", ["one"])
+    batch = opening.expect(BatchDone)
+    opening.run.commit(batch.offsets)
+    opening.expect(Committed)
+    opening.run.stop()
+    opening.expect(Stopped)
+    assert [value for *_, value in plugins.WRITTEN[task]] == ["one"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.messages.herder import CreateConnector, PatchConfig, RestartTask
+from kraal.cluster import view
 from kraal.errors import KraalError
 from kraal.ids import ConnectorName, TaskId
 from kraal.testing.plugins import FAKE_SOURCE, FakeSourceConnector
@@ -104,3 +105,15 @@ def test_tasks_go_on_by_themselves_when_spark_is_back(seed: int) -> None:
     worker.run()
     assert worker.states(NAME) == ["RUNNING"] * 3
     assert worker.fake.written[T0] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_topic_whose_record_died_with_the_status_writer_is_written_in_the_end(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.crash("status writer")
+    worker.fake.feed(T0, 1)
+    worker.advance(1)
+    worker.fake.feed(T0, 1)
+    worker.advance(1)
+    assert view.active_topics(worker.snapshot, NAME) == {NAME: {"topics": ["fake"]}}
