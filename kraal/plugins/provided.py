@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,19 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.validate import validate_connector
 
 
+log = logging.getLogger(__name__)
+
+_LATER = (
+    "errors.",
+    "exactly.once.support",
+    "header.converter",
+    "offsets.storage.topic",
+    "topic.creation.",
+    "transaction.boundary",
+)
+"""Connect's keys that are checked, and not acted upon in this version (docs/compat.md)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProvidedPlugins:
     """The registry under one worker's defaults; any thread."""
@@ -23,6 +37,9 @@ class ProvidedPlugins:
 
     def make(self, config: Mapping[str, str]) -> Connector:
         """Make the connector object that `connector.class` names. Raises BadRequest for an unknown class."""
+        later = sorted(key for key in config if key.startswith(_LATER))
+        if later:
+            log.warning("connector %s: these have no effect yet: %s", config.get("name"), ", ".join(later))
         return self.registry.connector_class(config["connector.class"])()
 
     def kind_of(self, config: Config) -> str:

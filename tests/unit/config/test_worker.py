@@ -35,7 +35,11 @@ def test_defaults_are_those_of_connect() -> None:
     assert config.admin_listeners is None
     assert config.data_dir == Path("/var/lib/connect.offsets.kraal")
     assert config.remember_configs
-    assert (config.poll_interval_s, config.graceful_timeout_s, config.offset_flush_interval_s) == (0.05, 5, 60)
+    assert (config.poll_interval_s, config.graceful_timeout_s, config.offset_flush_interval_s) == (
+        0.05,
+        5,
+        60,
+    )
     assert config.override_policy is OverridePolicy.ALL
     assert config.topic_tracking
     assert config.warnings == ()
@@ -96,9 +100,7 @@ def test_prefixes_pass_through() -> None:
     assert config.admin_listeners == ()
     assert config.client == {"security.protocol": "SSL"}
     assert config.converter_configs["key.converter"] == {"schemas.enable": "false"}
-    assert config.warnings == (
-        "admin.listeners is ignored: this version does not do what it asks for yet.",
-    )
+    assert config.warnings == ("admin.listeners is ignored: this version does not do what it asks for yet.",)
 
 
 def test_all_errors_are_told_at_once() -> None:
