@@ -14,7 +14,6 @@ from kraal.plugins.infos import ConfigInfos
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import validate_connector
 
-
 log = logging.getLogger(__name__)
 
 _LATER = (
