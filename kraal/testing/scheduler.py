@@ -10,6 +10,7 @@ import heapq
 import itertools
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -86,7 +87,12 @@ class VirtualClock:
 class Scheduler:
     """A `System` that runs one message at a time, of an actor that the seed chooses."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, *, real_time: bool = False) -> None:
+        """`real_time`: in `run_until`, virtual time passes no faster than real time.
+
+        For a System with real threads behind it: a grace of five seconds is five seconds for them.
+        """
+        self._real_time = real_time
         self.clock = VirtualClock()
         self.trace: list[tuple[str, str]] = []
         """Every message handled so far: the actor's name, the message's type."""
@@ -155,19 +161,25 @@ class Scheduler:
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
         """Run, in virtual time as far as it goes and then waiting for real threads, until `done()`.
 
-        `timeout_s` is real time without any message.
+        `timeout_s` is real time without any message; with `real_time` it is all there is.
         """
+        deadline = time.monotonic() + timeout_s
         while not done():
             if self.step():
                 continue
             due = self.clock.next_due()
-            if due is not None:
+            if due is not None and not self._real_time:
                 self.clock.advance_to(due)
                 continue
+            left = deadline - time.monotonic() if self._real_time else timeout_s
+            until_due = left if due is None else due - self.clock.now()
             with self._arrived:
-                if not self._arrived.wait_for(self._busy, timeout_s):
-                    text = f"nothing happened for {timeout_s} s; the last messages: {self.trace[-10:]}"
-                    raise AssertionError(text)
+                arrived = self._arrived.wait_for(self._busy, max(0.0, min(left, until_due)))
+            if not arrived and due is not None and until_due < left:
+                self.clock.advance_to(due)
+            elif not arrived:
+                text = f"nothing happened for {timeout_s} s; the last messages: {self.trace[-10:]}"
+                raise AssertionError(text)
 
     def _busy(self) -> bool:
         return any(cell.inbox for cell in self._cells.values())

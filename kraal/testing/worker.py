@@ -7,7 +7,8 @@
     worker.run()
     assert worker.status("numbers")["connector"]["state"] == "RUNNING"
 
-With a real Spark engine in place of the fake one, events come from Spark's threads, and `run_until` waits.
+With a real Spark engine in place of the fake one, events come from Spark's threads: `run_until` waits for them,
+and virtual time passes no faster than real time. docs/testing.md has examples of both.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.assembly import Assembly, Parts, assemble
 from actors.herd import HerderSettings
-from actors.messages.herder import CreateConnector, StartupDone
+from actors.messages.herder import CreateConnector, ShutDown, StartupDone
 from actors.system import Crash
 from kraal.cluster import view
 from kraal.config.worker import parse_standalone
@@ -65,14 +66,15 @@ class EmbeddedWorker:
         Args:
             seed: decides the order in which actors handle their messages.
             engine: runs the tasks; None makes a `FakeEngine`, which `fake` returns.
-            registry: the plugins; None knows the two fake connectors and everything installed.
+            registry: the plugins; None knows the two fake connectors, and the String and ByteArray converters.
             properties: worker properties that differ from `DEFAULTS`.
             config_log: None makes one in memory; give the one of an earlier worker to restart it.
             status_log: as `config_log`.
             offsets: as `config_log`.
         """
-        self.scheduler = Scheduler(seed)
         self.engine: Engine = engine or FakeEngine()
+        self._is_real = not isinstance(self.engine, FakeEngine)  # only its threads can still say something
+        self.scheduler = Scheduler(seed, real_time=self._is_real)
         self.config_log: Log = config_log or MemoryLog("config")
         self.status_log: Log = status_log or MemoryLog("status")
         self.offsets: OffsetStore = offsets or MemoryOffsets()
@@ -129,8 +131,7 @@ class EmbeddedWorker:
     def ask(self, message: Ask[R]) -> R:
         """Ask the herder and run until it answered. Raises what the message names."""
         future = self.assembly.herder.question(message)
-        real = not isinstance(self.engine, FakeEngine)  # only a real engine's threads can still say something
-        self.scheduler.run_until(future.done, timeout_s=30.0 if real else 0.0)
+        self.scheduler.run_until(future.done, timeout_s=30.0 if self._is_real else 0.0)
         return future.result()
 
     def create(
@@ -139,6 +140,10 @@ class EmbeddedWorker:
         """Create a connector and run until nothing moves any more."""
         self.ask(CreateConnector(name=ConnectorName(name), config=config, initial_state=initial_state))
         self.run()
+
+    def close(self) -> None:
+        """Stop all tasks, gracefully; a real engine is free for the next worker then."""
+        self.ask(ShutDown())
 
     def status(self, name: str) -> dict[str, Any]:
         """Return what `GET /connectors/{name}/status` shows. Raises NotFound."""
@@ -159,7 +164,7 @@ class EmbeddedWorker:
 
 
 def fake_registry() -> Registry:
-    """Return a registry with the two fake connectors and String, ByteArray and Json converters."""
+    """Return a registry with the two fake connectors and the String and ByteArray converters."""
     installed = Registry.load()
     names = (DEFAULTS["key.converter"], "org.apache.kafka.connect.converters.ByteArrayConverter")
     return Registry.of(
