@@ -33,8 +33,12 @@ GRACEFUL_S = 60.0
 @pytest.fixture(scope="module")
 def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerProcess]:
     """A worker that these tests end; each finds it started, with what the test before has left in its files."""
-    patient = {"task.shutdown.graceful.timeout.ms": f"{GRACEFUL_S * 1000:.0f}"}
-    worker = WorkerProcess(tmp_path_factory.mktemp("mortal"), kafka.bootstrap, properties=patient)
+    properties = {
+        "task.shutdown.graceful.timeout.ms": f"{GRACEFUL_S * 1000:.0f}",
+        # A sink's group waits so long for a member that was killed: 45 s by default, in Java too.
+        "consumer.session.timeout.ms": "6000",
+    }
+    worker = WorkerProcess(tmp_path_factory.mktemp("mortal"), kafka.bootstrap, properties=properties)
     yield worker
     worker.close()
 
