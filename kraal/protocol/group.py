@@ -1,0 +1,269 @@
+"""What workers and the leader tell each other when they join the group (contract 4.1, 4.2).
+
+Every worker sends one blob of metadata for each protocol that it offers; the broker elects the best protocol that
+all members offer; the leader answers each member with an assignment of that protocol's version.
+
+    name         version   algorithm                  added
+    default      0         eager                      url and config offset
+    compatible   1         incremental cooperative    allocation; revoked, delay (KIP-415)
+    sessioned    2         the same                   nothing; internal requests are signed (KIP-507)
+
+Layouts only ever grow at the end: readers give missing trailing fields their default and ignore what follows the
+fields they know, so one reader serves all versions. A later version appends its own fields in
+`encode_metadata` and `decode_metadata` (`static`, KIP-987, comes so), and is one more row of the tables here.
+Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from kraal.errors import ProtocolError
+from kraal.ids import ConnectorName, Instance, TaskId
+from kraal.protocol import wire
+
+CONNECTOR = -1
+"""The task number that means the connector itself."""
+
+
+class Job(NamedTuple):
+    """A connector's own instance (task -1), or one of its tasks, as the group protocol writes it.
+
+    A tuple and not an Instance: an assignment handles tens of thousands, and tuples hash and sort natively.
+    """
+
+    connector: ConnectorName
+    task: int = CONNECTOR
+
+    @property
+    def instance(self) -> Instance:
+        """The same as the rest of Kraal names it."""
+        return self.connector if self.task == CONNECTOR else TaskId(self.connector, self.task)
+
+    @staticmethod
+    def of(instance: Instance) -> Job:
+        """Return the job that `instance` is."""
+        if isinstance(instance, TaskId):
+            return Job(instance.connector, instance.task)
+        return Job(instance)
+
+
+class GroupProtocol(StrEnum):
+    """A protocol's name in JoinGroup."""
+
+    DEFAULT = "default"
+    COMPATIBLE = "compatible"
+    SESSIONED = "sessioned"
+
+    @property
+    def version(self) -> int:
+        """The version that its blobs start with."""
+        return _VERSIONS[self]
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether members keep running their work while they rejoin."""
+        return self.version >= GroupProtocol.COMPATIBLE.version
+
+    @property
+    def signed(self) -> bool:
+        """Whether internal requests carry signatures."""
+        return self.version >= GroupProtocol.SESSIONED.version
+
+
+class ConnectProtocol(StrEnum):
+    """What a user writes as `connect.protocol`; upper case in metrics."""
+
+    EAGER = "eager"
+    COMPATIBLE = "compatible"
+    SESSIONED = "sessioned"
+
+    @property
+    def offered(self) -> tuple[GroupProtocol, ...]:
+        """The protocols that such a worker offers, the preferred one first."""
+        return _OFFERED[self]
+
+
+_VERSIONS: Mapping[GroupProtocol, int] = MappingProxyType(
+    {GroupProtocol.DEFAULT: 0, GroupProtocol.COMPATIBLE: 1, GroupProtocol.SESSIONED: 2}
+)
+_OFFERED: Mapping[ConnectProtocol, tuple[GroupProtocol, ...]] = MappingProxyType(
+    {
+        ConnectProtocol.EAGER: (GroupProtocol.DEFAULT,),
+        ConnectProtocol.COMPATIBLE: (GroupProtocol.COMPATIBLE, GroupProtocol.DEFAULT),
+        ConnectProtocol.SESSIONED: (
+            GroupProtocol.SESSIONED,
+            GroupProtocol.COMPATIBLE,
+            GroupProtocol.DEFAULT,
+        ),
+    }
+)
+
+
+class AssignmentError(IntEnum):
+    """Why an assignment is none. Codes that we do not know stay plain numbers."""
+
+    NO_ERROR = 0
+    CONFIG_MISMATCH = 1
+    """The leader has not read what some member has: everybody reads to the end and rejoins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupAssignment:
+    """What the leader tells one member; also how a member reports what it runs."""
+
+    version: int
+    error: int = AssignmentError.NO_ERROR
+    leader: str
+    """Member id of the leader."""
+    leader_url: str
+    config_offset: int
+    """The config topic as the leader saw it: offset of the last record + 1."""
+    assigned: tuple[Job, ...] = ()
+    """From version 1 only what is new; the member keeps the rest."""
+    revoked: tuple[Job, ...] = ()
+    """Not in version 0."""
+    delay_ms: int = 0
+    """When to rejoin, counted from now; 0 = never. Not in version 0."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the member must not use it, but rejoin."""
+        return self.error != AssignmentError.NO_ERROR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerMetadata:
+    """What one worker tells the leader when it joins."""
+
+    version: int
+    url: str
+    config_offset: int
+    allocation: GroupAssignment | None = None
+    """What the worker runs, as if just assigned; None = nothing. Not in version 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One protocol in a JoinGroup request."""
+
+    name: GroupProtocol
+    metadata: bytes
+
+
+def offers(
+    protocol: ConnectProtocol, url: str, config_offset: int, allocation: GroupAssignment | None
+) -> tuple[Offer, ...]:
+    """Make what a worker sends with JoinGroup, the preferred protocol first.
+
+    A failed allocation is sent as null, unless work from before goes on under it: the leader would take work that
+    nobody reports for lost, and have it run a second time.
+    """
+    running = allocation
+    if allocation is not None and allocation.failed and not allocation.assigned:
+        running = None
+    return tuple(
+        Offer(
+            name,
+            encode_metadata(
+                WorkerMetadata(version=name.version, url=url, config_offset=config_offset, allocation=running)
+            ),
+        )
+        for name in protocol.offered
+    )
+
+
+def encode_metadata(metadata: WorkerMetadata) -> bytes:
+    """Encode what a worker tells the leader; the allocation is written in the version of the whole.
+
+    Shape: int16 version, STRING url, int64 config_offset, [version >= 1] NULLABLE_BYTES allocation (an assignment).
+    """
+    version = metadata.version
+    parts = [wire.int16(version), wire.string(metadata.url), wire.int64(metadata.config_offset)]
+    if version >= GroupProtocol.COMPATIBLE.version:
+        allocation = metadata.allocation
+        parts.append(wire.nullable_bytes(None if allocation is None else _assignment(allocation, version)))
+    return b"".join(parts)
+
+
+def decode_metadata(data: bytes) -> WorkerMetadata:
+    """Decode what a worker told the leader, of whatever version. Raises ProtocolError."""
+    reader = wire.Reader(data)
+    version = _version(reader)
+    url, config_offset = reader.string("url"), reader.int64("config offset")
+    allocation = reader.nullable_bytes("allocation") if reader.remaining else None
+    return WorkerMetadata(
+        version=version,
+        url=url,
+        config_offset=config_offset,
+        allocation=None if allocation is None else decode_assignment(allocation),
+    )
+
+
+def encode_assignment(assignment: GroupAssignment) -> bytes:
+    """Encode what the leader tells one member.
+
+    Shape: int16 version, int16 error, STRING leader, STRING leader_url, int64 config_offset, then an ARRAY of
+    (STRING connector, ARRAY of int32 task), [version >= 1] the same for what is revoked, int32 delay.
+    """
+    return _assignment(assignment, assignment.version)
+
+
+def decode_assignment(data: bytes) -> GroupAssignment:
+    """Decode what the leader told one member, of whatever version. Raises ProtocolError."""
+    reader = wire.Reader(data)
+    return GroupAssignment(
+        version=_version(reader),
+        error=reader.int16("error"),
+        leader=reader.string("leader"),
+        leader_url=reader.string("leader url"),
+        config_offset=reader.int64("config offset"),
+        assigned=_jobs(reader, "assignment"),
+        revoked=_jobs(reader, "revoked"),
+        delay_ms=reader.int32("delay") if reader.remaining else 0,
+    )
+
+
+def _assignment(assignment: GroupAssignment, version: int) -> bytes:
+    parts = [
+        wire.int16(version),
+        wire.int16(assignment.error),
+        wire.string(assignment.leader),
+        wire.string(assignment.leader_url),
+        wire.int64(assignment.config_offset),
+        *_by_connector(assignment.assigned),
+    ]
+    if version >= GroupProtocol.COMPATIBLE.version:
+        parts += [*_by_connector(assignment.revoked), wire.int32(assignment.delay_ms)]
+    return b"".join(parts)
+
+
+def _by_connector(jobs: Iterable[Job]) -> list[bytes]:
+    """Encode jobs, each connector once, in the order in which they first come."""
+    tasks: dict[ConnectorName, list[int]] = {}
+    for connector, task in jobs:
+        tasks.setdefault(connector, []).append(task)
+    parts = [wire.int32(len(tasks))]
+    for connector, numbers in tasks.items():
+        parts += [wire.string(connector), wire.int32s(numbers)]
+    return parts
+
+
+def _version(reader: wire.Reader) -> int:
+    version = reader.int16("version")
+    if version < 0:
+        raise ProtocolError(f"unsupported version {version} of the group protocol")
+    return version
+
+
+def _jobs(reader: wire.Reader, field: str) -> tuple[Job, ...]:
+    count = reader.nullable_count(field) if reader.remaining else None
+    jobs: list[Job] = []
+    for _ in range(count or 0):
+        connector = ConnectorName(reader.string("connector"))
+        jobs += [Job(connector, task) for task in reader.int32s("tasks")]
+    return tuple(jobs)

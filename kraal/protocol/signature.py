@@ -1,0 +1,130 @@
+"""Signatures of requests between workers, and the session keys that they are made with (KIP-507, contract 4.8).
+
+A worker that is not the leader signs what it sends to the leader; the key stands in the config topic, readable by
+those only who may read that topic. A signature covers the raw body and nothing else: no path, no time.
+Source: InternalRequestSignature, DistributedHerder.verifyInternalRequestSignature (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kraal.errors import BadRequest, Forbidden, Unavailable
+from kraal.protocol.records import SessionKeyRecord
+
+SIGNATURE_HEADER = "X-Connect-Authorization"
+ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
+
+DEFAULT_ALGORITHM = "HmacSHA256"
+"""Of signatures and of keys."""
+
+DIGESTS: Mapping[str, str] = MappingProxyType(
+    {
+        "HmacSHA256": "sha256",
+        "HmacSHA384": "sha384",
+        "HmacSHA512": "sha512",
+        "HmacSHA224": "sha224",
+        "HmacSHA1": "sha1",
+        "HmacMD5": "md5",
+    }
+)
+"""The algorithms that we can use, by Java's names, with Python's names of their digests."""
+
+KEY_BYTES: Mapping[str, int] = MappingProxyType(
+    {
+        "HmacSHA256": 32,
+        "HmacSHA384": 48,
+        "HmacSHA512": 64,
+        "HmacSHA224": 28,
+        "HmacSHA1": 64,
+        "HmacMD5": 64,
+    }
+)
+"""How long a key is when `inter.worker.key.size` is not set. A Java leader that would make keys of another length
+replaces ours, so these are the JVM's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a request carried; either header may be missing."""
+
+    value: str | None
+    """Base64, as in the header."""
+    algorithm: str | None
+
+
+def sign(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> str:
+    """Return the value of the signature header for `body`. Raises BadRequest for an unknown algorithm."""
+    return base64.b64encode(_mac(key, body, algorithm)).decode()
+
+
+def signature_headers(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITHM) -> dict[str, str]:
+    """Return both headers of a signed request."""
+    return {SIGNATURE_HEADER: sign(key, body, algorithm), ALGORITHM_HEADER: algorithm}
+
+
+def verify(signature: Signature, body: bytes, *, key: bytes | None, allowed: Sequence[str]) -> None:
+    """Let a request pass that was signed with the session key; compares in constant time.
+
+    Checks in Connect's order and with its texts. Raises BadRequest without a signature that could be checked,
+    Unavailable while this worker has no key, Forbidden for a wrong signature.
+    """
+    value, algorithm = signature.value, signature.algorithm
+    if value is None or algorithm is None:
+        raise BadRequest("Internal request missing required signature")
+    if algorithm not in DIGESTS:
+        raise BadRequest(f"Algorithm {algorithm} not available")
+    try:
+        given = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise BadRequest(f"the signature is not base64: {exc}") from exc
+    if algorithm not in allowed:
+        raise BadRequest(
+            f"This worker does not support the '{algorithm}' key signing algorithm used by other workers. This "
+            f"worker is currently configured to use: [{', '.join(allowed)}]. Check that all workers' configuration "
+            "files permit the same set of signature algorithms, and correct any misconfigured worker and restart it."
+        )
+    if key is None:
+        raise Unavailable(
+            "This worker is still starting up and has not been able to read a session key from the config topic yet"
+        )
+    if not hmac.compare_digest(_mac(key, body, algorithm), given):
+        raise Forbidden("Internal request contained invalid signature.")
+
+
+def key_size(bits: int | None, algorithm: str = DEFAULT_ALGORITHM) -> int:
+    """Return the length in bytes of keys for `inter.worker.key.size` (bits; None = the algorithm's default)."""
+    return KEY_BYTES[algorithm] if bits is None else (bits + 7) // 8
+
+
+def new_key(now_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int | None = None) -> SessionKeyRecord:
+    """Generate a session key of `size` bytes; `now_ms` is wall-clock time, which other workers read."""
+    length = KEY_BYTES[algorithm] if size is None else size
+    return SessionKeyRecord(key=secrets.token_bytes(length), algorithm=algorithm, created_ms=now_ms)
+
+
+def needs_new_key(
+    key: SessionKeyRecord | None, now_ms: int, ttl_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int = 32
+) -> bool:
+    """Whether the leader has to write a session key: there is none, it is old, or it is of another make.
+
+    `size` in bytes. A `ttl_ms` of 0 means that keys do not expire. (Java at its start takes 0 for "expired
+    already", and for "never" only after its first update.) Source: DistributedHerder.checkForKeyRotation.
+    """
+    if key is None:
+        return True
+    expired = ttl_ms > 0 and key.created_ms + ttl_ms <= now_ms
+    return expired or key.algorithm != algorithm or len(key.key) != size
+
+
+def _mac(key: bytes, body: bytes, algorithm: str) -> bytes:
+    digest = DIGESTS.get(algorithm)
+    if digest is None:
+        raise BadRequest(f"Algorithm {algorithm} not available")
+    return hmac.digest(key, body, digest)

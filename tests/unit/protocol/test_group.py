@@ -1,0 +1,238 @@
+"""The group protocol as bytes (contract 4.2), against vectors of Connect 4.3.0."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraal.errors import ProtocolError
+from kraal.ids import ConnectorName, TaskId
+from kraal.protocol.group import (
+    AssignmentError,
+    ConnectProtocol,
+    GroupAssignment,
+    GroupProtocol,
+    Job,
+    WorkerMetadata,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+    encode_metadata,
+    offers,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "protocol" / "4.3.0" / "group.json"
+VECTORS = {name: bytes.fromhex(text) for name, text in json.loads(GOLDEN.read_text(encoding="utf-8")).items()}
+URL = "http://w1:8083/"
+C1 = ConnectorName("c1")
+BOTH = (Job(C1), Job(C1, 0))
+
+
+def assignment(version: int, config_offset: int = 5, **fields: object) -> GroupAssignment:
+    plain = GroupAssignment(version=version, leader="m1", leader_url=URL, config_offset=config_offset)
+    return replace(plain, **fields)  # type: ignore[arg-type]
+
+
+ASSIGNMENTS = {
+    "assignment v0 of c1 and c1-0": assignment(0, assigned=BOTH),
+    "assignment v2 of c1 and c1-0": assignment(2, assigned=BOTH),
+    "assignment v2 that revokes c1-1": assignment(2, 7, revoked=(Job(C1, 1),)),
+    "assignment v2 with a delay": assignment(2, 7, delay_ms=300_000),
+    "assignment v1 that failed": assignment(1, 9, error=AssignmentError.CONFIG_MISMATCH),
+}
+METADATA = {
+    "metadata v0": WorkerMetadata(version=0, url=URL, config_offset=5),
+    "metadata v1, null allocation": WorkerMetadata(version=1, url=URL, config_offset=5),
+    "metadata v2 with an allocation": WorkerMetadata(
+        version=2, url=URL, config_offset=5, allocation=assignment(2, assigned=BOTH)
+    ),
+}
+
+
+def test_every_vector_is_tested() -> None:
+    assert {*ASSIGNMENTS, *METADATA} == set(VECTORS)
+
+
+@pytest.mark.parametrize("name", ASSIGNMENTS)
+def test_assignments_are_javas_byte_for_byte(name: str) -> None:
+    assert encode_assignment(ASSIGNMENTS[name]) == VECTORS[name]
+    assert decode_assignment(VECTORS[name]) == ASSIGNMENTS[name]
+
+
+@pytest.mark.parametrize("name", METADATA)
+def test_metadata_are_javas_byte_for_byte(name: str) -> None:
+    assert encode_metadata(METADATA[name]) == VECTORS[name]
+    assert decode_metadata(VECTORS[name]) == METADATA[name]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "names"),
+    [
+        pytest.param(ConnectProtocol.EAGER, ["default"], id="eager"),
+        pytest.param(ConnectProtocol.COMPATIBLE, ["compatible", "default"], id="compatible"),
+        pytest.param(ConnectProtocol.SESSIONED, ["sessioned", "compatible", "default"], id="sessioned"),
+    ],
+)
+def test_b1_metadata_is_offered_for_each_protocol_the_preferred_first(
+    protocol: ConnectProtocol, names: list[str]
+) -> None:
+    offered = offers(protocol, "leaderUrl", 4, assignment(2, assigned=BOTH))
+    assert [offer.name for offer in offered] == names
+    for offer in offered:
+        metadata = decode_metadata(offer.metadata)
+        assert (metadata.url, metadata.config_offset) == ("leaderUrl", 4)
+        assert metadata.version == offer.name.version
+        if offer.name is not GroupProtocol.DEFAULT:  # the allocation is written in the version of the whole
+            assert metadata.allocation == assignment(offer.name.version, assigned=BOTH)
+
+
+def test_a_failed_allocation_is_null_unless_work_goes_on_under_it() -> None:
+    failed = assignment(2, error=AssignmentError.CONFIG_MISMATCH)
+    running = replace(failed, assigned=BOTH)
+    sent = [
+        decode_metadata(offers(ConnectProtocol.SESSIONED, URL, 5, a)[0].metadata) for a in (failed, running)
+    ]
+    assert [metadata.allocation for metadata in sent] == [None, running]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "cooperative", "signed"),
+    [
+        pytest.param(GroupProtocol.DEFAULT, False, False, id="default"),
+        pytest.param(GroupProtocol.COMPATIBLE, True, False, id="compatible"),
+        pytest.param(GroupProtocol.SESSIONED, True, True, id="sessioned"),
+    ],
+)
+def test_what_a_protocol_brings(protocol: GroupProtocol, *, cooperative: bool, signed: bool) -> None:
+    assert (protocol.cooperative, protocol.signed) == (cooperative, signed)
+
+
+def test_missing_trailing_fields_have_defaults() -> None:
+    whole = encode_assignment(assignment(1))
+    for missing in (4, 8, 12):  # delay, revoked, assignment
+        assert decode_assignment(whole[:-missing]) == assignment(1)
+    assert decode_metadata(VECTORS["metadata v1, null allocation"][:-4]).allocation is None
+
+
+def test_null_arrays_are_empty() -> None:
+    head = encode_assignment(assignment(1))[:-12]
+    assert decode_assignment(head + b"\xff" * 8 + bytes(4)) == assignment(1)
+
+
+def test_trailing_bytes_and_later_versions_are_read_as_far_as_known() -> None:
+    later = VECTORS["assignment v2 with a delay"] + b"more"
+    assert decode_assignment(b"\x00\x07" + later[2:]) == assignment(7, 7, delay_ms=300_000)
+    static = bytes.fromhex("0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff")
+    assert decode_metadata(static) == WorkerMetadata(version=3, url=URL, config_offset=5)
+
+
+BETWEEN_TRAILING_FIELDS = {
+    "metadata v0": set(),
+    "metadata v1, null allocation": {27},
+    "metadata v2 with an allocation": {27},
+    "assignment v0 of c1 and c1-0": {33},
+    "assignment v2 of c1 and c1-0": {33, 53, 57},
+    "assignment v2 that revokes c1-1": {33, 37, 53},
+    "assignment v2 with a delay": {33, 37, 41},
+    "assignment v1 that failed": {33, 37, 41},
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_buffer_cut_elsewhere_is_an_error(name: str) -> None:
+    data = VECTORS[name]
+    read = decode_metadata if name.startswith("metadata") else decode_assignment
+    for cut in set(range(len(data))) - BETWEEN_TRAILING_FIELDS[name]:
+        with pytest.raises(ProtocolError):
+            read(data[:cut])
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        pytest.param("ffff", "unsupported version -1", id="negative version"),
+        pytest.param("00", "version needs 2 bytes, but 1 are left", id="short number"),
+        pytest.param("00010000ffff", "leader has the negative length -1", id="null string"),
+        pytest.param("000100000002c328", "leader is not UTF-8", id="not UTF-8"),
+        pytest.param("0001000000056d", "leader needs 5 bytes, but 1 are left", id="short string"),
+        pytest.param(
+            "0001000000000000" + "00" * 8 + "7fffffff", "claims 2147483647 elements", id="many elements"
+        ),
+        pytest.param(
+            "0001000000000000" + "00" * 8 + "0000000100026331ffffffff", "negative count", id="null tasks"
+        ),
+        pytest.param(
+            "0001000000000000" + "00" * 8 + "00000001000263317fffffff", "tasks needs", id="many tasks"
+        ),
+    ],
+)
+def test_malformed_assignments_are_refused_with_a_reason(data: str, reason: str) -> None:
+    with pytest.raises(ProtocolError, match=reason):
+        decode_assignment(bytes.fromhex(data))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(assignment(1, leader="x" * 32_768), id="a string too long"),
+        pytest.param(assignment(1, delay_ms=2**31), id="a delay too large"),
+        pytest.param(assignment(1, assigned=(Job(C1, 2**31),)), id="a task number too large"),
+    ],
+)
+def test_what_does_not_fit_is_refused(value: GroupAssignment) -> None:
+    with pytest.raises(ProtocolError):
+        encode_assignment(value)
+
+
+def test_jobs_are_the_wire_form_of_instances() -> None:
+    assert Job.of(C1) == Job(C1, -1)
+    assert Job.of(TaskId(C1, 3)) == Job(C1, 3)
+    assert [job.instance for job in BOTH] == [C1, TaskId(C1, 0)]
+
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).map(ConnectorName)
+jobs = st.dictionaries(names, st.lists(st.integers(-1, 2**31 - 1), min_size=1, unique=True), max_size=4).map(
+    lambda tasks: tuple(Job(name, number) for name, numbers in tasks.items() for number in numbers)
+)
+
+
+@st.composite
+def assignments(draw: st.DrawFn, version: int) -> GroupAssignment:
+    return GroupAssignment(
+        version=version,
+        error=draw(st.integers(0, 3)),
+        leader=draw(names),
+        leader_url=draw(names),
+        config_offset=draw(st.integers(-1, 2**63 - 1)),
+        assigned=draw(jobs),
+        revoked=draw(jobs) if version else (),
+        delay_ms=draw(st.integers(0, 2**31 - 1)) if version else 0,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 3).flatmap(assignments))
+def test_an_assignment_survives_the_wire(value: GroupAssignment) -> None:
+    assert decode_assignment(encode_assignment(value)) == value
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.integers(0, 2), names, st.integers(-1, 2**63 - 1))
+def test_metadata_survive_the_wire(data: st.DataObject, version: int, url: str, offset: int) -> None:
+    allocation = data.draw(st.none() | assignments(version)) if version else None
+    value = WorkerMetadata(version=version, url=url, config_offset=offset, allocation=allocation)
+    assert decode_metadata(encode_metadata(value)) == value
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=80))
+def test_garbage_raises_nothing_but_protocol_errors(data: bytes) -> None:
+    for read in (decode_assignment, decode_metadata):
+        with suppress(ProtocolError):
+            read(data)

@@ -1,0 +1,101 @@
+"""KIP-507: signatures of internal requests and session keys; contract 4.8."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kraal.errors import BadRequest, Forbidden, KraalError, Unavailable
+from kraal.protocol.records import SessionKeyRecord
+from kraal.protocol.signature import (
+    DIGESTS,
+    KEY_BYTES,
+    Signature,
+    key_size,
+    needs_new_key,
+    new_key,
+    sign,
+    signature_headers,
+    verify,
+)
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "protocol" / "4.3.0" / "signatures.json"
+VECTORS = json.loads(GOLDEN.read_text(encoding="utf-8"))
+KEY = b"0" * 32
+HMAC = "HmacSHA256"
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize("vector", VECTORS)
+def test_signatures_are_javas(vector: dict[str, str]) -> None:
+    key, body = vector["key"].encode(), vector["body"].encode()
+    assert sign(key, body, vector["algorithm"]) == vector["signature"]
+    verify(Signature(vector["signature"], vector["algorithm"]), body, key=key, allowed=[HMAC])
+
+
+@pytest.mark.parametrize("algorithm", DIGESTS)
+def test_every_algorithm_signs_what_it_verifies(algorithm: str) -> None:
+    headers = signature_headers(KEY, b"body", algorithm)
+    signature = Signature(
+        headers["X-Connect-Authorization"], headers["X-Connect-Request-Signature-Algorithm"]
+    )
+    verify(signature, b"body", key=KEY, allowed=[HMAC, algorithm])
+
+
+GOOD = sign(KEY, b"body")
+
+
+@pytest.mark.parametrize(
+    ("signature", "key", "error", "reason"),
+    [
+        pytest.param(Signature(None, HMAC), KEY, BadRequest, "missing required signature", id="no signature"),
+        pytest.param(Signature(GOOD, None), KEY, BadRequest, "missing required signature", id="no algorithm"),
+        pytest.param(Signature(GOOD, "None"), KEY, BadRequest, "Algorithm None not available", id="unknown"),
+        pytest.param(Signature("%", HMAC), KEY, BadRequest, "not base64", id="not base64"),
+        pytest.param(
+            Signature(GOOD, "HmacSHA1"), KEY, BadRequest, r"use: \[HmacSHA256\]\.", id="not allowed"
+        ),
+        pytest.param(Signature(GOOD, HMAC), None, Unavailable, "still starting up", id="no key yet"),
+        pytest.param(Signature(GOOD, HMAC), b"1" * 32, Forbidden, "invalid signature", id="another key"),
+        pytest.param(Signature(sign(KEY, b"x"), HMAC), KEY, Forbidden, "invalid", id="another body"),
+        pytest.param(Signature("", HMAC), KEY, Forbidden, "invalid", id="an empty signature"),
+    ],
+)
+def test_unverified_requests_are_refused_with_connects_text(
+    signature: Signature, key: bytes | None, error: type[KraalError], reason: str
+) -> None:
+    with pytest.raises(error, match=reason):
+        verify(signature, b"body", key=key, allowed=[HMAC])
+
+
+def test_signing_with_an_unknown_algorithm_is_refused() -> None:
+    with pytest.raises(BadRequest, match="Algorithm Rot13 not available"):
+        sign(KEY, b"", "Rot13")
+
+
+def test_keys_are_random_and_of_the_length_that_java_makes() -> None:
+    one, other = new_key(7), new_key(7)
+    assert (len(one.key), one.algorithm, one.created_ms) == (32, HMAC, 7)
+    assert one.key != other.key
+    assert len(new_key(7, size=16).key) == 16
+    assert [key_size(None), key_size(256), key_size(129)] == [32, 32, 17]
+    assert KEY_BYTES.keys() == DIGESTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("key", "now_ms", "ttl_ms", "needed"),
+    [
+        pytest.param(None, 0, DAY_MS, True, id="none exists"),
+        pytest.param(SessionKeyRecord(KEY, HMAC, 0), DAY_MS - 1, DAY_MS, False, id="young"),
+        pytest.param(SessionKeyRecord(KEY, HMAC, 0), DAY_MS, DAY_MS, True, id="expired at this moment"),
+        pytest.param(SessionKeyRecord(KEY, HMAC, 0), 10 * DAY_MS, 0, False, id="keys do not expire"),
+        pytest.param(SessionKeyRecord(KEY, "HmacSHA1", 0), 1, DAY_MS, True, id="another algorithm"),
+        pytest.param(SessionKeyRecord(KEY[1:], HMAC, 0), 1, DAY_MS, True, id="another length"),
+    ],
+)
+def test_when_the_leader_writes_a_new_key(
+    key: SessionKeyRecord | None, now_ms: int, ttl_ms: int, *, needed: bool
+) -> None:
+    assert needs_new_key(key, now_ms, ttl_ms, HMAC, 32) is needed
