@@ -14,7 +14,7 @@ from kraal.cluster.rebalance import AssignorState, Outcome, Round
 from kraal.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 
-MAX_ROUNDS = 8
+MAX_ROUNDS = 5
 """So many rounds, at most, until nothing moves any more."""
 
 Kind = Callable[[Job], bool]
