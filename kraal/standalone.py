@@ -7,7 +7,9 @@ exit code 0. Exit codes as Connect's: 1 usage, 2 start-up failed, 3 a connector 
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -64,7 +66,10 @@ class StandaloneProcess:
         self.config = config.bound_to(self._server.bound[0].port)
         self._files = files
         self._exit_code = 0
-        self._ending = threading.Event()
+        # No Event: its lock is not for signal handlers, and a signal just before its wait begins is missed.
+        self._ending = False
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
         try:
             self._config_log, self._status_log = self._logs()
             self._offsets = OffsetFile(config.offset_file)
@@ -100,7 +105,8 @@ class StandaloneProcess:
             target=self._start_connectors, args=(assembly,), name="starter", daemon=True
         )
         starter.start()
-        self._ending.wait()
+        while not self._ending:
+            os.read(self._wake_reader, 64)
         self._shut_down(assembly, engine)
         return self._exit_code
 
@@ -108,7 +114,16 @@ class StandaloneProcess:
         """Ask the process to end; any thread, and signal handlers."""
         if exit_code and not self._exit_code:
             self._exit_code = exit_code
-        self._ending.set()
+        self._ending = True
+        with contextlib.suppress(BlockingIOError):  # full: the reader is awake anyway
+            os.write(self._wake_writer, b"e")
+
+    def end_on_signals(self) -> None:
+        """End gracefully on SIGTERM and SIGINT; in the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _ending(self.end))
+        # The interpreter writes there at once; a handler runs only when the main thread gets to it.
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
 
     def _logs(self) -> tuple[Log, Log]:
         config = self.config
@@ -230,8 +245,7 @@ def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     for warning in config.warnings:
         log.warning("%s", warning)
     process = StandaloneProcess(config, files)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ending(process.end))
+    process.end_on_signals()
     return process.run()
 
 
