@@ -40,7 +40,6 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
         held[member] = _without(held[member], frozenset(jobs))
     new = spread_evenly(held, stock.created | plan.reassign)  # 8
     owned = {member: (*jobs, *new[member]) for member, jobs in held.items()}
-    all_revoked = frozenset(chain.from_iterable(revoked.values()))
     return Outcome(  # 9
         assigned={
             member: (*_within(held[member], frozenset(plan.given.get(member, ()))), *new[member])
@@ -51,8 +50,8 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
         delay_ms=balanced.state.pause.delay_ms,
         state=replace(
             balanced.state,
-            assigned=(frozenset(chain.from_iterable(owned.values())) - all_revoked) | stock.lost,
-            revoked=all_revoked,
+            assigned=stock.lost.union(*owned.values()),
+            revoked=frozenset(chain.from_iterable(revoked.values())),
             generation=round_.generation,
             members=frozenset(reported),
         ),

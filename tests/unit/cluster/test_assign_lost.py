@@ -63,6 +63,10 @@ def test_a18_new_jobs_fill_up_workers_out_of_balance() -> None:
     assert {name: sizes[name] + len(jobs) for name, jobs in given.items()} == dict.fromkeys(sizes, 6)
 
 
+def test_workers_that_hold_the_same_are_served_by_id() -> None:
+    assert spread({"b": 0, "a": 0}, "x") == {"a": ["x"], "b": []}
+
+
 def test_workers_reached_from_below_wait_behind_those_that_come_from_there() -> None:
     assert spread({"a": 1, "b": 0}, "wxyz") == {"b": ["w", "x", "z"], "a": ["y"]}
 
