@@ -92,6 +92,8 @@ class Task:
         self._phase = _Phase.RESTING
         self._run: Run | None = None
         self._number = 0
+        self._token = 0
+        """Names the load or store that is awaited: a late answer to an earlier one counts for nothing."""
         self._version: str | None = None
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = False
@@ -120,10 +122,10 @@ class Task:
                 if message.run == self._number:
                     self._heard(message.event)
             case OffsetsLoaded():
-                if message.token == self._number and self._phase is _Phase.LOADING:
+                if message.token == self._token and self._phase is _Phase.LOADING:
                     self._open(message.offsets)
             case OffsetsStored():
-                if message.token == self._number and self._phase is _Phase.STORING:
+                if message.token == self._token and self._phase is _Phase.STORING:
                     self._stored()
             case OffsetsFailed():
                 self._offsets_failed(message)
@@ -172,7 +174,7 @@ class Task:
     # -- the run's life ------------------------------------------------------------------------------------
 
     def _begin_run(self) -> None:
-        self._number = next(_numbers)
+        self._number = self._token = next(_numbers)
         self._held = False
         if self._is_source:
             self._load()
@@ -182,7 +184,7 @@ class Task:
     def _load(self) -> None:
         self._phase = _Phase.LOADING
         self._offsets.tell(
-            LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._number)
+            LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._token)
         )
         self._try_again_in(KEEPER_PATIENCE_S)
 
@@ -261,6 +263,7 @@ class Task:
         if known is not None and not event.topics <= known:
             self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
         self._batch = event.offsets
+        self._token = next(_numbers)
         self._phase = _Phase.STORING
         if self._batch:
             self._store()
@@ -282,7 +285,7 @@ class Task:
                 connector=self._task.connector,
                 offsets=self._batch,
                 reply_to=self._address,
-                token=self._number,
+                token=self._token,
             )
         )
         self._try_again_in(KEEPER_PATIENCE_S)
@@ -327,12 +330,12 @@ class Task:
 
     def _ended(self) -> None:
         self._calm()
-        self._number = 0
+        self._number = self._token = 0
         self._phase = _Phase.STOPPING
         self._report(State.UNASSIGNED, stopped=True)
 
     def _offsets_failed(self, message: OffsetsFailed) -> None:
-        if message.token != self._number:
+        if message.token != self._token:
             return
         self._calm()
         if self._phase is _Phase.LOADING:

@@ -252,6 +252,8 @@ class TaskRun:
             if self._phase is not Phase.IDLE or self._wishes.commit is not None:
                 return
             asked = self._wishes.asked
+            if not asked and not self._work.polls_idle:
+                return  # withdrawn by a hold since this poll was scheduled
             if asked and not self._leased():
                 self._poll_after(_LEASE_S)
                 return

@@ -176,3 +176,23 @@ def test_a_second_open_of_a_task_ends_the_first_before_it_begins(stage: Stage) -
     assert second.expect(BatchDone).records == 3
     assert stage.values(topic, 3) == ["v0", "v1", "v2"]
     end(second)
+
+
+def test_what_comes_just_after_a_hold_waits_for_the_next_request(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task)
+    opening.run.next()
+    opening.run.hold()
+    opening.expect(Held)
+    plugins.BATCHES[task].append(rows(topic, 0, 1))
+    witness = name()  # its three batches take longer than any poll that was scheduled before the hold
+    other = opened(stage, witness)
+    for start in range(3):
+        plugins.BATCHES[witness].append(rows(stage.topic(), start, 1))
+        other.run.next()
+        other.expect(BatchDone)
+    assert opening.events.empty()
+    opening.run.next()
+    assert opening.expect(BatchDone).records == 1
+    end(other)
+    end(opening)
