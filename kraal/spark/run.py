@@ -328,7 +328,6 @@ class TaskRun:
                 else:
                     self._poll_after(delay_s)
                 return
-
             self._back(Phase.RETRYING)
 
         def again() -> None:
