@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
 from kraal.ids import ConnectorName, Generation, Instance, WorkerId
+from kraal.protocol.group import GroupProtocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,9 @@ class Snapshot:
     """`config` and `status` hold what is stored; before that they say nothing."""
     worker_id: WorkerId
     leader_url: str | None = None
+    is_leader: bool = False
+    protocol: GroupProtocol | None = None
+    """What the group speaks since the last rebalance; None in standalone, and before."""
     kafka_cluster_id: str | None = None
     generation: Generation = Generation(0)
     config: ClusterState = field(default_factory=ClusterState)
