@@ -14,10 +14,25 @@ if TYPE_CHECKING:
 
 
 class Membership(Protocol):
-    """What the herder needs of its group; in a cluster an actor of its own stands behind it."""
+    """What the herder needs of its group; in a cluster an actor of its own stands behind it.
+
+    Any thread; everything returns at once.
+    """
+
+    def begin(self) -> None:
+        """The herder is live, perhaps again: it is to be told its work as soon as there is a valid assignment."""
 
     def work_changed(self) -> None:
-        """The published snapshot has other connectors or tasks: an assignment is wanted."""
+        """The published snapshot has other connectors or tasks, and what had to stop first has stopped."""
+
+    def config_read(self, offset: int) -> None:
+        """The published snapshot has read the config log up to `offset`: assignments may wait for it."""
+
+    def stopped(self, number: int) -> None:
+        """All that `WorkRevoked` of this number revoked has stopped, and its statuses are written."""
+
+    def alive(self, number: int) -> None:
+        """The herder has seen `HerderTick` of this number."""
 
 
 class Alone:
@@ -28,7 +43,7 @@ class Alone:
         self._published = published
         self._leader_url = leader_url
 
-    def work_changed(self) -> None:
+    def begin(self) -> None:
         """Assign everything there is to us."""
         config = self._published.latest.config
         self._herder.tell(
@@ -40,3 +55,16 @@ class Alone:
                 config_offset=config.offset,
             )
         )
+
+    def work_changed(self) -> None:
+        """Assign everything there is to us."""
+        self.begin()
+
+    def config_read(self, offset: int) -> None:
+        """Nobody waits for it."""
+
+    def stopped(self, number: int) -> None:
+        """Nothing is ever revoked."""
+
+    def alive(self, number: int) -> None:
+        """Nobody asks."""

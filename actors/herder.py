@@ -24,7 +24,9 @@ from actors.messages.herder import (
     AwaitLive,
     CreateConnector,
     DeleteConnector,
+    GroupLost,
     HerderMessage,
+    HerderTick,
     HideRestarting,
     InstanceChanged,
     KafkaClusterFound,
@@ -43,6 +45,7 @@ from actors.messages.herder import (
     TopicsSeen,
     Validated,
     WorkerReport,
+    WorkRevoked,
 )
 from actors.messages.worker import ReportWork
 from actors.requests import Command, Requests
@@ -124,6 +127,12 @@ class Herder:
                 self._book.topics_seen(message)
             case AssignmentReceived():
                 self._assigned(message)
+            case WorkRevoked():
+                self._herd.apply_wanted(self._herd.assign(message.keep))
+            case GroupLost():
+                self._herd.update(leader_url=None, is_leader=False)
+            case HerderTick():
+                self._membership.alive(message.number)
             case HideRestarting():
                 self._book.hide_restarting(message.instances)
             case (

@@ -10,6 +10,7 @@ from actors.mailbox import Address, Ask, Tell
 from kraal.ids import Json
 
 if TYPE_CHECKING:
+    from kraal.cluster.assign import GroupPlan
     from kraal.cluster.work import Assignment, Incarnation
     from kraal.ids import (
         Config,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         TopicName,
     )
     from kraal.plugins.infos import ConfigInfos
+    from kraal.protocol.group import GroupProtocol
     from kraal.records import Record
 
 
@@ -177,8 +179,22 @@ class Reborn(Tell):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkRevoked(Tell):
+    """Stop everything that is not in `keep`.
+
+    Answered by `Membership.stopped(number)` when nothing else runs and all statuses so far are written.
+    """
+
+    number: int
+    keep: Assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentReceived(Tell):
-    """What this worker is to run from now on: all of it, not a change."""
+    """What this worker is to run from now on: all of it, not a change.
+
+    Sent only while the published snapshot is as far as `config_offset`, so the work may start at once.
+    """
 
     generation: Generation
     assignment: Assignment
@@ -186,6 +202,24 @@ class AssignmentReceived(Tell):
     is_leader: bool
     config_offset: int
     """The leader's config offset: a worker starts nothing before it has read that far."""
+    protocol: GroupProtocol | None = None
+    """What the group speaks; None in standalone."""
+    plan: GroupPlan | None = None
+    """Who owns what, and where they are; on the leader of a cluster only."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLost(Tell):
+    """No leader is known now. What runs goes on until `WorkRevoked` says otherwise."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HerderTick(Tell):
+    """Answered at once by `Membership.alive(number)`: a herder that hangs must leave the group."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +308,10 @@ HerderMessage = (
     | AppendFailed
     | Validated
     | Reborn
+    | WorkRevoked
     | AssignmentReceived
+    | GroupLost
+    | HerderTick
     | KafkaClusterFound
     | InstanceChanged
     | TaskConfigsMade
