@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.mailbox import Address, Ask, Tell
+from actors.messages.publisher import PublishFailed, TasksPublished
 from kraal.ids import Json
 
 if TYPE_CHECKING:
@@ -112,6 +113,28 @@ class RestartTask(Ask[None]):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetTopics(Ask[None]):
     """Forget the topics a connector has used (KIP-558). Raises Forbidden, StoreError."""
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutTaskConfigs(Ask[None]):
+    """Publish the tasks of a connector that another worker runs; answered when they were read back.
+
+    Raises NotLeader, NotFound, BadRequest for a stopped connector, StoreError.
+    Source: POST /connectors/{c}/tasks, which workers send to the leader.
+    """
+
+    name: ConnectorName
+    configs: Sequence[Config]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceZombies(Ask[None]):
+    """Fence the producers of a source connector's older tasks (KIP-618). Raises NotLeader, NotFound, BadRequest.
+
+    Source: PUT /connectors/{c}/fence, which workers send to the leader.
+    """
 
     name: ConnectorName
 
@@ -273,6 +296,11 @@ class WorkerReport(Tell):
 
 
 @dataclass(frozen=True, slots=True)
+class CheckSessionKey(Tell):
+    """The session key may have expired (KIP-507)."""
+
+
+@dataclass(frozen=True, slots=True)
 class HideRestarting(Tell):
     """These have been shown as RESTARTING long enough, whatever they say (contract 0.2)."""
 
@@ -301,6 +329,8 @@ HerderMessage = (
     | RestartConnector
     | RestartTask
     | ResetTopics
+    | PutTaskConfigs
+    | FenceZombies
     | AwaitLive
     | Ping
     | RecordsRead
@@ -317,6 +347,9 @@ HerderMessage = (
     | TaskConfigsMade
     | TopicsSeen
     | WorkerReport
+    | TasksPublished
+    | PublishFailed
+    | CheckSessionKey
     | HideRestarting
     | StartupDone
     | ShutDown

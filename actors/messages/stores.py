@@ -45,6 +45,18 @@ class ReadOn(Tell):
     """There is, or may be, something new in the log."""
 
 
+@dataclass(frozen=True, slots=True)
+class FollowOn(Tell):
+    """Wait for the next records of a log that others write too; only the newest `turn` counts."""
+
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimWrites(Tell):
+    """This worker leads now: from here on nobody who led before it can write what only a leader may (KIP-618)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOffsets(Tell):
     """Read a connector's offsets; `OffsetsLoaded` or `OffsetsFailed` goes to `reply_to`."""
@@ -92,6 +104,6 @@ class OffsetsFailed(Tell):
     error: Exception
 
 
-WriterMessage = Begin | Append | AppendAgain
-ReaderMessage = Begin | Replay | ReadOn
+WriterMessage = Begin | Append | AppendAgain | ClaimWrites
+ReaderMessage = Begin | Replay | ReadOn | FollowOn
 OffsetsMessage = Begin | LoadOffsets | StoreOffsets | FlushOffsets
