@@ -6,6 +6,7 @@ Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 
 from kraal.cluster.state import ConnectorEntry
 from kraal.ids import Config, ConnectorName, TaskId
@@ -15,6 +16,14 @@ from kraal.records import Entry
 TASK_CLASS = "task.class"
 _COPIED = ("topics", "topics.regex")
 """What a sink's tasks are told of their connector's config."""
+
+PUBLISH_RETRY_FIRST_S = 0.25
+PUBLISH_RETRY_MAX_S = 60.0
+_DOUBLINGS = 8
+"""After so many the pause is above its maximum."""
+
+KEY_LAG_S = 60.0
+"""For so long after a key was changed, workers may hold different ones."""
 
 
 def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) -> bool:
@@ -35,6 +44,24 @@ def task_config_entries(name: ConnectorName, configs: Sequence[Config]) -> list[
     """Make the records of a set of task configs: one each, then the commit (C6)."""
     records: list[ConfigRecord] = [TaskConfigRecord(TaskId(name, n), c) for n, c in enumerate(configs)]
     return [Entry(*encode(record)) for record in [*records, TaskCommitRecord(name, len(configs))]]
+
+
+def publish_retry_s(attempt: int) -> float:
+    """Return the pause after a failed publication, in seconds; the first one is attempt 0. There is no last one.
+
+    Source: DistributedHerder.RECONFIGURE_CONNECTOR_TASKS_BACKOFF_INITIAL_MS, ..._MAX_MS.
+    """
+    pause: float = PUBLISH_RETRY_FIRST_S * 2 ** min(attempt, _DOUBLINGS)
+    return min(pause, PUBLISH_RETRY_MAX_S)
+
+
+def is_key_lag(status: int | None, since_first_s: float) -> bool:
+    """Say whether a failed publication may only mean that a new session key has not arrived everywhere.
+
+    `status` is what the leader answered, None when it did not; `since_first_s` the seconds since the first
+    attempt. Source: DistributedHerder.isPossibleExpiredKeyException.
+    """
+    return status == HTTPStatus.FORBIDDEN and since_first_s <= KEY_LAG_S
 
 
 def with_task_class(

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from kraal.cluster.state import ConnectorEntry
-from kraal.cluster.tasks import should_publish, task_config_entries, too_many_tasks, with_task_class
+from kraal.cluster.tasks import (
+    is_key_lag,
+    publish_retry_s,
+    should_publish,
+    task_config_entries,
+    too_many_tasks,
+    with_task_class,
+)
 from kraal.ids import Config, ConnectorName
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0"
@@ -66,3 +73,26 @@ def test_too_many_tasks_are_told_in_connects_words() -> None:
         "The connector x has generated 3 tasks, which is greater than 2, the maximum number of tasks it is "
         "configured to create. This behaviour should be considered a bug and is disallowed."
     )
+
+
+def test_publications_are_tried_again_after_ever_longer_pauses() -> None:
+    assert [publish_retry_s(attempt) for attempt in range(10)] == [
+        0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0,
+    ]  # fmt: skip
+    assert publish_retry_s(1_000_000) == 60.0
+
+
+@pytest.mark.parametrize(
+    ("status", "since_first_s", "expected"),
+    [
+        pytest.param(403, 0.0, True, id="a wrong signature, just after the first attempt"),
+        pytest.param(403, 60.0, True, id="a minute after it"),
+        pytest.param(403, 60.1, False, id="more than a minute after it"),
+        pytest.param(400, 0.0, False, id="another error"),
+        pytest.param(None, 0.0, False, id="no answer"),
+    ],
+)
+def test_a_wrong_signature_may_be_a_key_that_comes_late(
+    status: int | None, since_first_s: float, *, expected: bool
+) -> None:
+    assert is_key_lag(status, since_first_s) is expected

@@ -1,0 +1,155 @@
+"""Sends task configs to the leader: what a connector of this worker made, and another worker has to write.
+
+A request may take as long as the leader takes to answer, so each is an actor of its own, and a few are on their way
+at a time; requests of one connector go out one after the other. Whoever was not served is told so as soon as it is
+known, to try again: when the leader cannot be reached, and when another worker leads. So neither a leader that hangs
+nor one that is gone holds anybody back for longer than one request may take.
+Source: DistributedHerder.forwardRequestExecutor (Kafka 4.3.0), which sends one at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from actors.mailbox import Address, Tell
+from actors.messages.publisher import PublisherMessage, PublishFailed, PublishTasks, TasksPublished
+from actors.system import Begin
+from kraal.errors import KraalError
+from kraal.peers import PeerFailed, PeerRefused, send_task_configs
+
+if TYPE_CHECKING:
+    from actors.system import System
+
+AT_A_TIME = 4
+
+Send = Callable[[PublishTasks], None]
+"""Sends one request and waits for its answer. Raises KraalError: PeerRefused, or PeerFailed without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Tell):
+    """A request has ended; with an error unless the leader has written what it held."""
+
+    number: int
+    error: Exception | None
+
+
+def send_to_leader(request: PublishTasks) -> None:
+    """Send one request over HTTP. Raises PeerRefused, PeerFailed."""
+    send_task_configs(
+        request.leader_url, request.name, request.configs, key=request.key, algorithm=request.algorithm
+    )
+
+
+class Publisher:
+    """Has the leader write task configs."""
+
+    def __init__(self, *, address: Address, system: System, send: Send = send_to_leader) -> None:
+        self._address = address
+        self._system = system
+        self._send = send
+        self._leader_url: str | None = None
+        """Where everything goes that waits or is on its way."""
+        self._waiting: deque[PublishTasks] = deque()
+        self._on_their_way: dict[int, PublishTasks] = {}
+        self._numbers = itertools.count()
+
+    def receive(self, message: PublisherMessage | Sent) -> None:
+        """Handle one message."""
+        match message:
+            case Begin():
+                return
+            case PublishTasks():
+                if message.leader_url != self._leader_url:
+                    self._give_up_all(f"the leader is at {message.leader_url} now")
+                    self._leader_url = message.leader_url
+                self._waiting.append(message)
+            case Sent():
+                self._ended(message)
+            case _:
+                assert_never(message)
+        self._go_on()
+
+    def _ended(self, message: Sent) -> None:
+        request = self._on_their_way.pop(message.number, None)
+        if request is None:  # given up before
+            return
+        if message.error is None:
+            request.reply_to.tell(TasksPublished(token=request.token))
+        else:
+            _fail(request, message.error)
+        if isinstance(message.error, PeerFailed):
+            self._give_up_waiting(message.error)
+
+    def _go_on(self) -> None:
+        """Begin what may begin, in the order in which it came."""
+        while len(self._on_their_way) < AT_A_TIME:
+            busy = {request.name for request in self._on_their_way.values()}
+            request = next((each for each in self._waiting if each.name not in busy), None)
+            if request is None:
+                return
+            self._waiting.remove(request)
+            number = next(self._numbers)
+            self._on_their_way[number] = request
+            self._begin(number, request)
+
+    def _begin(self, number: int, request: PublishTasks) -> None:
+        address = Address(f"publication-{number}")
+        self._system.spawn(
+            address,
+            lambda: _Publication(address, self._system, self._send, request, number, self._address),
+            lambda error: self._address.tell(Sent(number, KraalError(repr(error)))),
+        )
+
+    def _give_up_all(self, why: str) -> None:
+        """Another worker leads: what the old one does with a request that it has does not count any more."""
+        error = KraalError(why)
+        requests, self._on_their_way = self._on_their_way, {}
+        for request in requests.values():
+            _fail(request, error)
+        self._give_up_waiting(error)
+
+    def _give_up_waiting(self, error: Exception) -> None:
+        requests, self._waiting = self._waiting, deque()
+        for request in requests:
+            _fail(request, KraalError(f"not sent: {error}"))
+
+
+class _Publication:
+    """One request: sends it on Begin, says how it ended, ends."""
+
+    def __init__(
+        self,
+        address: Address,
+        system: System,
+        send: Send,
+        request: PublishTasks,
+        number: int,
+        publisher: Address,
+    ) -> None:
+        self._address = address
+        self._system = system
+        self._send = send
+        self._request = request
+        self._number = number
+        self._publisher = publisher
+
+    def receive(self, message: object) -> None:
+        """Send the request, whatever the message."""
+        del message
+        error: KraalError | None = None
+        try:
+            self._send(self._request)
+        except KraalError as exc:
+            error = exc
+        self._publisher.tell(Sent(self._number, error))
+        self._system.stop(self._address)
+
+
+def _fail(request: PublishTasks, error: Exception) -> None:
+    status = error.status if isinstance(error, PeerRefused) else None
+    request.reply_to.tell(PublishFailed(token=request.token, error=error, status=status))

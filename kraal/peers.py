@@ -1,0 +1,217 @@
+"""Requests to other workers: HTTP as Connect's workers speak it among themselves (contract R12, 4.8).
+
+Each request stands for itself: no cookies, no redirects, no proxy, nothing of an earlier caller. Only connections
+are kept, and given up before a worker's server closes them as idle, so that none ends while a request is on it.
+What comes back is an answer to pass on, the other worker's own error, or a sentence that says why there is neither.
+Source: RestClient (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
+
+from kraal.errors import KraalError
+from kraal.ids import Config, ConnectorName
+from kraal.protocol.json_bytes import to_bytes
+from kraal.protocol.signature import signature_headers
+
+if TYPE_CHECKING:
+    import httpx2
+
+CONNECT_TIMEOUT_S = 15.0
+"""As of Jetty's client, which Connect uses."""
+ANSWER_TIMEOUT_S = 100.0
+"""More than the 90 s after which a worker answers by itself that a request timed out."""
+_IDLE_S = 5.0
+_KEPT_CONNECTIONS = 20
+
+
+class PeerRefused(KraalError):
+    """Another worker answered with an error: it is ours to pass on as it is."""
+
+    def __init__(
+        self, status: int, error_code: int, text: str | None, *, retry_after: str | None = None
+    ) -> None:
+        super().__init__(text or "")
+        self.status = status
+        self.error_code = error_code
+        self.text = text
+        self.retry_after = retry_after
+
+
+class PeerFailed(KraalError):
+    """Another worker could not be reached in time, or gave no answer that can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAnswer:
+    """A success: what of it is passed on."""
+
+    status: int
+    body: bytes
+    """JSON, or empty."""
+    location: str | None = None
+
+
+class Peers:
+    """Asks other workers over connections that it keeps open. Thread: those of one event loop only."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        """How many requests wait for their answer: a gauge."""
+        self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}
+
+    async def ask(
+        self,
+        method: str,
+        url: str,
+        target: bytes,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> PeerAnswer:
+        """Send one request to the worker at `url`, and await its answer at most `timeout_s` seconds.
+
+        `target` is path and query, percent-encoded, and goes out as it is. Raises PeerRefused, PeerFailed.
+        """
+        # Imported late: a worker that never asks another one need not wait for it at its start.
+        import httpx2  # noqa: PLC0415 - see above
+
+        self.waiting += 1
+        try:
+            request = _request(method, url, target, body, headers or {})
+            async with asyncio.timeout(timeout_s):
+                response = await self._transport(request.url.scheme).handle_async_request(request)
+                try:
+                    content = await response.aread()
+                finally:
+                    await response.aclose()
+        except TimeoutError as exc:
+            raise _io_error(f"{url} gave no answer within {timeout_s:g} s") from exc
+        except httpx2.ConnectTimeout as exc:
+            raise _io_error(f"{url} took no connection within {CONNECT_TIMEOUT_S:g} s") from exc
+        except (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError, httpx2.InvalidURL, ValueError) as exc:
+            raise PeerFailed(f"Error trying to forward REST request: {exc}") from exc
+        except (httpx2.HTTPError, OSError) as exc:
+            raise _io_error(f"{_reason(exc)} ({url})") from exc
+        finally:
+            self.waiting -= 1
+        return _answer(url, response.status_code, response.headers, content)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        transports, self._transports = self._transports, {}
+        for transport in transports.values():
+            await transport.aclose()
+
+    def _transport(self, scheme: str) -> httpx2.AsyncHTTPTransport:
+        import httpx2  # noqa: PLC0415 - as above
+
+        transport = self._transports.get(scheme)
+        if transport is None:
+            limits = httpx2.Limits(
+                max_connections=None,
+                max_keepalive_connections=_KEPT_CONNECTIONS,
+                keepalive_expiry=_IDLE_S,
+            )
+            # Certificates take long to load, and nobody needs them for plain HTTP.
+            transport = httpx2.AsyncHTTPTransport(verify=scheme == "https", trust_env=False, limits=limits)
+            self._transports[scheme] = transport
+        return transport
+
+
+def send_task_configs(
+    leader_url: str,
+    name: ConnectorName,
+    configs: Sequence[Config],
+    *,
+    key: bytes | None,
+    algorithm: str,
+    timeout_s: float = ANSWER_TIMEOUT_S,
+) -> None:
+    """Have the leader write a connector's task configs; signed, unless `key` is None.
+
+    Blocks until the leader has answered, at most `timeout_s` seconds; any thread without an event loop.
+    Raises PeerRefused, PeerFailed; BadRequest for an unknown algorithm.
+    Source: DistributedHerder.publishConnectorTaskConfigs.
+    """
+    body = to_bytes([dict(config) for config in configs])
+    headers = {} if key is None else signature_headers(key, body, algorithm)
+    target = f"/connectors/{quote(name, safe='')}/tasks".encode()
+
+    async def send() -> None:
+        peers = Peers()
+        try:
+            await peers.ask("POST", leader_url, target, body=body, headers=headers, timeout_s=timeout_s)
+        finally:
+            await peers.close()
+
+    asyncio.run(send())
+
+
+def _request(method: str, url: str, target: bytes, body: bytes, headers: Mapping[str, str]) -> httpx2.Request:
+    import httpx2  # noqa: PLC0415 - as above
+
+    sent = {"Accept": "application/json", "User-Agent": "kafka-connect", **headers}
+    if body:
+        sent["Content-Type"] = "application/json"
+    prefix = urlsplit(url).path.rstrip("/").encode()
+    return httpx2.Request(
+        method,
+        url,
+        headers=sent,
+        content=body or None,
+        extensions={"target": prefix + target, "timeout": {"connect": CONNECT_TIMEOUT_S}},
+    )
+
+
+def _answer(url: str, status: int, headers: Mapping[str, str], body: bytes) -> PeerAnswer:
+    """Sort an answer out. Raises PeerRefused, PeerFailed."""
+    if status >= HTTPStatus.BAD_REQUEST:
+        raise _refusal(url, status, headers, body)
+    if status == HTTPStatus.NO_CONTENT:
+        return PeerAnswer(status, b"")
+    if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        raise PeerFailed(f"Unexpected status code when handling forwarded request: {status}")
+    if body:
+        _parsed(url, status, body)
+    return PeerAnswer(status, body, headers.get("location"))
+
+
+def _refusal(url: str, status: int, headers: Mapping[str, str], body: bytes) -> PeerRefused:
+    """Read the body of an error: `{"error_code":int,"message":str or null}`. Raises PeerFailed."""
+    match _parsed(url, status, body):
+        case {"error_code": int(code), "message": (str() | None) as text}:
+            return PeerRefused(status, code, text, retry_after=headers.get("retry-after"))
+        case _:
+            raise _io_error(f"{url} answered {status} without an error that can be read")
+
+
+def _parsed(url: str, status: int, body: bytes) -> object:
+    try:
+        value: object = json.loads(body)
+    except (ValueError, RecursionError) as exc:
+        raise _io_error(f"{url} answered {status} with a body that is not JSON") from exc
+    return value
+
+
+def _io_error(cause: str) -> PeerFailed:
+    return PeerFailed(f"IO Error trying to forward REST request: {cause}")
+
+
+def _reason(error: BaseException) -> str:
+    """Say what is behind a failed request: the system's own words, where it has some."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, OSError) and below.errno:
+            return below.strerror if below.errno < 0 and below.strerror else os.strerror(below.errno)
+        below = below.__cause__ or below.__context__
+    return str(error) or type(error).__name__
