@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from actors.mailbox import Address, Tell
-from actors.messages.publisher import PublisherMessage, PublishFailed, PublishTasks, TasksPublished
+from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublished
 from actors.system import Begin
 from kraal.errors import KraalError
 from kraal.peers import PeerFailed, PeerRefused, send_task_configs
@@ -58,7 +58,7 @@ class Publisher:
         self._on_their_way: dict[int, PublishTasks] = {}
         self._numbers = itertools.count()
 
-    def receive(self, message: PublisherMessage | Sent) -> None:
+    def receive(self, message: Begin | PublishTasks | Sent) -> None:
         """Handle one message."""
         match message:
             case Begin():

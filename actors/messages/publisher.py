@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.mailbox import Address, Tell
-from actors.system import Begin
 
 if TYPE_CHECKING:
     from kraal.ids import Config, ConnectorName
@@ -43,6 +42,3 @@ class PublishFailed(Tell):
     error: Exception
     status: int | None = None
     """What the leader answered; None when it did not."""
-
-
-PublisherMessage = Begin | PublishTasks
