@@ -120,6 +120,7 @@ class _Maker:
             config_reader=Address("config reader"),
             status_writer=Address("status writer"),
             status_reader=Address("status reader"),
+            publisher=Address("publisher"),
         )
         self.offsets = Address("offsets")
         stage = Stage(

@@ -15,7 +15,8 @@ from actors.waits import Waits
 from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
 from kraal.cluster.work import Assignment, Wanted, changes, wanted_of
-from kraal.ids import ConnectorName, Instance, TargetState, WorkerId, connector_of
+from kraal.ids import ConnectorName, Instance, TargetState, TaskId, WorkerId, connector_of
+from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,17 @@ class Links:
     config_reader: Address
     status_writer: Address
     status_reader: Address
+    publisher: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionKeySettings:
+    """Of the keys that this worker writes as leader: `inter.worker.key.*`."""
+
+    algorithm: str = DEFAULT_ALGORITHM
+    size: int = KEY_BYTES[DEFAULT_ALGORITHM]
+    """Bytes."""
+    ttl_ms: int = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +65,11 @@ class HerderSettings:
     topic_reset: bool = True
     shown_restarting_s: float = 15.0
     """How long RESTARTING is shown before the instance says something: graceful timeout + 10 s."""
+    session_keys: SessionKeySettings = SessionKeySettings()
+    signature_algorithm: str = DEFAULT_ALGORITHM
+    """Of requests to other workers: `inter.worker.signature.algorithm`."""
+    transactional: bool = False
+    """The leader writes in transactions: `exactly.once.source.support` is `preparing` at least."""
 
 
 class Herd:
@@ -82,6 +99,10 @@ class Herd:
         """Replay and report are complete: snapshots are published and the worker is told what to do."""
         self.told: set[Instance] = set()
         """Instances that the worker was told about and has not reported gone."""
+        self.suspended: dict[ConnectorName, int] = {}
+        """Connectors whose tasks are to stop until an assignment is made by these task configs, or newer ones."""
+        self.statuses_owed: set[int] = set()
+        """Tokens of status writes that are not answered yet."""
         self._published = published
         self._kind_of = kind_of
         self._snapshot = replace(published.latest, config=ClusterState(), status=StatusState())
@@ -128,6 +149,7 @@ class Herd:
         else:
             answer = reply
             token = self.status_waits.expect(answer, lambda: answer.set(None))
+        self.statuses_owed.add(token)
         append = Append(token=token, entries=entries, reply_to=self.links.herder)
         self.links.status_writer.tell(append)
 
@@ -139,6 +161,8 @@ class Herd:
         for name in names:
             entry = self._snapshot.config.connectors.get(name)
             after = {} if entry is None else wanted_of(entry, self.assignment, self.restart_counts)
+            if name in self.suspended:
+                after = {i: w for i, w in after.items() if not isinstance(i, TaskId)}
             delta.update(changes(self._wanted.get(name, {}), after))
             if after:
                 self._wanted[name] = after
@@ -174,6 +198,10 @@ class Herd:
     def told_names(self) -> set[ConnectorName]:
         """Return the connectors of which the worker may still run something."""
         return {connector_of(i) for i in self.told}
+
+    def leaving(self) -> bool:
+        """Whether something still runs that is not wanted here any more."""
+        return any(i not in self.wanted(connector_of(i)) for i in self.told)
 
     def gone(self, instance: Instance) -> None:
         """The worker has stopped an instance; when it is not wanted again, it is out of our hands."""

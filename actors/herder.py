@@ -22,8 +22,10 @@ from actors.messages.herder import (
     AppendFailed,
     AssignmentReceived,
     AwaitLive,
+    CheckSessionKey,
     CreateConnector,
     DeleteConnector,
+    FenceZombies,
     GroupLost,
     HerderMessage,
     HerderTick,
@@ -33,6 +35,7 @@ from actors.messages.herder import (
     PatchConfig,
     Ping,
     PutConfig,
+    PutTaskConfigs,
     Reborn,
     RecordsRead,
     ResetTopics,
@@ -47,17 +50,23 @@ from actors.messages.herder import (
     WorkerReport,
     WorkRevoked,
 )
+from actors.messages.publisher import PublishFailed, TasksPublished
+from actors.messages.stores import ClaimWrites
 from actors.messages.worker import ReportWork
+from actors.rebalances import Rebalances
 from actors.requests import Command, Requests
 from actors.restarts import Restarts
+from actors.session_keys import SessionKeys
 from actors.start import Start
 from actors.statuses import StatusBook
 from actors.system import Begin
+from actors.task_configs import TaskConfigs
 from kraal.cluster.reduce import (
     ConnectorChanged,
     ConnectorRemoved,
     Event,
     RestartRequested,
+    SessionKeyChanged,
     Skipped,
     TargetChanged,
     TasksChanged,
@@ -65,13 +74,11 @@ from kraal.cluster.reduce import (
 )
 from kraal.cluster.restart import RestartRequest
 from kraal.cluster.statuses import apply_status
-from kraal.cluster.tasks import should_publish, task_config_entries
-from kraal.cluster.work import Assignment
-from kraal.errors import StoreError, Unavailable
+from kraal.errors import Fenced, StoreError, Unavailable
 from kraal.ids import ConnectorName, Instance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from actors.alone import Membership
     from actors.herd import Herd
@@ -80,7 +87,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 KEEP_SKIPPED = 20
-TASK_CONFIGS_RETRY_S = 1.0
 
 
 class Herder:
@@ -88,13 +94,13 @@ class Herder:
 
     def __init__(self, *, herd: Herd, membership: Membership) -> None:
         self._herd = herd
-        self._membership = membership
         self._book = StatusBook(herd)
+        self._rebalances = Rebalances(herd, membership)
         self._restarts = Restarts(herd, self._book)
-        self._requests = Requests(herd, self._restarts, self._book)
+        self._task_configs = TaskConfigs(herd, self._rebalances, self._settled)
+        self._requests = Requests(herd, self._rebalances, self._restarts, self._book, self._task_configs)
+        self._keys = SessionKeys(herd)
         self._start = Start(herd, self._requests.command)
-        self._touched: set[ConnectorName] = set()
-        """Connectors whose tasks changed since the last assignment."""
         self._closing: Reply[None] | None = None
 
     def receive(self, message: HerderMessage | Begin) -> object:
@@ -109,6 +115,8 @@ class Herder:
                 | RestartConnector()
                 | RestartTask()
                 | ResetTopics()
+                | PutTaskConfigs()
+                | FenceZombies()
             ):
                 return self._command(message)
             case RecordsRead():
@@ -122,17 +130,15 @@ class Herder:
             case InstanceChanged():
                 self._instance_changed(message)
             case TaskConfigsMade():
-                self._task_configs(message)
+                self._task_configs.made(message)
+            case TasksPublished() | PublishFailed():
+                self._task_configs.answered(message)
             case TopicsSeen():
                 self._book.topics_seen(message)
-            case AssignmentReceived():
-                self._assigned(message)
-            case WorkRevoked():
-                self._herd.apply_wanted(self._herd.assign(message.keep))
-            case GroupLost():
-                self._herd.update(leader_url=None, is_leader=False)
-            case HerderTick():
-                self._membership.alive(message.number)
+            case AssignmentReceived() | WorkRevoked() | GroupLost() | HerderTick():
+                self._group(message)
+            case CheckSessionKey():
+                self._keys.due()
             case HideRestarting():
                 self._book.hide_restarting(message.instances)
             case (
@@ -176,7 +182,7 @@ class Herder:
         report = self._start.complete()
         if report is not None:
             self._book.begin(report)
-            self._membership.work_changed()
+            self._rebalances.begin()
 
     def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """The worker said what runs: at our start, or because it or the status writer began anew."""
@@ -197,21 +203,25 @@ class Herder:
             herd.waits.lose(unknown)
         elif address is links.status_writer:
             herd.status_waits.lose(unknown)
+            herd.statuses_owed.clear()
             links.worker.tell(ReportWork())
         elif address is links.validator:
             self._requests.lose_checks()
+        elif address is links.publisher:
+            self._task_configs.lose()
 
     def _shut_down(self) -> Reply[None]:
         """Want nothing any more; answered when the worker has stopped everything."""
         reply: Reply[None] = Reply()
         self._closing = reply
-        self._herd.assignment = Assignment()
-        self._herd.apply_wanted(self._herd.told_names())
-        self._maybe_closed()
+        self._rebalances.give_up_all()
+        self._go_on()
         return reply
 
-    def _maybe_closed(self) -> None:
-        if self._closing is not None and not self._herd.told:
+    def _go_on(self) -> None:
+        """Something has stopped or was written: perhaps it was what somebody waits for."""
+        self._rebalances.go_on()
+        if self._closing is not None and not self._herd.told and not self._herd.statuses_owed:
             self._closing.set(None)
 
     # -- REST ----------------------------------------------------------------------------------------------
@@ -235,6 +245,16 @@ class Herder:
                 waits.failed(message.token, StoreError(str(message.error)))
             else:
                 waits.appended(message.token, message.offset)
+        if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
+            self._claim()
+        if message.token in herd.statuses_owed:
+            herd.statuses_owed.discard(message.token)
+            self._go_on()
+
+    def _claim(self) -> None:
+        """Take over the writing of what only a leader may write, if this worker is it."""
+        if self._herd.settings.transactional and self._herd.snapshot.is_leader:
+            self._herd.links.config_writer.tell(ClaimWrites())
 
     def _records(self, message: RecordsRead) -> None:
         fresh = self._start.fresh(message)
@@ -250,27 +270,30 @@ class Herder:
 
     def _config_records(self, message: RecordsRead) -> None:
         herd = self._herd
+        known = herd.snapshot.config.connectors
         reduced = apply_config(herd.snapshot.config, message.records)
         names = {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}
         herd.update_config(reduced.state, names)
         self._skip("config", reduced.skipped)
         if herd.live:
-            self._events(reduced.events)
+            self._events(reduced.events, known)
         herd.waits.read(message.next_offset)
         if herd.live:
-            self._restarts.run_due()
+            if not self._rebalances.under_way:
+                self._restarts.run_due()
+            self._rebalances.config_read()
 
-    def _events(self, events: Sequence[Event]) -> None:
+    def _events(self, events: Sequence[Event], known: Collection[ConnectorName]) -> None:
         """React to what changed; records that were there at start-up come as state only."""
-        work_changed = False
+        rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:
                 case ConnectorRemoved() | TasksChanged():
-                    work_changed = True
-                    self._touched.add(event.name)
+                    rebalance[event.name] = None
                     self._requests.settled(event.name)
                 case ConnectorChanged():
-                    work_changed = work_changed or event.name not in self._herd.assignment.connectors
+                    if event.name not in known:
+                        rebalance[event.name] = None
                 case TargetChanged():
                     pass
                 case RestartRequested():
@@ -281,11 +304,13 @@ class Herder:
                             only_failed=event.only_failed,
                         )
                     )
+                case SessionKeyChanged():
+                    self._keys.check()
                 case _:
                     log.debug("nothing to do for %r", event)
         self._herd.apply_wanted({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
-        if work_changed:
-            self._membership.work_changed()
+        if rebalance:
+            self._rebalances.changed(rebalance)
 
     def _status_records(self, message: RecordsRead) -> None:
         herd = self._herd
@@ -305,18 +330,32 @@ class Herder:
 
     # -- work ----------------------------------------------------------------------------------------------
 
+    def _group(self, message: AssignmentReceived | WorkRevoked | GroupLost | HerderTick) -> None:
+        if isinstance(message, HerderTick):
+            self._rebalances.alive(message.number)
+        elif self._closing is None and self._herd.live:
+            match message:
+                case AssignmentReceived():
+                    self._assigned(message)
+                case WorkRevoked():
+                    self._rebalances.revoked(message)
+                case GroupLost():
+                    self._rebalances.lost(message.reason)
+
     def _assigned(self, message: AssignmentReceived) -> None:
-        herd = self._herd
-        if self._closing is not None or not herd.live:
-            return
-        names, self._touched = self._touched | herd.assign(message.assignment), set()
-        herd.update(generation=message.generation, leader_url=message.leader_url)
-        if not self._start.over:
-            names = herd.told_names() | set(herd.snapshot.config.connectors)
-        herd.apply_wanted(names)
+        led = self._herd.snapshot.is_leader
+        self._rebalances.assigned(message, everything=not self._start.over)
         if message.is_leader:
             self._book.sweep()
+            self._keys.check()
+            if not led:
+                self._claim()
+        if not self._rebalances.under_way:
+            self._restarts.run_due()
         self._start.assigned()
+
+    def _settled(self, name: ConnectorName) -> None:
+        self._requests.settled(name)
 
     def _instance_changed(self, fact: InstanceChanged) -> None:
         self._book.record(fact)
@@ -324,23 +363,5 @@ class Herder:
             self._herd.gone(fact.instance)
         self._restarts.heard(fact)
         self._requests.heard(fact)
-        self._maybe_closed()
-
-    def _task_configs(self, message: TaskConfigsMade) -> None:
-        """Publish task configs where they differ; the leader writes, and standalone always leads."""
-        entry = self._herd.snapshot.config.connectors.get(message.name)
-        wanted = self._herd.wanted(message.name).get(message.name)
-        if entry is None or wanted is None or wanted.incarnation != message.incarnation:
-            return
-        if not should_publish(entry, message.configs):
-            self._requests.settled(message.name)
-            return
-        reply: Reply[None] = Reply()
-        entries = task_config_entries(message.name, message.configs)
-        self._herd.write_config(entries, reply, lambda: reply.set(None))
-        reply.future.add_done_callback(lambda f: self._try_again(message, f.exception()))
-
-    def _try_again(self, message: TaskConfigsMade, error: BaseException | None) -> None:
-        if error is not None:
-            log.error("could not write the task configs of %s, trying again: %s", message.name, error)
-            self._herd.clock.after(TASK_CONFIGS_RETRY_S, self._herd.links.herder, message)
+        if fact.stopped:
+            self._go_on()

@@ -3,21 +3,28 @@
 It says when it has caught up with the end that the log had when it began: before that, the herder only
 collects. A herder that was restarted asks for everything again (`Replay`), under a new number, so that what is
 still on its way from the older replay is dropped. A reader that was restarted is told where to go on.
+
+A log that this worker alone writes is read when its writer says that there is something. A log that others write
+too is *followed*: the reader waits in it for the next record, and a message to itself brings it back there.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.herder import RecordsRead
-from actors.messages.stores import ReaderMessage, ReadOn, Replay
+from actors.messages.stores import FollowOn, ReaderMessage, ReadOn, Replay
 from actors.system import Begin
 from kraal.errors import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from actors.clock import Clock
     from actors.mailbox import Address
+    from kraal.records import Record
     from kraal.stores.api import Log
 
 log = logging.getLogger(__name__)
@@ -27,15 +34,38 @@ BATCH = 5_000
 RETRY_S = 1.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follow:
+    """How a log is followed that others write too. Seconds."""
+
+    wait_s: float = 0.25
+    """How long one read waits for a record; the reader hears no other message meanwhile."""
+    pause_s: float = 0.0
+    """Between two reads; for logs that cannot wait, such as those in memory."""
+
+
 class Reader:
     """Owns the reading side of one log. Starts to read when it is asked to replay."""
 
-    def __init__(self, *, address: Address, clock: Clock, source: Log, topic: str, herder: Address) -> None:
+    def __init__(
+        self,
+        *,
+        address: Address,
+        clock: Clock,
+        source: Log,
+        topic: str,
+        herder: Address,
+        follow: Follow | None = None,
+    ) -> None:
+        """`follow`: others write to the log as well."""
         self._address = address
         self._clock = clock
         self._log = source
         self._topic = topic
         self._herder = herder
+        self._follow = follow
+        self._turn = 0
+        """Counts the reads of a followed log; a message of an earlier turn is not for us any more."""
         self._replay = 0
         self._position = 0
         self._goal: int | None = None
@@ -51,24 +81,47 @@ class Reader:
                 self._goal, self._caught_up = None, False
                 self._read()
             case ReadOn():
-                self._read()
+                if self._follow is None:
+                    self._read()
+            case FollowOn():
+                if message.turn == self._turn:
+                    self._read()
             case _:
                 assert_never(message)
 
     def _read(self) -> None:
         if not self._replay:
             return
+        wait_s = self._follow.wait_s if self._follow is not None and self._caught_up else 0.0
         try:
             if self._goal is None:
                 self._goal = self._log.end()
-            records = self._log.read(self._position, BATCH)
+            records = self._log.read(self._position, BATCH, wait_s)
         except StoreError as error:
             log.warning("could not read the %s log, trying again: %s", self._log.name, error)
-            self._clock.after(RETRY_S, self._address, ReadOn())
+            self._come_back(RETRY_S)
             return
+        self._feed(records)
+        if self._follow is not None:
+            self._come_back(self._follow.pause_s)
+        elif len(records) == BATCH:
+            self._address.tell(ReadOn())
+
+    def _come_back(self, delay_s: float) -> None:
+        message: ReaderMessage = ReadOn()
+        if self._follow is not None:
+            self._turn += 1
+            message = FollowOn(self._turn)
+        if delay_s:
+            self._clock.after(delay_s, self._address, message)
+        else:
+            self._address.tell(message)
+
+    def _feed(self, records: Sequence[Record]) -> None:
+        """Hand records on, and say where the reader stands; an empty read at the end is not news."""
         if records:
             self._position = records[-1].offset + 1
-        done = self._position >= self._goal or not records
+        done = not records or (self._goal is not None and self._position >= self._goal)
         if not records and self._caught_up:
             return
         self._caught_up = self._caught_up or done
@@ -81,5 +134,3 @@ class Reader:
                 replay=self._replay,
             )
         )
-        if len(records) == BATCH:
-            self._address.tell(ReadOn())

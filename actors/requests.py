@@ -13,14 +13,17 @@ from actors.mailbox import Reply
 from actors.messages.herder import (
     CreateConnector,
     DeleteConnector,
+    FenceZombies,
     PatchConfig,
     PutConfig,
+    PutTaskConfigs,
     ResetTopics,
     RestartConnector,
     RestartTask,
     SetTargetState,
 )
 from actors.messages.supervisor import Validate
+from actors.rebalances import STALE
 from kraal.cluster import commands
 from kraal.cluster.restart import RestartRequest, plan_response, restart_entry
 from kraal.errors import ActorDied, Forbidden, KraalError, Momentary
@@ -30,8 +33,10 @@ from kraal.plugins.infos import raise_if_invalid
 if TYPE_CHECKING:
     from actors.herd import Herd
     from actors.messages.herder import InstanceChanged, Validated
+    from actors.rebalances import Rebalances
     from actors.restarts import Restarts
     from actors.statuses import StatusBook
+    from actors.task_configs import TaskConfigs
     from kraal.ids import Config
 
 Command = (
@@ -43,16 +48,27 @@ Command = (
     | RestartConnector
     | RestartTask
     | ResetTopics
+    | PutTaskConfigs
+    | FenceZombies
 )
 
 
 class Requests:
     """Carries REST commands out."""
 
-    def __init__(self, herd: Herd, restarts: Restarts, book: StatusBook) -> None:
+    def __init__(
+        self,
+        herd: Herd,
+        rebalances: Rebalances,
+        restarts: Restarts,
+        book: StatusBook,
+        task_configs: TaskConfigs,
+    ) -> None:
         self._herd = herd
+        self._group = rebalances
         self._restarts = restarts
         self._book = book
+        self._task_configs = task_configs
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: creations that are answered when the connector's tasks are known."""
@@ -72,13 +88,17 @@ class Requests:
                 config = commands.named(message.name, message.config)
                 self._checked(config, reply, lambda: self._put(message.name, config, reply))
             case PatchConfig():
+                self._group.lead()
                 config = commands.patched(self._herd.snapshot.config, message.name, message.patch)
                 self._checked(config, reply, lambda: self._put(message.name, config, reply))
             case DeleteConnector():
+                self._group.lead()
                 entries = commands.delete(self._herd.snapshot.config, message.name)
                 self._herd.write_config(entries, reply, lambda: reply.set(None))
             case SetTargetState():
                 entries = commands.set_target(self._herd.snapshot.config, message.name, message.target)
+                if message.target is TargetState.STOPPED:
+                    self._group.lead()
                 self._herd.write_config(entries, reply, lambda: reply.set(None))
             case RestartConnector():
                 self._restart(message, reply)
@@ -86,6 +106,10 @@ class Requests:
                 self._restart_task(message.task, reply)
             case ResetTopics():
                 self._reset_topics(message.name, reply)
+            case PutTaskConfigs():
+                self._task_configs.put(message, reply)
+            case FenceZombies():
+                self._fence(message.name, reply)
             case _:
                 assert_never(message)
 
@@ -96,12 +120,14 @@ class Requests:
         config = commands.named(name, message.config)
 
         def write() -> None:
+            self._group.lead()
             entries = commands.create(self._herd.snapshot.config, name, config, message.initial_state)
             self._herd.write_config(entries, reply, lambda: self._created_now(name, reply))
 
         self._checked(config, reply, write)
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
+        self._group.lead()
         created = name not in self._herd.snapshot.config.connectors
         entries = commands.put(name, config)
         self._herd.write_config(entries, reply, lambda: reply.set(created))
@@ -151,6 +177,7 @@ class Requests:
 
     def _restart(self, message: RestartConnector, reply: Reply[Any]) -> None:
         name = message.name
+        self._group.fresh()
         commands.check_restart(self._herd.snapshot.config, name)
         request = RestartRequest(
             name=name, include_tasks=message.include_tasks, only_failed=message.only_failed
@@ -158,6 +185,7 @@ class Requests:
         if request.plain:
             self._restart_plainly(name, reply, failure=f"Failed to start connector: {name}")
             return
+        self._group.lead()
 
         def planned() -> None:
             plan = self._restarts.plan(request)
@@ -170,6 +198,7 @@ class Requests:
         self._herd.write_config([restart_entry(request)], reply, planned)
 
     def _restart_task(self, task: TaskId, reply: Reply[Any]) -> None:
+        self._group.fresh()
         commands.check_restart_task(self._herd.snapshot.config, task)
         self._restart_plainly(task, reply, failure=f"Failed to start task: {task}")
 
@@ -180,11 +209,14 @@ class Requests:
             else:
                 reply.set(None)
 
+        self._group.owner(instance)
         if not self._restarts.restart_plainly(instance, up):
-            raise Momentary(
-                "Cannot complete request momentarily due to no known leader URL, "
-                "likely because a rebalance was underway."
-            )
+            raise Momentary(STALE)
+
+    def _fence(self, name: ConnectorName, reply: Reply[Any]) -> None:
+        self._group.lead()
+        commands.check_fence(self._herd.snapshot.config, name, self._herd.snapshot.types.get(name, "unknown"))
+        reply.fail(KraalError("This worker cannot fence producers: it does not write exactly once"))
 
     # -- topics --------------------------------------------------------------------------------------------
 

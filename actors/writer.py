@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.herder import Appended, AppendFailed
-from actors.messages.stores import Append, AppendAgain, ReadOn, WriterMessage
+from actors.messages.stores import Append, AppendAgain, ClaimWrites, ReadOn, WriterMessage
 from actors.system import Begin
 from kraal.errors import StoreError
 
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 
 RETRY_FIRST_S = 0.1
 RETRY_MAX_S = 10.0
+CLAIM_RETRY_S = 0.25
 
 
 class Writer:
@@ -58,6 +59,8 @@ class Writer:
                 self._append(message)
             case AppendAgain():
                 self._again(message)
+            case ClaimWrites():
+                self._claim()
             case _:
                 assert_never(message)
 
@@ -73,6 +76,13 @@ class Writer:
             return
         self._reader.tell(ReadOn())
         message.reply_to.tell(Appended(token=message.token, offset=offset))
+
+    def _claim(self) -> None:
+        try:
+            self._log.claim()
+        except StoreError as error:
+            log.warning("could not claim the %s log, trying again: %s", self._log.name, error)
+            self._clock.after(CLAIM_RETRY_S, self._address, ClaimWrites())
 
     def _again(self, message: AppendAgain) -> None:
         entries = [e for e in message.entries if self._owed.get(e.key) is e]

@@ -13,6 +13,7 @@
     ├── Unavailable               503   starting, or too busy
     ├── TimedOut                  500   nothing answered in time; says what was going on
     ├── StoreError                500   a log could not be read or written
+    │   └── Fenced                500   another leader writes now (KIP-618)
     ├── ProtocolError             500   bytes that do not follow their format
     ├── PluginFailed              500   code of a plugin raised; `trace` starts with the root cause
     └── ActorDied                 500   the actor that had the request died before it answered
@@ -109,6 +110,10 @@ class TimedOut(KraalError):
 
 class StoreError(KraalError):
     """A config, status or offset log could not be read or written."""
+
+
+class Fenced(StoreError):
+    """A newer leader has claimed the config topic: what this worker wrote is not there (KIP-618)."""
 
 
 class ProtocolError(KraalError):

@@ -8,6 +8,8 @@ Source: DistributedHerder, ConnectorsResource (Kafka 4.3.0); contract 1.4, 3.2 C
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
 from kraal.cluster.statuses import reset_topics as _reset_topics
@@ -80,6 +82,26 @@ def set_target(state: ClusterState, name: ConnectorName, target: TargetState) ->
         raise NotFound(f"Unknown connector {name}")
     no_tasks = task_config_entries(name, []) if target is TargetState.STOPPED else []
     return [*no_tasks, *_entries(TargetStateRecord(name, target))]
+
+
+def submitted_task_configs(
+    state: ClusterState, name: ConnectorName, configs: Sequence[Config]
+) -> list[Entry]:
+    """POST /connectors/{c}/tasks, from the worker that runs the connector. Raises NotFound, BadRequest."""
+    entry = state.connectors.get(name)
+    if entry is None:
+        raise NotFound(f"Connector {name} not found")
+    if entry.target is TargetState.STOPPED and configs:
+        raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
+    return task_config_entries(name, configs)
+
+
+def check_fence(state: ClusterState, name: ConnectorName, kind: str) -> None:
+    """PUT /connectors/{c}/fence: raise NotFound without the connector, BadRequest unless it is a source."""
+    if name not in state.connectors:
+        raise NotFound(f"Connector {name} not found")
+    if kind != "source":
+        raise BadRequest(f"Connector {name} is not a source connector")
 
 
 def reset_topics(status: StatusState, name: ConnectorName) -> list[Entry]:

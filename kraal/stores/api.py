@@ -25,14 +25,21 @@ class Log(Protocol):
     def append(self, entries: Sequence[Entry]) -> int:
         """Write `entries` in order, all or none, durably. Return the last one's offset. Raises StoreError."""
 
-    def read(self, start: int, limit: int) -> Sequence[Record]:
-        """Return at most `limit` records with offset ≥ `start`, in order; empty when there is none now.
+    def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
+        """Return at most `limit` records with offset ≥ `start`, in order; empty only at the log's end.
 
+        A log that others write too waits at most `wait_s` seconds for a record when there is none.
         Thread: may run beside `append`. Raises StoreError.
         """
 
     def end(self) -> int:
         """Return the offset that the next record will get. Raises StoreError."""
+
+    def claim(self) -> None:
+        """Keep everybody who claimed the log before from writing what only a leader may. Raises StoreError.
+
+        Does nothing unless the log is written in transactions (KIP-618).
+        """
 
     def close(self) -> None:
         """Release files and connections; the log is not used afterwards."""

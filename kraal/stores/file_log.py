@@ -102,8 +102,9 @@ class FileLog:
             self._next = base + len(entries)
         return base + len(entries) - 1
 
-    def read(self, start: int, limit: int) -> Sequence[Record]:
-        """Return at most `limit` records with offset ≥ `start`. Raises StoreError."""
+    def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
+        """Return at most `limit` records with offset ≥ `start`; never waits. Raises StoreError."""
+        del wait_s  # nobody else writes here
         self._check()
         with self._lock:
             position, size, following = self._position(start), self._size, self._next
@@ -131,6 +132,9 @@ class FileLog:
         self._check()
         with self._lock:
             return self._next
+
+    def claim(self) -> None:
+        """Nobody else writes here as a leader."""
 
     def close(self) -> None:
         """Close the file and let other processes open it."""

@@ -50,8 +50,9 @@ class MemoryLog:
             self._records.extend(Record(base + i, e.key, e.value, now) for i, e in enumerate(entries))
             return self._end() - 1
 
-    def read(self, start: int, limit: int) -> Sequence[Record]:
-        """Return at most `limit` records from `start` on."""
+    def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
+        """Return at most `limit` records from `start` on; never waits."""
+        del wait_s  # whoever writes here too says so
         self._check("read")
         with self._lock:
             first = max(start - self._start, 0)
@@ -62,6 +63,9 @@ class MemoryLog:
         self._check("end")
         with self._lock:
             return self._end()
+
+    def claim(self) -> None:
+        """Nobody else writes here as a leader."""
 
     def close(self) -> None:
         """Refuse everything from now on."""

@@ -1,0 +1,144 @@
+"""Task configs: from a running connector to the config log, by way of the leader.
+
+Part of the herder; its thread only. Only the leader writes task configs. An owner that does not lead sends them to
+it, signed, and sends them again until the leader has them or they are not wanted any more. One set of a connector
+is on its way at a time, so an older one never overtakes a newer one.
+Source: DistributedHerder.reconfigureConnectorTasksWithExponentialBackoffRetries, putTaskConfigs (Kafka 4.3.0);
+contract 6.5.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.mailbox import Reply
+from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublished
+from kraal.cluster.commands import submitted_task_configs
+from kraal.cluster.tasks import is_key_lag, publish_retry_s, should_publish, task_config_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.herd import Herd
+    from actors.messages.herder import PutTaskConfigs, TaskConfigsMade
+    from actors.rebalances import Rebalances
+    from kraal.ids import ConnectorName
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Publication:
+    """One connector's set on its way."""
+
+    made: TaskConfigsMade
+    since_s: float
+    attempt: int = 0
+    token: int | None = None
+    """Of the request to the leader; None while it is written here, or waits to be tried again."""
+    newer: TaskConfigsMade | None = None
+    """What the connector said meanwhile."""
+
+
+class TaskConfigs:
+    """Publishes what connectors of this worker want their tasks to be; as leader, also what others send."""
+
+    def __init__(self, herd: Herd, rebalances: Rebalances, settled: Callable[[ConnectorName], None]) -> None:
+        """`settled` hears of a connector whose tasks are as it wants them."""
+        self._herd = herd
+        self._rebalances = rebalances
+        self._settled = settled
+        self._on_their_way: dict[ConnectorName, _Publication] = {}
+
+    def made(self, message: TaskConfigsMade) -> None:
+        """A connector of ours said what its tasks are to be: publish it where it differs."""
+        current = self._on_their_way.get(message.name)
+        if current is not None and current.made is not message:
+            current.newer = message
+            return
+        entry = self._herd.snapshot.config.connectors.get(message.name)
+        wanted = self._herd.wanted(message.name).get(message.name)
+        if entry is None or wanted is None or wanted.incarnation != message.incarnation:
+            self._over(message.name)
+        elif not should_publish(entry, message.configs):
+            self._settled(message.name)
+            self._over(message.name)
+        else:
+            if current is None:
+                current = _Publication(made=message, since_s=self._herd.clock.now())
+                self._on_their_way[message.name] = current
+            self._publish(current)
+
+    def _publish(self, publication: _Publication) -> None:
+        herd, made = self._herd, publication.made
+        leader_url = herd.snapshot.leader_url
+        if herd.snapshot.is_leader:
+            reply: Reply[None] = Reply()
+            herd.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
+            reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
+        elif leader_url is None:
+            self._again(publication, "no leader is known", None)
+        else:
+            key = herd.snapshot.config.session_key
+            signed = herd.snapshot.protocol is not None and herd.snapshot.protocol.signed
+            publication.token = herd.waits.token()
+            herd.links.publisher.tell(
+                PublishTasks(
+                    name=made.name,
+                    configs=made.configs,
+                    leader_url=leader_url,
+                    key=key.key if signed and key is not None else None,
+                    algorithm=herd.settings.signature_algorithm,
+                    reply_to=herd.links.herder,
+                    token=publication.token,
+                )
+            )
+
+    def answered(self, message: TasksPublished | PublishFailed) -> None:
+        """The leader has answered, or has not."""
+        for publication in self._on_their_way.values():
+            if publication.token == message.token:
+                publication.token = None
+                if isinstance(message, PublishFailed):
+                    self._again(publication, str(message.error), message.status)
+                else:
+                    self._over(publication.made.name)
+                return
+
+    def lose(self) -> None:
+        """The publisher died: whether the leader has what was on its way is unknown."""
+        for publication in list(self._on_their_way.values()):
+            if publication.token is not None:
+                publication.token = None
+                self._again(publication, "the publisher died", None)
+
+    def _written(self, publication: _Publication, error: BaseException | None) -> None:
+        if error is None:
+            self._over(publication.made.name)
+        else:
+            self._again(publication, str(error), None)
+
+    def _again(self, publication: _Publication, why: str, status: int | None) -> None:
+        herd, made = self._herd, publication.made
+        delay_s = publish_retry_s(publication.attempt)
+        publication.attempt += 1
+        lag = is_key_lag(status, herd.clock.now() - publication.since_s)
+        level = logging.DEBUG if lag else logging.ERROR
+        log.log(level, "could not publish the task configs of %s, again in %g s: %s", made.name, delay_s, why)
+        herd.clock.after(delay_s, herd.links.herder, made)
+
+    def _over(self, name: ConnectorName) -> None:
+        """A set has arrived or is not wanted any more; what the connector said since then comes next."""
+        publication = self._on_their_way.pop(name, None)
+        if publication is not None and publication.newer is not None:
+            self.made(publication.newer)
+
+    # -- what other workers send to the leader -------------------------------------------------------------
+
+    def put(self, message: PutTaskConfigs, reply: Reply[Any]) -> None:
+        """Write the task configs that a connector's owner sent. Raises NotLeader, NotFound, BadRequest."""
+        self._rebalances.lead()
+        entries = submitted_task_configs(self._herd.snapshot.config, message.name, message.configs)
+        self._herd.write_config(entries, reply, lambda: reply.set(None))
