@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+_READS = ("GET", "HEAD")
+
 
 def routes(services: Services) -> list[Route]:
     """Return the route table of the worker itself. Both paths take any Content-Type, as in Java."""
     return [
-        Route("/", Resource(services, consumes_json=False, GET=_root)),
-        Route("/health", Resource(services, consumes_json=False, GET=_health)),
+        Route("/", Resource(services, any_type=_READS, GET=_root)),
+        Route("/health", Resource(services, any_type=_READS, GET=_health)),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -30,7 +32,16 @@ def create_app(
     services = Services(
         herder=herder, published=published, registry=registry, validate=validate, settings=settings
     )
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await services.peers.close()
+
     app = Starlette(
+        lifespan=lifespan,
         routes=[*connectors.routes(services), *plugins.routes(services), *admin.routes(services)],
         exception_handlers={KraalError: on_kraal_error, HTTPException: on_http_exception},
         middleware=[Middleware(Front, services=services)],

@@ -47,7 +47,14 @@ class CreateRequest:
 
 async def read_body(services: Services, request: Request) -> bytes:
     """Read the whole body. Raises TooLarge, before reading on, and UnsupportedMediaType."""
-    limit = services.settings.max_body_bytes
+    body = await read_raw(request, services.settings.max_body_bytes)
+    if body and "content-type" not in request.headers:
+        raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
+    return body
+
+
+async def read_raw(request: Request, limit: int) -> bytes:
+    """Read the whole body, whatever it is: at most `limit` bytes. Raises TooLarge, before reading on."""
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced) > limit:
         raise _too_large(limit)
@@ -56,19 +63,25 @@ async def read_body(services: Services, request: Request) -> bytes:
         body += chunk
         if len(body) > limit:
             raise _too_large(limit)
-    if body and "content-type" not in request.headers:
-        raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
     return bytes(body)
 
 
-async def read_config(services: Services, request: Request) -> Config:
-    """Read a body that is a config map. Raises BadRequest, and as read_body."""
-    return config_map(parse_json(await read_body(services, request)), "The request body")
+def parse_config(body: bytes) -> Config:
+    """Parse a body that is a config map. Raises BadRequest."""
+    return config_map(parse_json(body), "The request body")
 
 
-async def read_create_request(services: Services, request: Request) -> CreateRequest:
-    """Read the body of `POST /connectors`; its name is trimmed. Raises BadRequest, and as read_body."""
-    fields = _object(parse_json(await read_body(services, request)), "The request body")
+def parse_task_configs(body: bytes) -> list[Config]:
+    """Parse a body that is a list of config maps. Raises BadRequest."""
+    configs = parse_json(body, "array")
+    if not isinstance(configs, list):
+        raise BadRequest(f"The request body must be a JSON array, but is {_kind(configs)}")
+    return [config_map(config, f"The config of task {number}") for number, config in enumerate(configs)]
+
+
+def parse_create_request(body: bytes) -> CreateRequest:
+    """Parse the body of `POST /connectors`; its name is trimmed. Raises BadRequest."""
+    fields = _object(parse_json(body), "The request body")
     for name in fields:
         if name not in _CREATE_FIELDS:
             known = ", ".join(_CREATE_FIELDS)
@@ -84,14 +97,17 @@ async def read_create_request(services: Services, request: Request) -> CreateReq
     )
 
 
-def parse_json(body: bytes) -> Any:
-    """Parse JSON; numbers stay text. Raises BadRequest with the line and the column."""
+def parse_json(body: bytes, wanted: str = "object") -> Any:
+    """Parse JSON; numbers stay text. Raises BadRequest with the line and the column.
+
+    `wanted` is what an empty body should have been.
+    """
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
         raise BadRequest(f"The request body is not UTF-8 at byte {exc.start + 1}") from exc
     if not text.strip():
-        raise BadRequest("The request body is empty; it must be a JSON object")
+        raise BadRequest(f"The request body is empty; it must be a JSON {wanted}")
     try:
         return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
     except json.JSONDecodeError as exc:

@@ -5,6 +5,7 @@ Source: ConnectorsResource (Kafka 4.3.0); KIP-52, 465, 477, 558, 745, 875, 980.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +24,11 @@ from actors.messages.herder import (
 from kraal.cluster import view
 from kraal.cluster.snapshot import Snapshot
 from kraal.errors import Forbidden
-from kraal.ids import ConnectorName, TargetState
+from kraal.ids import ConnectorName, Json, TargetState
 from web.asking import ask_herder
-from web.body import read_config, read_create_request
+from web.body import parse_config, parse_create_request, read_body
+from web.forward import ask_or_forward
+from web.internal import fence_zombies, put_task_configs
 from web.paths import connector_of, is_true, task_of
 from web.render import empty_answer, json_answer, location
 from web.resource import Handler, Resource, from_snapshot
@@ -44,13 +47,16 @@ def routes(services: Services) -> list[Route]:
         "/connectors": Resource(services, GET=from_snapshot(_list), POST=_create),
         one: Resource(services, GET=from_snapshot(_info), DELETE=_delete),
         f"{one}/config": Resource(services, GET=from_snapshot(_config), PUT=_put_config, PATCH=_patch_config),
-        f"{one}/tasks": Resource(services, GET=from_snapshot(_tasks)),
+        f"{one}/tasks": Resource(
+            services, any_type=("POST",), GET=from_snapshot(_tasks), POST=put_task_configs
+        ),
         f"{one}/tasks/{{task}}/status": Resource(services, GET=from_snapshot(_task_status)),
         f"{one}/tasks/{{task}}/restart": Resource(services, POST=_restart_task),
         f"{one}/pause": Resource(services, PUT=_target(TargetState.PAUSED, HTTPStatus.ACCEPTED)),
         f"{one}/resume": Resource(services, PUT=_target(TargetState.STARTED, HTTPStatus.ACCEPTED)),
         f"{one}/stop": Resource(services, PUT=_target(TargetState.STOPPED, HTTPStatus.NO_CONTENT)),
         f"{one}/restart": Resource(services, POST=_restart),
+        f"{one}/fence": Resource(services, any_type=("PUT",), PUT=fence_zombies),
         f"{one}/topics": Resource(services, GET=from_snapshot(_topics)),
         f"{one}/topics/reset": Resource(services, PUT=_reset_topics),
     }
@@ -105,26 +111,38 @@ def _topics(services: Services, snapshot: Snapshot, request: Request) -> Any:
 
 async def _create(services: Services, request: Request) -> Response:
     """POST /connectors."""
-    wanted = await read_create_request(services, request)
+    body = await read_body(services, request)
+    wanted = parse_create_request(body)
     message = CreateConnector(name=wanted.name, config=wanted.config, initial_state=wanted.initial_state)
-    await ask_herder(services, message)
-    return _written(services, wanted.name, created=True)
+
+    def created(_: None) -> Response:
+        return _written(services, wanted.name, created=True)
+
+    return await ask_or_forward(services, request, message, created, body=body)
 
 
 async def _put_config(services: Services, request: Request) -> Response:
     """PUT /connectors/{c}/config."""
     name = connector_of(request)
-    config = await read_config(services, request)
-    created = await ask_herder(services, PutConfig(name=name, config=config))
-    return _written(services, name, created=created)
+    body = await read_body(services, request)
+    message = PutConfig(name=name, config=parse_config(body))
+
+    def put(created: bool) -> Response:  # noqa: FBT001 - the herder's whole answer
+        return _written(services, name, created=created)
+
+    return await ask_or_forward(services, request, message, put, body=body)
 
 
 async def _patch_config(services: Services, request: Request) -> Response:
     """PATCH /connectors/{c}/config (KIP-477)."""
     name = connector_of(request)
-    patch = await read_config(services, request)
-    await ask_herder(services, PatchConfig(name=name, patch=patch))
-    return _written(services, name, created=False)
+    body = await read_body(services, request)
+    message = PatchConfig(name=name, patch=parse_config(body))
+
+    def patched(_: None) -> Response:
+        return _written(services, name, created=False)
+
+    return await ask_or_forward(services, request, message, patched, body=body)
 
 
 def _written(services: Services, name: ConnectorName, *, created: bool) -> Response:
@@ -137,16 +155,20 @@ def _written(services: Services, name: ConnectorName, *, created: bool) -> Respo
 
 async def _delete(services: Services, request: Request) -> Response:
     """DELETE /connectors/{c}."""
-    await ask_herder(services, DeleteConnector(name=connector_of(request)))
-    return empty_answer(HTTPStatus.NO_CONTENT)
+    message = DeleteConnector(name=connector_of(request))
+    return await ask_or_forward(services, request, message, _empty(HTTPStatus.NO_CONTENT))
+
+
+def _empty(status: HTTPStatus) -> Callable[[None], Response]:
+    return lambda _: empty_answer(status)
 
 
 def _target(target: TargetState, status: HTTPStatus) -> Handler:
     """Make PUT /connectors/{c}/pause, resume or stop."""
 
     async def put(services: Services, request: Request) -> Response:
-        await ask_herder(services, SetTargetState(name=connector_of(request), target=target))
-        return empty_answer(status)
+        message = SetTargetState(name=connector_of(request), target=target)
+        return await ask_or_forward(services, request, message, _empty(status))
 
     return put
 
@@ -158,16 +180,27 @@ async def _restart(services: Services, request: Request) -> Response:
         include_tasks=is_true(request, "includeTasks"),
         only_failed=is_true(request, "onlyFailed"),
     )
-    plan = await ask_herder(services, message)
-    if plan is None:
-        return empty_answer(HTTPStatus.NO_CONTENT)
-    return json_answer(plan, status=HTTPStatus.ACCEPTED)
+
+    def restarted(plan: dict[str, Json] | None) -> Response:
+        if plan is None:
+            return empty_answer(HTTPStatus.NO_CONTENT)
+        return json_answer(plan, status=HTTPStatus.ACCEPTED)
+
+    return await ask_or_forward(services, request, message, restarted, query=_restart_query(message))
+
+
+def _restart_query(message: RestartConnector) -> str:
+    """Return the parameters that a restart is sent on with: both, or none for the plain form."""
+    if not (message.include_tasks or message.only_failed):
+        return ""
+    tasks, failed = str(message.include_tasks).lower(), str(message.only_failed).lower()
+    return f"includeTasks={tasks}&onlyFailed={failed}"
 
 
 async def _restart_task(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/tasks/{t}/restart."""
-    await ask_herder(services, RestartTask(task=task_of(request)))
-    return empty_answer(HTTPStatus.NO_CONTENT)
+    message = RestartTask(task=task_of(request))
+    return await ask_or_forward(services, request, message, _empty(HTTPStatus.NO_CONTENT))
 
 
 async def _reset_topics(services: Services, request: Request) -> Response:

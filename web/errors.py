@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from kraal.errors import KraalError, Momentary, Unavailable
+from kraal.peers import PeerRefused
 from web.render import json_answer, to_json
 
 if TYPE_CHECKING:
@@ -50,11 +51,24 @@ async def on_kraal_error(request: Request, error: Exception) -> Response:
             headers["Retry-After"] = str(seconds)
         case TooLarge():
             headers["Connection"] = "close"
+        case PeerRefused():
+            return _passed_on(error)
         case _:
             pass
     if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("%s %s: %s", request.method, request.url.path, error)
     return error_answer(error.status, str(error), headers)
+
+
+def _passed_on(error: PeerRefused) -> Response:
+    """Render another worker's error as it came; what a Java worker calls momentary can be tried again as well."""
+    momentary = error.status == HTTPStatus.CONFLICT and "momentarily" in (error.text or "")
+    retry_after = error.retry_after or (str(Momentary.retry_after_s) if momentary else None)
+    return json_answer(
+        {"error_code": error.error_code, "message": error.text},
+        status=error.status,
+        headers={} if retry_after is None else {"Retry-After": retry_after},
+    )
 
 
 async def on_http_exception(_request: Request, error: Exception) -> Response:

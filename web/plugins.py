@@ -15,7 +15,7 @@ from starlette.routing import Route
 from kraal.errors import TimedOut
 from kraal.plugins.registry import Plugin, Registry
 from kraal.plugins.validate import describe_plugin
-from web.body import read_config
+from web.body import parse_config, read_body
 from web.paths import is_true, plugin_of
 from web.render import json_answer, timeout_text
 from web.resource import Handler, Resource
@@ -95,7 +95,7 @@ def _validate(threads: PluginThreads) -> Handler:
 
     async def put(services: Services, request: Request) -> Response:
         name = plugin_of(request)
-        config = await read_config(services, request)
+        config = parse_config(await read_body(services, request))
         infos = await threads.run(lambda: services.validate(name, config))
         return json_answer(infos.to_json())
 

@@ -6,7 +6,7 @@ The order of the checks is JAX-RS's: path (404, by the route table), method (405
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,10 @@ _ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
 class Resource:
     """The ASGI application behind one route."""
 
-    def __init__(self, services: Services, *, consumes_json: bool = True, **handlers: Handler) -> None:
+    def __init__(self, services: Services, *, any_type: Collection[str] = (), **handlers: Handler) -> None:
+        """`any_type` names the methods that take bodies of any Content-Type."""
         self._services = services
-        self._consumes_json = consumes_json
+        self._any_type = any_type
         self._handlers = dict(handlers)
         if "GET" in handlers:
             self._handlers["HEAD"] = handlers["GET"]
@@ -58,7 +59,8 @@ class Resource:
         if handler is None:
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
         sent = request.headers.get("content-type")
-        if self._consumes_json and sent is not None and _media_type(sent) != JSON:
+        takes_any = request.method in self._any_type
+        if not takes_any and sent is not None and _media_type(sent) != JSON:
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         if not _accepts_json(request.headers.getlist("accept")):
             raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)

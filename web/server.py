@@ -76,7 +76,7 @@ class HttpServer:
             http="h11",
             ws="none",
             loop="asyncio",
-            lifespan="off",
+            lifespan="on",
             log_config=None,
             log_level="warning",
             access_log=False,

@@ -10,6 +10,8 @@ from actors.mailbox import Address
 from kraal import __version__
 from kraal.cluster.snapshot import Published
 from kraal.ids import Config
+from kraal.peers import Peers
+from kraal.protocol.signature import DEFAULT_ALGORITHM
 from web.rendered import Rendered
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ class Settings:
     connect_version: str = "4.3.0"
     """The Kafka Connect whose contract is kept; clients parse it."""
     commit: str = __version__
+    distributed: bool = False
+    """Whether this worker may be one of a group; a standalone worker takes no internal requests."""
+    verification_algorithms: tuple[str, ...] = (DEFAULT_ALGORITHM,)
+    """`inter.worker.verification.algorithms`."""
     topic_tracking: bool = True
     """`topic.tracking.enable`."""
     topic_reset: bool = True
@@ -39,8 +45,10 @@ class Settings:
     health_timeout_s: float = 10.0
     max_body_bytes: int = 1_000_000
     """Below what Kafka takes in one record by default (1,048,588), so that what is read can be stored."""
+    max_internal_body_bytes: int = 64 * 1024 * 1024
+    """Between workers: all task configs of a connector come in one body."""
     max_open_questions: int = 1_000
-    """With more questions open, the worker is too busy: 503."""
+    """With more questions open, the worker is too busy: 503. The same for requests that were sent on."""
     validation_threads: int = 4
     """Plugin code that checks configs may block; at most so many do at once."""
 
@@ -55,3 +63,5 @@ class Services:
     validate: Validate
     settings: Settings
     rendered: Rendered = field(default_factory=Rendered)
+    peers: Peers = field(default_factory=Peers)
+    """Other workers, for requests that are sent on."""

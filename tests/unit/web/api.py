@@ -89,7 +89,10 @@ class FakeHerder:
             case messages.RestartTask(task=TaskId(connector=name)):
                 self._entry(name, "Unknown connector: {}")
             case _:
-                assert isinstance(message, messages.ResetTopics | messages.Ping)
+                others = (
+                    messages.ResetTopics | messages.Ping | messages.PutTaskConfigs | messages.FenceZombies
+                )
+                assert isinstance(message, others)
         return result
 
     @property

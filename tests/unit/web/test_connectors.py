@@ -257,11 +257,11 @@ async def test_a_name_that_cannot_be_decoded_is_a_bad_request(api: Api, path: st
             id="nobody leads",
         ),
         pytest.param(
-            NotOwner("http://other:8083/"),
+            NotOwner("http://worker:8083/"),
             409,
             '"Cannot complete request because of a conflicting operation (e.g. worker rebalance)"',
             None,
-            id="another worker owns it",
+            id="the owner is said to be this worker",
         ),
         pytest.param(ConfigInvalid("two\nlines", ["x"]), 400, '"two\\nlines"', None, id="invalid config"),
         pytest.param(StoreError("no"), 500, '"no"', None, id="the log failed"),

@@ -1,0 +1,124 @@
+"""Workers that reach each other over real sockets, and a stranger in a worker's place that notes what it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from kraal.cluster.state import ClusterState
+from kraal.cluster.status import StatusState
+from tests.unit.web.api import Api
+from web.server import HttpServer, Listener
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+@contextmanager
+def served(make: Any) -> Iterator[str]:
+    """Serve the application that `make` returns for a URL, at that URL."""
+    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
+    url = f"http://127.0.0.1:{server.bound[0].port}/"
+    app: ASGIApp = make(url)
+    server.start(app)
+    try:
+        yield url
+    finally:
+        server.stop()
+
+
+@dataclass
+class Worker:
+    """One worker: its API and herder, and a client that goes through its socket."""
+
+    url: str
+    api: Api
+    client: httpx2.Client
+
+    def ask(self, method: str, path: str, body: str | None = None, **headers: str) -> httpx2.Response:
+        """Send a request as a user would."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        return self.client.request(method, path, content=body, headers=sent)
+
+    def forget(self) -> None:
+        """Be as new."""
+        herder = self.api.herder
+        herder.error = None
+        herder.asked.clear()
+        herder.publish(config=ClusterState(), status=StatusState(), types={}, protocol=None)
+
+
+@contextmanager
+def worker(**settings: Any) -> Iterator[Worker]:
+    """Run a worker of a group."""
+    apis: list[Api] = []
+
+    def make(url: str) -> ASGIApp:
+        apis.append(Api(Settings(advertised_url=url, distributed=True, **settings)))
+        return apis[0].app
+
+    with served(make) as url, httpx2.Client(base_url=url, trust_env=False, timeout=30) as client:
+        yield Worker(url, apis[0], client)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request as it arrived."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+    connection: object
+
+
+@dataclass
+class Stranger:
+    """Stands where a worker should; answers every request with the same."""
+
+    status: int = 204
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    seen: list[Seen] = field(default_factory=list)
+
+    def forget(self) -> None:
+        """Be as new."""
+        self.status, self.body, self.headers = 204, b"", {}
+        self.seen.clear()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        query = scope["query_string"].decode()
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+        target = scope["raw_path"].decode() + (f"?{query}" if query else "")
+        self.seen.append(Seen(scope["method"], target, headers, body, scope["client"]))
+        sent = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        if self.status != 204:
+            sent.append((b"content-length", str(len(self.body)).encode()))
+        await send({"type": "http.response.start", "status": self.status, "headers": sent})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+@contextmanager
+def stranger() -> Iterator[tuple[str, Stranger]]:
+    """Serve a stranger; gives its URL as well."""
+    found = Stranger()
+    with served(lambda _: found) as url:
+        yield url, found
