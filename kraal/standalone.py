@@ -26,7 +26,7 @@ from actors.messages.supervisor import Supervise
 from actors.system import ThreadSystem
 from kraal.cluster.compaction import needed_config
 from kraal.config.files import ConnectorFile, read_connector_file
-from kraal.config.worker import StandaloneConfig, load_worker_properties
+from kraal.config.standalone import StandaloneConfig, load_worker_properties
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
 from kraal.plugins.provided import ProvidedPlugins

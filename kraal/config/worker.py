@@ -1,24 +1,27 @@
-"""A standalone worker's config: read from its file, checked as a whole, and turned into Python's own values.
+"""What every worker's config has: checked as a whole, and turned into Python's own values.
 
 Every error is told at once, each with its key, its value and what is allowed. Keys that nobody knows are no
-error, as in Connect, but each gets a warning that names the nearest known one.
+error, as in Connect, but each gets a warning that names the nearest known one. `standalone.py` and
+`distributed.py` add what is their own.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from types import MappingProxyType
+from typing import Any, Final, Self
 
 from kraal.config.clients import client_def, client_names
+from kraal.config.kafka.checks import client_errors
+from kraal.config.key import ConfigDef
 from kraal.config.listeners import Listener, advertise, parse_listeners
 from kraal.config.overrides import OverridePolicy
-from kraal.config.properties import read_properties
 from kraal.config.values import Resolve, as_strings
-from kraal.config.worker_keys import DISTRIBUTED_ONLY, PREFIXES, STANDALONE
-from kraal.errors import BadRequest, ConfigInvalid
+from kraal.config.worker_keys import PREFIXES, REST, WORKER
+from kraal.errors import ConfigInvalid
 from kraal.ids import WorkerId
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
@@ -49,17 +52,22 @@ _IGNORED = {
         "this version does not do what it asks for yet",
     ),
 }
+_NEAR: Final = 0.75
+"""How alike two keys must be for one to be the other's typing error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandaloneConfig:
-    """What a standalone worker is told. Times are seconds; mappings cannot be changed."""
+class WorkerConfig:
+    """What every worker is told. Times are seconds; mappings cannot be changed.
+
+    What may hold secrets is left out of `repr`.
+    """
 
     bootstrap_servers: str
     key_converter: str
     value_converter: str
     header_converter: str
-    converter_configs: Mapping[str, Mapping[str, str]]
+    converter_configs: Mapping[str, Mapping[str, str]] = field(repr=False)
     """By `key.converter`, `value.converter`, `header.converter`: what is set for it, prefix removed."""
     listeners: tuple[Listener, ...]
     admin_listeners: tuple[Listener, ...] | None
@@ -67,10 +75,6 @@ class StandaloneConfig:
     advertised_url: str
     """Ends with `/`; has port 0 until `bound_to` says which port it became."""
     worker_id: WorkerId
-    offset_file: Path
-    data_dir: Path
-    """Where the file-backed log lives; unused when `remember_configs` is off."""
-    remember_configs: bool
     poll_interval_s: float
     graceful_timeout_s: float
     offset_flush_interval_s: float
@@ -82,39 +86,62 @@ class StandaloneConfig:
     cors_origin: str
     cors_methods: str
     response_headers: str
-    spark: Mapping[str, str]
+    spark: Mapping[str, str] = field(repr=False)
     """Spark's settings, with their prefix: `spark.master`."""
-    client: Mapping[str, str]
+    client: Mapping[str, str] = field(repr=False)
     """Settings of the worker's own clients, such as `security.protocol`, without the bootstrap servers."""
-    producer: Mapping[str, str]
-    consumer: Mapping[str, str]
-    admin: Mapping[str, str]
+    producer: Mapping[str, str] = field(repr=False)
+    consumer: Mapping[str, str] = field(repr=False)
+    admin: Mapping[str, str] = field(repr=False)
     """Settings of one kind of client that connectors get, prefix removed."""
-    raw: Mapping[str, str]
+    raw: Mapping[str, str] = field(repr=False)
     """As written."""
     warnings: tuple[str, ...]
     """A sentence each, for the log."""
 
-    def bound_to(self, port: int) -> StandaloneConfig:
+    @property
+    def own_client(self) -> dict[str, str]:
+        """What the worker's own clients are made with, in Connect's words: for `kraal.config.kafka`."""
+        return {**self.client, "bootstrap.servers": self.bootstrap_servers}
+
+    def bound_to(self, port: int) -> Self:
         """Return the config with the port that the first listener got, where it asked for any."""
-        url = advertise(self.listeners, STANDALONE.parse(self.raw), bound_port=port)
+        url = advertise(self.listeners, REST.parse(self.raw), bound_port=port)
         return replace(self, advertised_url=url, worker_id=_worker_id(url))
 
 
-def load_worker_properties(path: str | Path, *, resolve: Resolve | None = None) -> StandaloneConfig:
-    """Read a standalone worker's properties file.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A worker's properties after checking; `errors` is what is wrong so far."""
 
-    Raises BadRequest when the file cannot be read, and ConfigInvalid with every error when it is wrong.
-    """
-    return parse_standalone(read_properties(path, "worker configuration"), resolve=resolve)
+    raw: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, object]
+    listeners: tuple[Listener, ...]
+    admin_listeners: tuple[Listener, ...] | None
+    errors: list[str]
+
+    def text(self, name: str) -> str:
+        """Return a text; empty where there is none."""
+        return str(self.values[name] or "")
+
+    def number(self, name: str) -> int:
+        """Return a whole number; 0 where there is none."""
+        return int(self.text(name) or 0)
+
+    def seconds(self, name: str) -> float:
+        """Return as seconds what is given in milliseconds."""
+        return self.number(name) / 1000
+
+    def refuse_errors(self) -> None:
+        """Raise ConfigInvalid when there are errors."""
+        if self.errors:
+            text = "\n".join(self.errors)
+            raise ConfigInvalid(f"The worker's configuration is wrong:\n{text}", self.errors)
 
 
-def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> StandaloneConfig:
-    """Check a standalone worker's config; `resolve` finds the converters' classes.
-
-    Raises ConfigInvalid that holds every error.
-    """
-    checked = STANDALONE.validate(raw, resolve=resolve)
+def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None) -> Checked:
+    """Check what all workers have in common, with the stores of Kafka clients; `definition` has all keys."""
+    checked = definition.validate(raw, resolve=resolve)
     values = {each.name: each.value for each in checked}
     errors = [error for each in checked for error in each.errors]
     listeners, wrong = parse_listeners("listeners", as_strings(values["listeners"]))
@@ -128,74 +155,58 @@ def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) 
             "Invalid value https for configuration rest.advertised.listener: HTTPS listeners are not "
             "supported yet; use http."
         )
-    if errors:
-        raise ConfigInvalid("The worker's configuration is wrong:\n" + "\n".join(errors), errors)
-    return _built(raw, values, listeners, admin)
+    own = {name: value for name, value in raw.items() if name in own_client_keys()}
+    told = set(errors)
+    errors += [error for error in client_errors(raw, own, definition) if error not in told]
+    return Checked(raw, values, listeners, admin, errors)
 
 
-def _built(
-    raw: Mapping[str, str],
-    values: Mapping[str, object],
-    listeners: tuple[Listener, ...],
-    admin_listeners: tuple[Listener, ...] | None,
-) -> StandaloneConfig:
-    """Put checked values in their places."""
-
-    def text(name: str) -> str:
-        return str(values[name] or "")
-
-    def seconds(name: str) -> float:
-        return float(text(name) or 0) / 1000
-
-    offset_file = Path(text("offset.storage.file.filename"))
-    data_dir = text("kraal.data.dir")
-    url = advertise(listeners, values)
-    own_client = _own_client_keys()
-    return StandaloneConfig(
-        bootstrap_servers=",".join(as_strings(values["bootstrap.servers"])),
-        key_converter=text("key.converter"),
-        value_converter=text("value.converter"),
-        header_converter=text("header.converter"),
-        converter_configs=MappingProxyType({name: _below(raw, f"{name}.") for name in _CONVERTERS}),
-        listeners=listeners,
-        admin_listeners=admin_listeners,
-        advertised_url=url,
-        worker_id=_worker_id(url),
-        offset_file=offset_file,
-        data_dir=Path(data_dir) if data_dir else offset_file.with_name(f"{offset_file.name}.kraal"),
-        remember_configs=values["kraal.standalone.remember.configs"] is True,
-        poll_interval_s=seconds("poll.interval.ms"),
-        graceful_timeout_s=seconds("task.shutdown.graceful.timeout.ms"),
-        offset_flush_interval_s=seconds("offset.flush.interval.ms"),
-        offset_flush_timeout_s=seconds("offset.flush.timeout.ms"),
-        topic_tracking=values["topic.tracking.enable"] is True,
-        topic_tracking_reset=values["topic.tracking.allow.reset"] is True,
-        topic_creation=values["topic.creation.enable"] is True,
-        override_policy=OverridePolicy.parse(text("connector.client.config.override.policy"))
+def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of `WorkerConfig` with checked values in their places."""
+    raw, values = checked.raw, checked.values
+    text, seconds = checked.text, checked.seconds
+    url = advertise(checked.listeners, values)
+    own = own_client_keys()
+    return {
+        "bootstrap_servers": ",".join(as_strings(values["bootstrap.servers"])),
+        "key_converter": text("key.converter"),
+        "value_converter": text("value.converter"),
+        "header_converter": text("header.converter"),
+        "converter_configs": MappingProxyType({name: below(raw, f"{name}.") for name in _CONVERTERS}),
+        "listeners": checked.listeners,
+        "admin_listeners": checked.admin_listeners,
+        "advertised_url": url,
+        "worker_id": _worker_id(url),
+        "poll_interval_s": seconds("poll.interval.ms"),
+        "graceful_timeout_s": seconds("task.shutdown.graceful.timeout.ms"),
+        "offset_flush_interval_s": seconds("offset.flush.interval.ms"),
+        "offset_flush_timeout_s": seconds("offset.flush.timeout.ms"),
+        "topic_tracking": values["topic.tracking.enable"] is True,
+        "topic_tracking_reset": values["topic.tracking.allow.reset"] is True,
+        "topic_creation": values["topic.creation.enable"] is True,
+        "override_policy": OverridePolicy.parse(text("connector.client.config.override.policy"))
         or OverridePolicy.NONE,
-        cors_origin=text("access.control.allow.origin"),
-        cors_methods=text("access.control.allow.methods"),
-        response_headers=text("response.http.headers.config"),
-        spark=MappingProxyType({name: value for name, value in raw.items() if name.startswith("spark.")}),
-        client=MappingProxyType({name: value for name, value in raw.items() if name in own_client}),
-        producer=_below(raw, "producer."),
-        consumer=_below(raw, "consumer."),
-        admin=_below(raw, "admin.", without="admin.listeners"),
-        raw=MappingProxyType(dict(raw)),
-        warnings=tuple(_warnings(raw)),
-    )
+        "cors_origin": text("access.control.allow.origin"),
+        "cors_methods": text("access.control.allow.methods"),
+        "response_headers": text("response.http.headers.config"),
+        "spark": MappingProxyType({name: value for name, value in raw.items() if name.startswith("spark.")}),
+        "client": MappingProxyType({name: value for name, value in raw.items() if name in own}),
+        "producer": below(raw, "producer."),
+        "consumer": below(raw, "consumer."),
+        "admin": below(raw, "admin.", without="admin.listeners"),
+        "raw": MappingProxyType(dict(raw)),
+        "warnings": tuple(warnings),
+    }
 
 
-def _own_client_keys() -> frozenset[str]:
+@cache
+def own_client_keys() -> frozenset[str]:
     """Return the keys that go to the worker's own clients without a prefix."""
-    return frozenset(key.name for key in client_def("admin")) - {key.name for key in STANDALONE}
+    shared = {key.name for key in WORKER} - {"client.dns.lookup"}
+    return frozenset(key.name for key in client_def("admin")) - shared
 
 
-def _worker_id(url: str) -> WorkerId:
-    return WorkerId(url.partition("://")[2].removesuffix("/"))
-
-
-def _below(raw: Mapping[str, str], prefix: str, *, without: str | None = None) -> Mapping[str, str]:
+def below(raw: Mapping[str, str], prefix: str, *, without: str | None = None) -> Mapping[str, str]:
     """Return the part under a prefix, without it."""
     return MappingProxyType(
         {
@@ -206,23 +217,41 @@ def _below(raw: Mapping[str, str], prefix: str, *, without: str | None = None) -
     )
 
 
-def _warnings(raw: Mapping[str, str]) -> list[str]:
-    """Say what is passed over, and what nobody knows."""
-    known = {key.name for key in STANDALONE} | _own_client_keys()
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown key: the known key that it may have been meant to be."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_NEAR)
+    return f"; did you mean {near[0]}?" if near else "."
+
+
+def worker_warnings(
+    raw: Mapping[str, str],
+    definition: ConfigDef,
+    elsewhere: Mapping[str, str],
+    prefixes: tuple[str, ...] = (),
+) -> list[str]:
+    """Say what is passed over, and what nobody knows.
+
+    `elsewhere` says of keys, or of prefixes that end with a period, why they are ignored here. Of what begins
+    with one of `prefixes` the caller speaks.
+    """
+    known = {key.name for key in definition} | own_client_keys()
     found = [f"{name} is ignored: {why}." for name, why in _IGNORED.items() if name in raw]
     for name in raw:
-        if name in known or name.startswith(PREFIXES):
+        if name in known:
             continue
-        if name in DISTRIBUTED_ONLY:
-            found.append(f"{name} is ignored: only distributed workers use it.")
+        why = elsewhere.get(name)
+        if why is None and nearest(name, known) == ".":
+            why = next((elsewhere[at] for at in elsewhere if at[-1] == "." and name.startswith(at)), None)
+        if why is not None:
+            found.append(f"{name} is ignored: {why}.")
+        elif name.startswith((*PREFIXES, *prefixes)):
             continue
-        if name in client_names():
+        elif name in client_names():
             found.append(f"{name} is ignored: it needs a client's prefix, such as consumer.{name}.")
-            continue
-        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
-        hint = f"; did you mean {near[0]}?" if near else "."
-        found.append(f"{name} is ignored: no such configuration is known{hint}")
+        else:
+            found.append(f"{name} is ignored: no such configuration is known{nearest(name, known)}")
     return found
 
 
-__all__ = ["BadRequest", "Listener", "StandaloneConfig", "load_worker_properties", "parse_standalone"]
+def _worker_id(url: str) -> WorkerId:
+    return WorkerId(url.partition("://")[2].removesuffix("/"))

@@ -1,4 +1,7 @@
-"""The keys of a standalone worker. Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.3.0)."""
+"""The keys that every worker has, and those of a standalone one.
+
+Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.3.0).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
-def _key(
+def worker_key(
     name: str,
     kind: ConfigType,
     importance: Importance,
@@ -34,6 +37,7 @@ def _key(
     check: Check | None = None,
     source: str = "WorkerConfig",
 ) -> Key:
+    """Declare one key of a worker."""
     return Key(
         name=name, type=kind, importance=importance, doc=doc, default=default, validator=check, source=source
     )
@@ -52,89 +56,96 @@ def _not_empty_list(name: str, value: object) -> str | None:
 
 
 _WORK = [
-    _key("bootstrap.servers", _LIST, _HIGH, "Addresses HOST:PORT of Kafka brokers to begin with.",
+    worker_key("bootstrap.servers", _LIST, _HIGH, "Addresses HOST:PORT of Kafka brokers to begin with.",
          default=("localhost:9092",), check=_not_empty_list),
-    _key("client.dns.lookup", _STRING, _MEDIUM, "How clients turn a broker's name into addresses.",
+    worker_key("client.dns.lookup", _STRING, _MEDIUM, "How clients turn a broker's name into addresses.",
          default="use_all_dns_ips", check=one_of("use_all_dns_ips",
          "resolve_canonical_bootstrap_servers_only")),
-    _key("key.converter", _CLASS, _HIGH,
+    worker_key("key.converter", _CLASS, _HIGH,
          "The class that turns each record's key into Kafka's bytes and back.",
          default=REQUIRED),
-    _key("value.converter", _CLASS, _HIGH,
+    worker_key("value.converter", _CLASS, _HIGH,
          "The class that turns each record's value into Kafka's bytes and back.",
          default=REQUIRED),
-    _key("header.converter", _CLASS, _LOW, "The class that turns each header's value into bytes and back.",
+    worker_key("header.converter", _CLASS, _LOW, "The class that turns each header's value into bytes and back.",
          default=SIMPLE_HEADERS),
-    _key("task.shutdown.graceful.timeout.ms", _LONG, _LOW,
+    worker_key("task.shutdown.graceful.timeout.ms", _LONG, _LOW,
          "How many milliseconds the tasks of a connector together have for ending their work.",
          default=5_000, check=at_least(0)),
-    _key("offset.flush.interval.ms", _LONG, _LOW, "Milliseconds between two writes of offsets.",
+    worker_key("offset.flush.interval.ms", _LONG, _LOW, "Milliseconds between two writes of offsets.",
          default=60_000, check=at_least(0)),
-    _key("offset.flush.timeout.ms", _LONG, _LOW,
+    worker_key("offset.flush.timeout.ms", _LONG, _LOW,
          "The longest that writing offsets may take, in milliseconds.",
          default=5_000, check=at_least(0)),
-    _key("plugin.path", _LIST, _LOW,
+    worker_key("plugin.path", _LIST, _LOW,
          "Java's plugin directories. Read and passed over: Kraal's plugins are Python."),
-    _key("plugin.discovery", _STRING, _LOW, "How Java looks for plugins. Passed over.", default="hybrid_warn",
+    worker_key("plugin.discovery", _STRING, _LOW, "How Java looks for plugins. Passed over.", default="hybrid_warn",
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
-    _key("config.providers", _LIST, _LOW, "Names of the providers that configs may take values from.",
+    worker_key("config.providers", _LIST, _LOW, "Names of the providers that configs may take values from.",
          default=()),
-    _key("connector.client.config.override.policy", _STRING, _MEDIUM,
+    worker_key("connector.client.config.override.policy", _STRING, _MEDIUM,
          "Which settings of its Kafka clients a connector may override: All, None, or Principal.",
          default="All", check=_policy),
-    _key("topic.tracking.enable", _BOOLEAN, _LOW, "Remember which topics each connector uses.", default=True),
-    _key("topic.tracking.allow.reset", _BOOLEAN, _LOW, "Let users reset what is remembered of topics.",
+    worker_key("topic.tracking.enable", _BOOLEAN, _LOW, "Remember which topics each connector uses.", default=True),
+    worker_key("topic.tracking.allow.reset", _BOOLEAN, _LOW, "Let users reset what is remembered of topics.",
          default=True),
-    _key("topic.creation.enable", _BOOLEAN, _LOW, "Create topics by the rules of source connectors.",
+    worker_key("topic.creation.enable", _BOOLEAN, _LOW, "Create topics by the rules of source connectors.",
          default=True),
-    _key("metrics.sample.window.ms", _LONG, _LOW, "Milliseconds over which one sample of a metric is taken.",
+    worker_key("metrics.sample.window.ms", _LONG, _LOW, "Milliseconds over which one sample of a metric is taken.",
          default=30_000, check=at_least(0)),
-    _key("metrics.num.samples", _INT, _LOW, "How many samples a metric keeps.", default=2, check=at_least(1)),
-    _key("metrics.recording.level", _STRING, _LOW, "How much is measured.", default="INFO",
+    worker_key("metrics.num.samples", _INT, _LOW, "How many samples a metric keeps.", default=2, check=at_least(1)),
+    worker_key("metrics.recording.level", _STRING, _LOW, "How much is measured.", default="INFO",
          check=one_of("INFO", "DEBUG")),
-    _key("metric.reporters", _LIST, _LOW, "Java's reporters of metrics. Passed over.",
+    worker_key("metric.reporters", _LIST, _LOW, "Java's reporters of metrics. Passed over.",
          default=("org.apache.kafka.common.metrics.JmxReporter",)),
 ]  # fmt: skip
 
 _REST = [
-    _key("listeners", _LIST, _LOW, "Addresses to listen on: http://HOST:PORT, comma between them.",
+    worker_key("listeners", _LIST, _LOW, "Addresses to listen on: http://HOST:PORT, comma between them.",
          default=("http://:8083",), check=_not_empty_list, source="RestServerConfig"),
-    _key("rest.advertised.host.name", _STRING, _LOW, "The host that others should use for this worker.",
+    worker_key("rest.advertised.host.name", _STRING, _LOW, "The host that others should use for this worker.",
          source="RestServerConfig"),
-    _key("rest.advertised.port", _INT, _LOW, "The port that others should use for this worker.",
+    worker_key("rest.advertised.port", _INT, _LOW, "The port that others should use for this worker.",
          check=unless_null(at_least(0)), source="RestServerConfig"),
-    _key("rest.advertised.listener", _STRING, _LOW, "The scheme that others should use for this worker.",
+    worker_key("rest.advertised.listener", _STRING, _LOW, "The scheme that others should use for this worker.",
          check=unless_null(one_of_ignoring_case("http", "https")), source="RestServerConfig"),
-    _key("admin.listeners", _LIST, _LOW,
+    worker_key("admin.listeners", _LIST, _LOW,
          "Addresses for /admin alone; empty: nowhere; left out: wherever the rest is.",
          source="RestServerConfig"),
-    _key("rest.extension.classes", _LIST, _LOW, "Java's extensions of REST. Passed over.", default=(),
+    worker_key("rest.extension.classes", _LIST, _LOW, "Java's extensions of REST. Passed over.", default=(),
          source="RestServerConfig"),
-    _key("access.control.allow.origin", _STRING, _LOW, "Origins whose pages may use REST (CORS).", default="",
+    worker_key("access.control.allow.origin", _STRING, _LOW, "Origins whose pages may use REST (CORS).", default="",
          source="RestServerConfig"),
-    _key("access.control.allow.methods", _STRING, _LOW, "Methods that such pages may use.", default="",
+    worker_key("access.control.allow.methods", _STRING, _LOW, "Methods that such pages may use.", default="",
          source="RestServerConfig"),
-    _key("response.http.headers.config", _STRING, _LOW, "Rules for headers of every answer.", default="",
+    worker_key("response.http.headers.config", _STRING, _LOW, "Rules for headers of every answer.", default="",
          source="RestServerConfig"),
-    _key("ssl.client.auth", _STRING, _LOW, "Whether HTTPS clients must show a certificate.", default="none",
+    worker_key("ssl.client.auth", _STRING, _LOW, "Whether HTTPS clients must show a certificate.", default="none",
          check=one_of("required", "requested", "none"), source="RestServerConfig"),
 ]  # fmt: skip
 
-_STANDALONE = [
-    _key("offset.storage.file.filename", _STRING, _HIGH,
-         "The file that keeps source offsets, in Connect's format.",
-         default=REQUIRED, check=non_empty, source="StandaloneConfig"),
-    _key("kraal.data.dir", _STRING, _LOW,
-         "The directory that keeps configs and statuses. Without it: the offset file with .kraal added.",
-         check=non_empty, source="Kraal"),
-    _key("kraal.standalone.remember.configs", _BOOLEAN, _LOW,
-         "Keep configs, target states and statuses over restarts. With false they are forgotten, as in Java.",
-         default=True, source="Kraal"),
-    _key("poll.interval.ms", _LONG, _LOW, "How often an idle task looks for something new, in milliseconds.",
+_KRAAL = [
+    worker_key("poll.interval.ms", _LONG, _LOW,
+         "How often an idle task looks for something new, in milliseconds.",
          default=50, check=at_least(1), source="Kraal"),
 ]  # fmt: skip
 
-STANDALONE: Final = ConfigDef([*_WORK, *_REST, *_STANDALONE])
+_STANDALONE = [
+    worker_key("offset.storage.file.filename", _STRING, _HIGH,
+         "The file that keeps source offsets, in Connect's format.",
+         default=REQUIRED, check=non_empty, source="StandaloneConfig"),
+    worker_key("kraal.data.dir", _STRING, _LOW,
+         "The directory that keeps configs and statuses. Without it: the offset file with .kraal added.",
+         check=non_empty, source="Kraal"),
+    worker_key("kraal.standalone.remember.configs", _BOOLEAN, _LOW,
+         "Keep configs, target states and statuses over restarts. With false they are forgotten, as in Java.",
+         default=True, source="Kraal"),
+]  # fmt: skip
+
+REST: Final = ConfigDef(_REST)
+WORKER: Final = ConfigDef([*_WORK, *_REST, *_KRAAL])
+"""What every worker has."""
+STANDALONE: Final = WORKER.merge(_STANDALONE)
 
 PREFIXES: Final = (
     "spark.", "producer.", "consumer.", "admin.", "key.converter.", "value.converter.", "header.converter.",
@@ -142,15 +153,3 @@ PREFIXES: Final = (
     "metrics.context.",
 )  # fmt: skip
 """What may follow is the business of whom the prefix names."""
-
-DISTRIBUTED_ONLY: Final = frozenset(
-    {
-        "group.id", "config.storage.topic", "config.storage.replication.factor", "offset.storage.topic",
-        "offset.storage.partitions", "offset.storage.replication.factor", "status.storage.topic",
-        "status.storage.partitions", "status.storage.replication.factor", "session.timeout.ms",
-        "heartbeat.interval.ms", "rebalance.timeout.ms", "worker.sync.timeout.ms",
-        "worker.unsync.backoff.ms", "scheduled.rebalance.max.delay.ms", "connect.protocol",
-        "exactly.once.source.support",
-    }
-)  # fmt: skip
-"""Keys that only a distributed worker heeds."""

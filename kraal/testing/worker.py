@@ -21,7 +21,7 @@ from actors.herd import HerderSettings
 from actors.messages.herder import CreateConnector, ShutDown, StartupDone
 from actors.system import Crash
 from kraal.cluster import view
-from kraal.config.worker import parse_standalone
+from kraal.config.standalone import parse_standalone
 from kraal.ids import ConnectorName, TargetState, WorkerId
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry

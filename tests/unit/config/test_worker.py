@@ -6,7 +6,7 @@ import pytest
 
 from kraal.config.listeners import Listener
 from kraal.config.overrides import OverridePolicy
-from kraal.config.worker import StandaloneConfig, load_worker_properties, parse_standalone
+from kraal.config.standalone import StandaloneConfig, load_worker_properties, parse_standalone
 from kraal.errors import BadRequest, ConfigInvalid
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"

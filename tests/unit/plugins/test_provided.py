@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from kraal.config.worker import parse_standalone
+from kraal.config.standalone import parse_standalone
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing.worker import DEFAULTS, fake_registry

@@ -44,5 +44,10 @@ def test_spark_reads_without_what_it_refuses() -> None:
 
 def test_a_login_line_becomes_user_and_password() -> None:
     line = 'org.example.PlainLoginModule required username="u" password="p";'
-    config = kafka_options.member_config({"consumer.sasl.jaas.config": line}, {}, TASK)
+    worker = {
+        "consumer.security.protocol": "SASL_PLAINTEXT",
+        "consumer.sasl.mechanism": "PLAIN",
+        "consumer.sasl.jaas.config": line,
+    }
+    config = kafka_options.member_config(worker, {}, TASK)
     assert (config["sasl.username"], config["sasl.password"]) == ("u", "p")

@@ -1,0 +1,253 @@
+"""A distributed worker's config: read from its file, checked as a whole. Source: DistributedConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, final
+
+from kraal.config.distributed_keys import (
+    DISTRIBUTED,
+    EXACTLY_ONCE,
+    KEY_ALGORITHM,
+    KEY_SIZE,
+    MISSING_PLUGINS,
+    PROTOCOL,
+    SIGNATURE,
+    TOPIC_PREFIXES,
+    TOPIC_SETTINGS,
+    VERIFICATION,
+)
+from kraal.config.properties import read_properties
+from kraal.config.values import Resolve, as_strings, invalid
+from kraal.config.worker import (
+    Checked,
+    WorkerConfig,
+    below,
+    check_worker,
+    nearest,
+    own_client_keys,
+    worker_fields,
+    worker_warnings,
+)
+from kraal.config.worker_keys import STANDALONE
+from kraal.protocol.group import ConnectProtocol
+from kraal.protocol.signature import KEY_BYTES, key_size
+
+_CLEANUP: Final = "cleanup.policy"
+_ELSEWHERE: Final = {
+    **dict.fromkeys(
+        (key.name for key in STANDALONE if key.name not in DISTRIBUTED), "only standalone workers use it"
+    ),
+    "static.connectors": "static assignments (KIP-987) are not supported yet",
+    "static.tasks": "static assignments (KIP-987) are not supported yet",
+}
+_SMALLEST_KEY_BITS: Final = 40
+
+
+class ExactlyOnce(StrEnum):
+    """What `exactly.once.source.support` may say."""
+
+    DISABLED = "disabled"
+    PREPARING = "preparing"
+
+    @property
+    def transactional_leader(self) -> bool:
+        """Whether the leader writes to the config topic in transactions."""
+        return self is not ExactlyOnce.DISABLED
+
+
+class MissingPlugins(StrEnum):
+    """What a worker does whose group runs connectors of classes that it lacks."""
+
+    REFUSE = "refuse"
+    """It does not join."""
+    FAIL_TASK = "fail-task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopic:
+    """One of the three topics that keep a cluster's state."""
+
+    key: str
+    """The config key of its name: `config.storage.topic`."""
+    name: str
+    partitions: int
+    """When it is made; -1: the broker's default."""
+    replication_factor: int
+    """When it is made; -1: the broker's default."""
+    settings: Mapping[str, str]
+    """Of the topic, when it is made, without `cleanup.policy`: that is always `compact`."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedConfig(WorkerConfig):
+    """What a distributed worker is told."""
+
+    group_id: str
+    client_id: str
+    """As written; may be empty."""
+    config_topic: InternalTopic
+    offset_topic: InternalTopic
+    status_topic: InternalTopic
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    rebalance_timeout_s: float
+    worker_sync_timeout_s: float
+    worker_unsync_backoff_s: float
+    protocol: ConnectProtocol
+    scheduled_rebalance_max_delay_ms: int
+    session_key_algorithm: str
+    session_key_size: int
+    """Bytes."""
+    session_key_ttl_ms: int
+    """0: session keys do not expire."""
+    signature_algorithm: str
+    verification_algorithms: tuple[str, ...]
+    exactly_once: ExactlyOnce
+    missing_plugins: MissingPlugins
+    data_dir: Path | None
+    """For files that are needed only while the worker runs; None: below the system's temporary files."""
+    group_client: Mapping[str, str] = field(repr=False)
+    """What the group's client is made with, in Connect's words: as `own_client`, with this worker's defaults."""
+
+    @property
+    def client_id_base(self) -> str:
+        """What the ids of clients of internal topics begin with. Source: ConnectUtils.clientIdBase."""
+        return f"{self.group_id}-{self.client_id}-" if self.client_id.strip() else f"{self.group_id}-"
+
+    @property
+    def member_client_id(self) -> str:
+        """The client id of the group's member. Source: DistributedHerder."""
+        return self.client_id or f"connect-{self.worker_id}"
+
+    @property
+    def transactional_id(self) -> str | None:
+        """The id of the leader's transactions; None when it writes without."""
+        return f"connect-cluster-{self.group_id}" if self.exactly_once.transactional_leader else None
+
+
+def load_distributed(path: str | Path, *, resolve: Resolve | None = None) -> DistributedConfig:
+    """Read a distributed worker's properties file.
+
+    Raises BadRequest when the file cannot be read, and ConfigInvalid with every error when it is wrong.
+    """
+    return parse_distributed(read_properties(path, "worker configuration"), resolve=resolve)
+
+
+def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> DistributedConfig:
+    """Check a distributed worker's config; `resolve` finds the converters' classes.
+
+    Raises ConfigInvalid that holds every error.
+    """
+    checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
+    checked.errors.extend(_cross_errors(checked.values))
+    checked.refuse_errors()
+    fields = worker_fields(checked, _warnings(raw))
+    fields["client"] = MappingProxyType(
+        {name: value for name, value in fields["client"].items() if name != "client.id"}
+    )
+    text, number, seconds = checked.text, checked.number, checked.seconds
+    data_dir = text("kraal.data.dir")
+    algorithm = text(KEY_ALGORITHM)
+    bits = number(KEY_SIZE) if checked.values[KEY_SIZE] is not None else None
+    return DistributedConfig(
+        **fields,
+        group_id=text("group.id"),
+        client_id=text("client.id"),
+        config_topic=_topic(checked, "config.storage."),
+        offset_topic=_topic(checked, "offset.storage."),
+        status_topic=_topic(checked, "status.storage."),
+        session_timeout_s=seconds("session.timeout.ms"),
+        heartbeat_interval_s=seconds("heartbeat.interval.ms"),
+        rebalance_timeout_s=seconds("rebalance.timeout.ms"),
+        worker_sync_timeout_s=seconds("worker.sync.timeout.ms"),
+        worker_unsync_backoff_s=seconds("worker.unsync.backoff.ms"),
+        protocol=ConnectProtocol(text(PROTOCOL).lower()),
+        scheduled_rebalance_max_delay_ms=number("scheduled.rebalance.max.delay.ms"),
+        session_key_algorithm=algorithm,
+        session_key_size=key_size(bits, algorithm),
+        session_key_ttl_ms=number("inter.worker.key.ttl.ms"),
+        signature_algorithm=text(SIGNATURE),
+        verification_algorithms=tuple(as_strings(checked.values[VERIFICATION])),
+        exactly_once=ExactlyOnce(text(EXACTLY_ONCE).lower()),
+        missing_plugins=MissingPlugins(text(MISSING_PLUGINS)),
+        data_dir=Path(data_dir) if data_dir else None,
+        group_client=_group_client(fields["bootstrap_servers"], raw),
+    )
+
+
+def _cross_errors(values: Mapping[str, object]) -> list[str]:
+    """Return what is wrong between keys that are each right. Source: validateInterWorkerKeyConfigs, Heartbeat."""
+    errors: list[str] = []
+    signature, verification = values[SIGNATURE], as_strings(values[VERIFICATION])
+    if verification and signature not in verification:
+        reason = f"Signature algorithm must be present in {VERIFICATION} list"
+        errors.append(invalid(SIGNATURE, signature, reason))
+    algorithm, bits = values[KEY_ALGORITHM], values[KEY_SIZE]
+    if algorithm in KEY_BYTES and isinstance(bits, int) and bits < _SMALLEST_KEY_BITS:
+        reason = (
+            f"Unable to create key generator with algorithm {algorithm} and key size {bits}: "
+            f"Key length must be at least {_SMALLEST_KEY_BITS} bits"
+        )
+        errors.append(invalid(KEY_SIZE, bits, reason))
+    heartbeat, session = values["heartbeat.interval.ms"], values["session.timeout.ms"]
+    if isinstance(heartbeat, int) and isinstance(session, int) and heartbeat >= session:
+        reason = f"Heartbeat must be set lower than the session timeout, which is {session}"
+        errors.append(invalid("heartbeat.interval.ms", heartbeat, reason))
+    return errors
+
+
+def _topic(checked: Checked, prefix: str) -> InternalTopic:
+    declared = {"topic", "partitions", "replication.factor", _CLEANUP}
+    settings = {
+        name: value
+        for name, value in below(checked.raw, prefix).items()
+        if name not in declared and prefix + name not in _ELSEWHERE
+    }
+    partitions = f"{prefix}partitions"
+    return InternalTopic(
+        key=f"{prefix}topic",
+        name=checked.text(f"{prefix}topic"),
+        partitions=checked.number(partitions) if partitions in DISTRIBUTED else 1,
+        replication_factor=checked.number(f"{prefix}replication.factor"),
+        settings=MappingProxyType(settings),
+    )
+
+
+def _group_client(bootstrap_servers: str, raw: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the own client's settings, with the defaults that the group's client has in Connect."""
+    wanted = own_client_keys() - {"client.id"}
+    settings = {
+        key.name: key.default_text
+        for key in DISTRIBUTED
+        if key.name in wanted and key.default_text and not key.name.startswith(("ssl.", "sasl."))
+    }
+    settings |= {name: value for name, value in raw.items() if name in wanted}
+    return MappingProxyType({**settings, "bootstrap.servers": bootstrap_servers})
+
+
+def _warnings(raw: Mapping[str, str]) -> list[str]:
+    """Say what is passed over, and what nobody knows."""
+    found: list[str] = []
+    if (count := raw.get("config.storage.partitions")) is not None:
+        found.append(
+            f"Ignoring 'config.storage.partitions={count}' setting, since config topic partitions is always 1"
+        )
+    for prefix in TOPIC_PREFIXES:
+        if (policy := raw.get(prefix + _CLEANUP)) is not None:
+            found.append(f"Ignoring '{prefix}{_CLEANUP}={policy}' setting, since compaction is always used")
+        known = {*(prefix + name for name in TOPIC_SETTINGS), *(key.name for key in DISTRIBUTED)}
+        found += [
+            f"{name} is given to Kafka as a setting of the topic, but none such is known{nearest(name, known)}"
+            for name in raw
+            if name.startswith(prefix)
+            and name not in known
+            and name not in _ELSEWHERE
+            and name != "config.storage.partitions"
+        ]
+    return [*found, *worker_warnings(raw, DISTRIBUTED, _ELSEWHERE, TOPIC_PREFIXES)]

@@ -1,0 +1,102 @@
+"""Reads `sasl.jaas.config`: a login module and its options.
+
+Shape: `CLASS required NAME="VALUE" NAME="VALUE" ...;`. An error names no value and no name of an option: with
+a quote in the wrong place, either may be a part of the password.
+Source: JaasConfig (Kafka 4.3.0), java.io.StreamTokenizer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+_TOKEN = re.compile(
+    r"(?P<space>[\0-\x20]+|//[^\n\r]*|/\*.*?\*/)"
+    r"|(?P<quoted>\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*')"
+    r"|(?P<word>[A-Za-z_$\u00a0-\uffff][A-Za-z0-9_.$\u00a0-\uffff-]*)"
+    r"|(?P<sign>.)",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
+_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
+_FORM = 'CLASS required NAME="VALUE" ...;'
+
+
+@dataclass(frozen=True, slots=True)
+class LoginModule:
+    """A login module: the last part of its class name, and its options, which are secrets."""
+
+    name: str
+    options: Mapping[str, str] = field(repr=False)
+
+
+def parse_jaas(text: str) -> LoginModule:
+    """Parse the one login module of `sasl.jaas.config`. Raises ValueError with the end of a sentence."""
+    tokens = _tokens(text)
+    module = next(tokens, None)
+    if module is None:
+        raise ValueError(f"there is no login module in it; its form is {_FORM}")
+    if module.value is None:
+        raise ValueError(f"it must begin with the class of a login module; its form is {_FORM}")
+    flag = next(tokens, None)
+    if flag is None or (flag.value or "").lower() not in _FLAGS:
+        raise ValueError("required, requisite, sufficient or optional must follow the login module's class")
+    options = _options(tokens)
+    if next(tokens, None) is not None:
+        raise ValueError("it has several login modules, or something after its semicolon; one is allowed")
+    return LoginModule(module.value.rpartition(".")[2], options)
+
+
+def jaas_line(module: str, options: Mapping[str, str]) -> str:
+    """Return what Java reads as this login module with these options."""
+    written = (f' {name}="{_quoted(value)}"' for name, value in options.items())
+    return f"{module} required{''.join(written)};"
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A word or a quoted text; or a sign, whose value is None."""
+
+    value: str | None
+    sign: str = ""
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text):
+        if match["quoted"] is not None:
+            yield _Token(_ESCAPE.sub(_unescaped, match["quoted"][1:-1]))
+        elif match["word"] is not None:
+            yield _Token(match["word"])
+        elif match["sign"] is not None:
+            yield _Token(None, match["sign"])
+
+
+def _options(tokens: Iterator[_Token]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for token in tokens:
+        if token.sign == ";":
+            return options
+        equals, value = next(tokens, None), next(tokens, None)
+        if (
+            token.value is None
+            or equals is None
+            or equals.sign != "="
+            or value is None
+            or value.value is None
+        ):
+            number = len(options) + 1
+            raise ValueError(f'its option {number} is none: each has the form NAME="VALUE", with the quotes')
+        options[token.value] = value.value
+    raise ValueError("it must end with a semicolon")
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    escaped = match[1]
+    return chr(int(escaped, 8)) if escaped[0] in "01234567" else _ESCAPED.get(escaped, escaped)
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return escaped.replace("\n", "\\n").replace("\r", "\\r")

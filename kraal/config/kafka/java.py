@@ -1,0 +1,41 @@
+"""Connect's client settings for the Java clients inside Spark (kafka-clients 3.9): nearly all as they are.
+
+Java reads its own stores and login modules, so nothing is refused that only other libraries cannot do. What
+3.9 does not know yet of OAUTHBEARER is said in the words that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.config.kafka.jaas import jaas_line
+from kraal.config.kafka.security import is_client_credentials, jaas_of
+from kraal.errors import ConfigInvalid
+
+_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
+_CREDENTIALS: Final = {
+    "sasl.oauthbearer.client.credentials.client.id": "clientId",
+    "sasl.oauthbearer.client.credentials.client.secret": "clientSecret",
+    "sasl.oauthbearer.scope": "scope",
+}
+"""Keys of Kafka 4.1 and newer (KIP-1139), and the options of the login module that 3.9 has for them."""
+_NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.", *_CREDENTIALS)
+
+
+def java_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return one client's settings as Spark's Java clients take them. Raises ConfigInvalid."""
+    if not is_client_credentials(settings):
+        return dict(settings)
+    try:
+        module = jaas_of(settings)
+    except ValueError as exc:
+        error = f"Invalid value [hidden] for configuration sasl.jaas.config: {exc}."
+        raise ConfigInvalid(error, [error]) from exc
+    options = dict(module.options) if module else {}
+    options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
+    kept = {key: value for key, value in settings.items() if not key.startswith(_NEWER)}
+    return kept | {
+        "sasl.jaas.config": jaas_line(f"{_PACKAGE}.OAuthBearerLoginModule", options),
+        "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
+    }
