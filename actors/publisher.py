@@ -9,7 +9,6 @@ Source: DistributedHerder.forwardRequestExecutor (Kafka 4.3.0), which sends one 
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ Send = Callable[[PublishTasks], None]
 class Sent(Tell):
     """A request has ended; with an error unless the leader has written what it held."""
 
-    number: int
+    token: int
     error: Exception | None
 
 
@@ -56,7 +55,7 @@ class Publisher:
         """Where everything goes that waits or is on its way."""
         self._waiting: deque[PublishTasks] = deque()
         self._on_their_way: dict[int, PublishTasks] = {}
-        self._numbers = itertools.count()
+        """By token: what an earlier life of this actor sent has none of ours."""
 
     def receive(self, message: Begin | PublishTasks | Sent) -> None:
         """Handle one message."""
@@ -75,7 +74,7 @@ class Publisher:
         self._go_on()
 
     def _ended(self, message: Sent) -> None:
-        request = self._on_their_way.pop(message.number, None)
+        request = self._on_their_way.pop(message.token, None)
         if request is None:  # given up before
             return
         if message.error is None:
@@ -93,16 +92,15 @@ class Publisher:
             if request is None:
                 return
             self._waiting.remove(request)
-            number = next(self._numbers)
-            self._on_their_way[number] = request
-            self._begin(number, request)
+            self._on_their_way[request.token] = request
+            self._begin(request)
 
-    def _begin(self, number: int, request: PublishTasks) -> None:
-        address = Address(f"publication-{number}")
+    def _begin(self, request: PublishTasks) -> None:
+        address = Address(f"publication-{request.token}")
         self._system.spawn(
             address,
-            lambda: _Publication(address, self._system, self._send, request, number, self._address),
-            lambda error: self._address.tell(Sent(number, KraalError(repr(error)))),
+            lambda: _Publication(address, self._system, self._send, request, self._address),
+            lambda error: self._address.tell(Sent(request.token, KraalError(repr(error)))),
         )
 
     def _give_up_all(self, why: str) -> None:
@@ -123,19 +121,12 @@ class _Publication:
     """One request: sends it on Begin, says how it ended, ends."""
 
     def __init__(
-        self,
-        address: Address,
-        system: System,
-        send: Send,
-        request: PublishTasks,
-        number: int,
-        publisher: Address,
+        self, address: Address, system: System, send: Send, request: PublishTasks, publisher: Address
     ) -> None:
         self._address = address
         self._system = system
         self._send = send
         self._request = request
-        self._number = number
         self._publisher = publisher
 
     def receive(self, message: object) -> None:
@@ -146,7 +137,7 @@ class _Publication:
             self._send(self._request)
         except KraalError as exc:
             error = exc
-        self._publisher.tell(Sent(self._number, error))
+        self._publisher.tell(Sent(self._request.token, error))
         self._system.stop(self._address)
 
 
