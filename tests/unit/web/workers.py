@@ -11,6 +11,7 @@ import httpx2
 
 from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
+from kraal.errors import NotLeader
 from tests.unit.web.api import Api
 from web.server import HttpServer, Listener
 from web.settings import Settings
@@ -66,6 +67,11 @@ def worker(**settings: Any) -> Iterator[Worker]:
 
     with served(make) as url, httpx2.Client(base_url=url, trust_env=False, timeout=30) as client:
         yield Worker(url, apis[0], client)
+
+
+def follow(one: Worker, url: str | None) -> None:
+    """Have a worker say from now on that another one leads."""
+    one.api.herder.error = NotLeader(url)
 
 
 @dataclass(frozen=True)
