@@ -15,16 +15,19 @@ from actors.connector import Connector
 from actors.herd import Herd, HerderSettings, Links
 from actors.herder import Herder
 from actors.mailbox import Address, Behaviour
+from actors.membership import PATIENCE_S, ClusterMembership, Membership, Seat
 from actors.messages.herder import Reborn
 from actors.messages.supervisor import Supervise, nothing
 from actors.offsets import OffsetKeeper
-from actors.reader import Reader
+from actors.publisher import Publisher, Send, send_to_leader
+from actors.reader import Follow, Reader
 from actors.supervisor import Supervisor
 from actors.task import Task
 from actors.validator import Validator
 from actors.worker import Slot, Worker
 from actors.writer import Writer
 from kraal.cluster.budget import RestartBudget
+from kraal.cluster.member import MemberSettings
 from kraal.cluster.snapshot import Published, Snapshot, Stage
 from kraal.ids import Instance, TaskId, TopicName
 from kraal.spark.api import TaskSpec
@@ -32,14 +35,17 @@ from kraal.spark.api import TaskSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from actors import alone
     from actors.clock import Clock
     from actors.system import Factory, System
     from kraal.cluster.work import Wanted
     from kraal.ids import Config
     from kraal.plugins.api import Connector as Plugin
     from kraal.plugins.infos import ConfigInfos
+    from kraal.protocol.group import ConnectProtocol
     from kraal.spark.api import Engine
     from kraal.stores.api import Log, OffsetStore
+    from kraal.stores.group import Group
 
 
 class Plugins(Protocol):
@@ -53,6 +59,22 @@ class Plugins(Protocol):
 
     def check(self, config: Config) -> ConfigInfos:
         """Validate a connector config. Raises BadRequest for an unknown class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterParts:
+    """What a worker of a cluster has besides."""
+
+    group: Group
+    """Joined when the herder has read the logs; closed by whoever made it."""
+    protocol: ConnectProtocol
+    member: MemberSettings = field(default_factory=MemberSettings)
+    follow: Follow = field(default_factory=Follow)
+    """How the logs are read that other workers write too."""
+    send: Send = send_to_leader
+    """How task configs go to the leader."""
+    patience_s: float = PATIENCE_S
+    """How long the leader may block the group's thread until its own reader has read what others have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +92,8 @@ class Parts:
     leader_url: str
     graceful_s: float = 5.0
     """`task.shutdown.graceful.timeout.ms`."""
+    cluster: ClusterParts | None = None
+    """None: a group of one."""
     budget: RestartBudget = field(default_factory=RestartBudget)
 
 
@@ -84,7 +108,7 @@ class Assembly:
 
 
 def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Assembly:
-    """Start the actors of one standalone worker.
+    """Start the actors of one worker.
 
     `gave_up` is called with an actor's name and its last error when it died too often: the process must end.
     """
@@ -104,6 +128,11 @@ def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Ass
         supervisor=supervisor,
         published=make.published,
     )
+
+
+def always() -> bool:
+    """Nobody else can have the work."""
+    return True
 
 
 class _Maker:
@@ -127,6 +156,7 @@ class _Maker:
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
         self.published = Published(Snapshot(worker_id=parts.settings.worker_id, stage=stage))
+        self.seat = None if parts.cluster is None else self._take_seat(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
         self._tokens = itertools.count(1)
 
@@ -135,10 +165,9 @@ class _Maker:
     ) -> None:
         """Have the supervisor start the actor that belongs at `address`, and keep it alive."""
         herder = self.links.herder
-        beside = address not in (
-            herder,
-            self.links.worker,
-        )  # these two ask for what they missed by themselves
+        # These ask for what they missed by themselves.
+        alone_again = (herder, self.links.worker, None if self.seat is None else self.seat.address)
+        beside = address not in alone_again
         self.supervisor.tell(
             Supervise(
                 address=address,
@@ -152,6 +181,7 @@ class _Maker:
         """Return every actor's factory, in the order in which they start."""
         links = self.links
         return {
+            **self._cluster_factories(),
             links.config_writer: lambda: self._writer(links.config_writer, retries=False),
             links.status_writer: lambda: self._writer(links.status_writer, retries=True),
             links.config_reader: lambda: self._reader(links.config_reader),
@@ -160,6 +190,28 @@ class _Maker:
             self.offsets: lambda: OffsetKeeper(address=self.offsets, store=self._parts.offsets),
             links.worker: self._worker,
             links.herder: self._herder,
+        }
+
+    def _take_seat(self, cluster: ClusterParts) -> Seat:
+        return Seat(
+            address=Address("membership"),
+            published=self.published,
+            clock=self._parts.clock,
+            group=cluster.group,
+            protocol=cluster.protocol,
+            url=self._parts.leader_url,
+            settings=cluster.member,
+            patience_s=cluster.patience_s,
+        )
+
+    def _cluster_factories(self) -> dict[Address, Factory]:
+        parts, cluster, seat = self._parts, self._parts.cluster, self.seat
+        if cluster is None or seat is None:
+            return {}
+        publisher = self.links.publisher
+        return {
+            seat.address: lambda: Membership(seat=seat, herder=self.links.herder, clock=parts.clock),
+            publisher: lambda: Publisher(address=publisher, system=parts.system, send=cluster.send),
         }
 
     def _writer(self, address: Address, *, retries: bool) -> Writer:
@@ -182,6 +234,7 @@ class _Maker:
             source=parts.config_log if is_config else parts.status_log,
             topic="config" if is_config else "status",
             herder=links.herder,
+            follow=None if parts.cluster is None else parts.cluster.follow,
         )
 
     def _validator(self) -> Validator:
@@ -208,8 +261,12 @@ class _Maker:
             kind_of=parts.plugins.kind_of,
             tokens=self._tokens,
         )
-        alone = Alone(herder=links.herder, published=self.published, leader_url=parts.leader_url)
-        return Herder(herd=herd, membership=alone)
+        membership: alone.Membership
+        if self.seat is None:
+            membership = Alone(herder=links.herder, published=self.published, leader_url=parts.leader_url)
+        else:
+            membership = ClusterMembership(self.seat.address)
+        return Herder(herd=herd, membership=membership)
 
     def _child(self, instance: Instance, wanted: Wanted, address: Address) -> Behaviour:
         if isinstance(instance, TaskId):
@@ -230,6 +287,7 @@ class _Maker:
             task=task,
             task_config=_present(wanted.task_config or {}),
             connector_config=_present(wanted.connector_config),
+            lease=always if self.seat is None else self.seat.lease,
         )
 
         def known_topics() -> frozenset[TopicName] | None:

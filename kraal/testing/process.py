@@ -49,7 +49,10 @@ class Answer:
 
 
 class WorkerProcess:
-    """`kraal standalone` with its files in one directory; may be started again and again. Not thread-safe."""
+    """`kraal standalone` or `kraal distributed`, its files in one directory; may be started again and again.
+
+    Not thread-safe.
+    """
 
     def __init__(
         self,
@@ -58,6 +61,7 @@ class WorkerProcess:
         *,
         properties: Mapping[str, str] | None = None,
         connectors: Sequence[Path] = (),
+        group: str | None = None,
     ) -> None:
         """Describe the worker; nothing is started.
 
@@ -65,7 +69,8 @@ class WorkerProcess:
             directory: where its properties file, log, offsets and data directory are; made when missing.
             bootstrap: `bootstrap.servers`.
             properties: worker properties that win over ours.
-            connectors: connector files for the command line.
+            connectors: connector files for the command line of a standalone worker.
+            group: `group.id` of a distributed worker, also the start of its topics' names; None: standalone.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -76,12 +81,13 @@ class WorkerProcess:
             "key.converter": _STRING,
             "value.converter": _STRING,
             "listeners": "http://127.0.0.1:0",
-            "offset.storage.file.filename": str(self.offset_file),
+            **(_own_files(self.offset_file) if group is None else _of_group(group)),
             **(properties or {}),
         }
         """Changes count from the next start on."""
         self.connectors = list(connectors)
         """The same."""
+        self._mode = "standalone" if group is None else "distributed"
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self._known: dict[int, psutil.Process] = {}
@@ -111,7 +117,7 @@ class WorkerProcess:
         path = self.directory / "worker.properties"
         path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()), encoding="utf-8")
         code = "from kraal.cli import main; main()"
-        command = [sys.executable, "-c", code, "standalone", str(path), *map(str, self.connectors)]
+        command = [sys.executable, "-c", code, self._mode, str(path), *map(str, self.connectors)]
         search = os.pathsep.join(filter(None, [_PACKAGES, os.environ.get("PYTHONPATH")]))
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._close_client()
@@ -288,6 +294,16 @@ class WorkerProcess:
 
     def _tail(self) -> str:
         return "\n".join(["the end of its log:", *self.log_text().splitlines()[-40:]])
+
+
+def _own_files(offsets: Path) -> dict[str, str]:
+    return {"offset.storage.file.filename": str(offsets)}
+
+
+def _of_group(group: str) -> dict[str, str]:
+    topics = {f"{kind}.storage.topic": f"{group}-{kind}" for kind in ("config", "offset", "status")}
+    copies = {f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")}
+    return {"group.id": group, **topics, **copies}
 
 
 def _lives(process: psutil.Process) -> bool:

@@ -1,0 +1,187 @@
+"""A worker as a process, whatever its mode: sockets first, then actors, REST, and Spark in the background.
+
+Ends on SIGTERM or SIGINT: no new requests, tasks stop gracefully and their statuses are written, Spark ends,
+exit code 0. Exit codes as Connect's: 1 usage, 2 start-up failed, 3 a connector of the command line failed; ours:
+4 an actor died too often.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from actors.assembly import Assembly, Parts, assemble
+from actors.clock import ThreadClock
+from actors.finder import Finder
+from actors.herd import HerderSettings
+from actors.mailbox import Address, ask
+from actors.messages.herder import ShutDown
+from actors.messages.supervisor import Supervise
+from actors.system import ThreadSystem
+from kraal.config.worker import WorkerConfig
+from kraal.embedded.jars import ensure
+from kraal.errors import KraalError
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from kraal.plugins.validate import validate_for_rest
+from kraal.stores.kafka_info import cluster_id
+from web.app import create_app
+from web.server import HttpServer, Listener
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import FrameType
+
+    from kraal.spark.api import Engine
+    from web.settings import Settings
+
+log = logging.getLogger(__name__)
+
+START_FAILED, CONNECTOR_FAILED, GAVE_UP = 2, 3, 4
+SHUTDOWN_EXTRA_S = 15.0
+
+C = TypeVar("C", bound=WorkerConfig)
+
+
+class Process(ABC, Generic[C]):
+    """Everything one worker process holds, from start to end; modes fill in what differs."""
+
+    def __init__(self, config: C) -> None:
+        """Bind the sockets. Raises KraalError with a sentence for the operator."""
+        listeners = [Listener(each.host, each.port) for each in config.listeners]
+        self._server = HttpServer(listeners)
+        self.config: C = config.bound_to(self._server.bound[0].port)
+        self._exit_code = 0
+        # No Event: its lock is not for signal handlers, and a signal just before its wait begins is missed.
+        self._ending = False
+        self._wake_reader, self._wake_writer = os.pipe()
+        os.set_blocking(self._wake_writer, False)
+        self._system = ThreadSystem()
+        self._clock = ThreadClock()
+
+    @abstractmethod
+    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
+        """Return what the actors are made of."""
+
+    @abstractmethod
+    def _settings(self) -> Settings:
+        """Return what the REST API is to know."""
+
+    @abstractmethod
+    def _scratch(self) -> Path:
+        """Return the directory for what may be lost."""
+
+    @abstractmethod
+    def _started(self, assembly: Assembly) -> None:
+        """REST listens and the actors run: do what comes next, without waiting for it."""
+
+    def _stopped(self, assembly: Assembly) -> None:
+        """All work has stopped and its statuses are written; REST still answers."""
+
+    @abstractmethod
+    def _close_stores(self) -> None:
+        """Nobody uses the stores any more."""
+
+    def run(self) -> int:
+        """Serve until a signal comes; return the exit code."""
+        registry = Registry.load()
+        plugins = ProvidedPlugins(registry, self.config)
+        engine = self._engine(registry)
+        assembly = assemble(self._parts(engine, plugins), self._gave_up)
+        app = create_app(
+            assembly.herder,
+            assembly.published,
+            registry,
+            lambda plugin, raw: validate_for_rest(registry, self.config, plugin, raw),
+            self._settings(),
+        )
+        self._server.start(app)
+        log.info("REST listens at %s", self.config.advertised_url)
+        self._find_kafka(assembly)
+        self._started(assembly)
+        while not self._ending:
+            os.read(self._wake_reader, 64)
+        self._shut_down(assembly, engine)
+        return self._exit_code
+
+    def end(self, exit_code: int = 0) -> None:
+        """Ask the process to end; any thread, and signal handlers."""
+        if exit_code and not self._exit_code:
+            self._exit_code = exit_code
+        self._ending = True
+        with contextlib.suppress(BlockingIOError):  # full: the reader is awake anyway
+            os.write(self._wake_writer, b"e")
+
+    def end_on_signals(self) -> None:
+        """End gracefully on SIGTERM and SIGINT; in the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, _ending(self.end))
+        # The interpreter writes there at once; a handler runs only when the main thread gets to it.
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+
+    def _herder_settings(self) -> HerderSettings:
+        """Return what both modes' herders are told; a mode replaces what is its own."""
+        config = self.config
+        return HerderSettings(
+            worker_id=config.worker_id,
+            standalone=False,
+            topic_tracking=config.topic_tracking,
+            topic_reset=config.topic_tracking_reset,
+            shown_restarting_s=config.graceful_timeout_s + 10,
+        )
+
+    def _engine(self, registry: Registry) -> Engine:
+        # Imported late: what it needs takes longer to import than REST may take to answer.
+        from kraal.spark.engine import SparkEngine  # noqa: PLC0415 - see above
+
+        settings = {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}
+        return SparkEngine(settings, registry, lambda: ensure("spark"), scratch=str(self._scratch()))
+
+    def _find_kafka(self, assembly: Assembly) -> None:
+        address = Address("finder")
+        assembly.supervisor.tell(
+            Supervise(
+                address=address,
+                factory=lambda: Finder(
+                    address=address, herder=assembly.herder, clock=self._clock, look=self._cluster_id
+                ),
+                gave_up=lambda error: log.error("the search for Kafka was given up: %r", error),
+            )
+        )
+
+    def _cluster_id(self) -> str:
+        return cluster_id(self.config.bootstrap_servers, {}, timeout_s=5)
+
+    def _gave_up(self, name: str, error: BaseException) -> None:
+        log.critical("the %s died too often (%r); the worker ends", name, error)
+        self.end(GAVE_UP)
+
+    def _shut_down(self, assembly: Assembly, engine: Engine) -> None:
+        log.info("stopping")
+        timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S
+        try:
+            ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
+        except KraalError as error:
+            log.warning("not everything stopped in %g s: %s", timeout_s, error)
+        self._stopped(assembly)
+        self._server.stop()
+        engine.close(10.0)
+        left = self._system.close(5.0)
+        if left:
+            log.warning("these actors did not end: %s", ", ".join(left))
+        self._clock.close()
+        self._close_stores()
+        log.info("stopped")
+
+
+def _ending(end: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        end()
+
+    return handle
