@@ -30,7 +30,7 @@ CONNECT_TIMEOUT_S = 15.0
 ANSWER_TIMEOUT_S = 100.0
 """More than the 90 s after which a worker answers by itself that a request timed out."""
 _IDLE_S = 5.0
-_KEPT_CONNECTIONS = 20
+_KEPT_CONNECTIONS = 100
 
 
 class PeerRefused(KraalError):
