@@ -196,7 +196,7 @@ def _cross_errors(values: Mapping[str, object]) -> list[str]:
         )
         errors.append(invalid(KEY_SIZE, bits, reason))
     heartbeat, session = values["heartbeat.interval.ms"], values["session.timeout.ms"]
-    if isinstance(heartbeat, int) and isinstance(session, int) and heartbeat >= session:
+    if isinstance(heartbeat, int) and isinstance(session, int) and 0 < session <= heartbeat:
         reason = f"Heartbeat must be set lower than the session timeout, which is {session}"
         errors.append(invalid("heartbeat.interval.ms", heartbeat, reason))
     return errors

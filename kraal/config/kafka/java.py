@@ -20,7 +20,7 @@ _CREDENTIALS: Final = {
     "sasl.oauthbearer.scope": "scope",
 }
 """Keys of Kafka 4.1 and newer (KIP-1139), and the options of the login module that 3.9 has for them."""
-_NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.", *_CREDENTIALS)
+_NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
 
 
 def java_options(settings: Mapping[str, str]) -> dict[str, str]:
@@ -30,12 +30,12 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     try:
         module = jaas_of(settings)
     except ValueError as exc:
-        error = f"Invalid value [hidden] for configuration sasl.jaas.config: {exc}."
+        error = f"Invalid value [hidden] for configuration sasl.jaas.config: {exc}"
         raise ConfigInvalid(error, [error]) from exc
     options = dict(module.options) if module else {}
     options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
-    kept = {key: value for key, value in settings.items() if not key.startswith(_NEWER)}
-    return kept | {
+    return {
+        **{key: settings[key] for key in settings if key not in _CREDENTIALS and not key.startswith(_NEWER)},
         "sasl.jaas.config": jaas_line(f"{_PACKAGE}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
     }

@@ -165,6 +165,8 @@ def _reconcile(options: dict[str, str]) -> None:
     lift("max.poll.interval.ms", "session.timeout.ms", default=300_000)
     lift("fetch.max.bytes", "message.max.bytes", default=52_428_800)
     lift("receive.message.max.bytes", "fetch.max.bytes", by=512, default=100_000_000)
+    if options.get("delivery.timeout.ms", "0") != "0":  # 0: for ever
+        lift("delivery.timeout.ms", "linger.ms", by=1)
     if (age := options.get("metadata.max.age.ms")) is not None:  # Java asks again at this age
         options["topic.metadata.refresh.interval.ms"] = str(min(int(age), 3_600_000))
 

@@ -13,9 +13,10 @@ from enum import StrEnum
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+from kraal.config.clients import client_def
 from kraal.config.kafka.jaas import LoginModule, parse_jaas
 from kraal.config.kafka.stores import Identity, Unusable, read_identity, read_trust
-from kraal.config.values import Password, invalid, looks_secret, split_list, trim
+from kraal.config.values import ConfigType, Password, invalid, split_list, trim
 from kraal.errors import ConfigInvalid
 
 Named = Callable[[str], str]
@@ -141,8 +142,10 @@ class _Reader:
 
     def _wrong(self, key: str, reason: str) -> None:
         value = self._get(key)
-        shown = Password("") if value is not None and looks_secret(key) else value
-        self.errors.append(invalid(self._named(key), shown, f"{reason}."))
+        declared = client_def("admin").get(key)
+        secret = declared is not None and declared.type is ConfigType.PASSWORD
+        shown = Password("") if value is not None and secret else value
+        self.errors.append(invalid(self._named(key), shown, reason))
 
     def _protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT

@@ -1,0 +1,109 @@
+"""Certificates for tests: an authority, those whom it vouches for, and stores of both."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+from cryptography.x509.oid import NameOID
+
+PASSWORD = "store secret"  # noqa: S105 - of stores that live as long as a test
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A certificate with its key, and the authorities between it and the root, nearest first."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+    above: tuple[x509.Certificate, ...] = ()
+
+    @property
+    def pem(self) -> str:
+        """The certificate."""
+        return pem_of([self.certificate])
+
+    @property
+    def chain_pem(self) -> str:
+        """The certificate and those between it and the root."""
+        return pem_of([self.certificate, *self.above])
+
+    def key_pem(self, password: str | None = None) -> str:
+        """Return the private key as PKCS8."""
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, _locked(password)).decode()
+
+    def vouch_for(self, name: str, *, address: str | None = None, authority: bool = False) -> Certified:
+        """Make a certificate that this one signs; `address` is an IP address that it is good for."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = _signed(name, key, self, address=address, authority=authority)
+        is_root = self.certificate.subject == self.certificate.issuer
+        return Certified(certificate, key, () if is_root else (self.certificate, *self.above))
+
+    def key_store(self, path: Path, password: str = PASSWORD) -> Path:
+        """Write certificate, chain and key as PKCS12. The chain is written in a wrong order on purpose."""
+        data = pkcs12.serialize_key_and_certificates(
+            b"me", self.key, self.certificate, [*reversed(self.above)], _locked(password)
+        )
+        path.write_bytes(data)
+        return path
+
+    def trust_store(self, path: Path, password: str = PASSWORD) -> Path:
+        """Write the certificate as one that is trusted, as PKCS12."""
+        entry = pkcs12.PKCS12Certificate(self.certificate, b"authority")
+        path.write_bytes(pkcs12.serialize_java_truststore([entry], _locked(password)))
+        return path
+
+
+def make_authority(name: str = "authority") -> Certified:
+    """Make a root."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return Certified(_signed(name, key, None, address=None, authority=True), key)
+
+
+def pem_of(certificates: Sequence[x509.Certificate]) -> str:
+    """Return certificates as PEM."""
+    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
+
+
+def _locked(password: str | None) -> KeySerializationEncryption:
+    return BestAvailableEncryption(password.encode()) if password else NoEncryption()
+
+
+def _signed(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: Certified | None,
+    *,
+    address: str | None,
+    authority: bool,
+) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = dt.datetime.now(dt.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=2))
+        .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+    )
+    if address is not None:
+        names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+        builder = builder.add_extension(names, critical=False)
+    return builder.sign(issuer.key if issuer else key, hashes.SHA256())

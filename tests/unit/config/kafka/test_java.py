@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.kafka.jaas import parse_jaas
+from kraal.config.kafka.java import java_options
+from kraal.errors import ConfigInvalid
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+SETTINGS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
+}
+
+
+def test_java_gets_java_settings_as_they_are() -> None:
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.jaas.config": "anything",
+        "ssl.truststore.location": "/a.jks",
+        "linger.ms": "5",
+    }
+    assert java_options(settings) == settings
+
+
+def test_newer_keys_of_oauth_become_options_of_the_login_module() -> None:
+    options = java_options(
+        {
+            **SETTINGS,
+            "sasl.jaas.config": f'{OAUTH}.OAuthBearerLoginModule required clientId="old" extension_a="b";',
+            "sasl.oauthbearer.client.credentials.client.id": "me",
+            "sasl.oauthbearer.client.credentials.client.secret": 'hu"sh\\',
+            "sasl.oauthbearer.scope": "kafka",
+            "sasl.oauthbearer.scope.claim.name": "scp",
+            "sasl.oauthbearer.jwt.retriever.class": f"{OAUTH}.ClientCredentialsJwtRetriever",
+        }
+    )
+    module = parse_jaas(options.pop("sasl.jaas.config"))
+    assert module.name == "OAuthBearerLoginModule"
+    assert module.options == {
+        "clientId": "me",
+        "extension_a": "b",
+        "clientSecret": 'hu"sh\\',
+        "scope": "kafka",
+    }
+    assert options == {
+        **SETTINGS,
+        "sasl.oauthbearer.scope.claim.name": "scp",
+        "sasl.login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
+    }
+
+
+def test_somebodys_own_handler_is_left_alone() -> None:
+    settings = {
+        **SETTINGS,
+        "sasl.login.callback.handler.class": "io.strimzi.Handler",
+        "sasl.oauthbearer.scope": "s",
+    }
+    assert java_options(settings) == settings
+
+
+def test_a_broken_login_module_is_told_without_its_secret() -> None:
+    with pytest.raises(ConfigInvalid, match="it must end with a semicolon") as raised:
+        java_options({**SETTINGS, "sasl.jaas.config": 'a.B required clientSecret="hush"'})
+    assert "hush" not in str(raised.value)
