@@ -73,6 +73,8 @@ class ClusterParts:
     """How the logs are read that other workers write too."""
     send: Send = send_to_leader
     """How task configs go to the leader."""
+    refuse: Callable[[str], None] | None = None
+    """Told why this worker must not join, when the config names connectors of classes that it lacks; None: it may."""
     patience_s: float = PATIENCE_S
     """How long the leader may block the group's thread until its own reader has read what others have."""
 
@@ -260,6 +262,7 @@ class _Maker:
             published=self.published,
             kind_of=parts.plugins.kind_of,
             tokens=self._tokens,
+            refuse=None if parts.cluster is None else parts.cluster.refuse,
         )
         membership: alone.Membership
         if self.seat is None:

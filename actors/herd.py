@@ -84,11 +84,16 @@ class Herd:
         published: Published,
         kind_of: Callable[[Config], str],
         tokens: Iterator[int],
+        refuse: Callable[[str], None] | None = None,
     ) -> None:
-        """`published` and `tokens` outlive the herder; `kind_of` says source, sink or unknown of a config."""
+        """`published` and `tokens` outlive the herder; `kind_of` says source, sink or unknown of a config.
+
+        `refuse` ends the process that must not join its group; None: it joins whatever it lacks.
+        """
         self.links = links
         self.settings = settings
         self.clock = clock
+        self.refuse = refuse
         self.waits = Waits(tokens)
         """Who waits for a record of the config log."""
         self.status_waits = Waits(tokens)
@@ -141,14 +146,10 @@ class Herd:
         self.links.config_writer.tell(Append(token=token, entries=entries, reply_to=self.links.herder))
 
     def write_status(self, entries: Sequence[Entry], reply: Reply[None] | None = None) -> None:
-        """Write to the status log, trying until it is written; `reply`, if any, is set when it is read back."""
+        """Write to the status log, trying until it is written; `reply`, if any, fails when the first try does."""
         if not entries:
             return
-        if reply is None:
-            token = self.status_waits.token()
-        else:
-            answer = reply
-            token = self.status_waits.expect(answer, lambda: answer.set(None))
+        token = self.status_waits.token() if reply is None else self.status_waits.expect(reply, _nothing)
         self.statuses_owed.add(token)
         append = Append(token=token, entries=entries, reply_to=self.links.herder)
         self.links.status_writer.tell(append)
@@ -207,3 +208,7 @@ class Herd:
         """The worker has stopped an instance; when it is not wanted again, it is out of our hands."""
         if instance not in self.wanted(connector_of(instance)):
             self.told.discard(instance)
+
+
+def _nothing() -> None:
+    """Whoever waits looks at what was read."""

@@ -73,6 +73,7 @@ from kraal.cluster.reduce import (
     apply_config,
 )
 from kraal.cluster.restart import RestartRequest
+from kraal.cluster.snapshot import missing_plugins
 from kraal.cluster.statuses import apply_status
 from kraal.errors import Fenced, StoreError, Unavailable
 from kraal.ids import ConnectorName, Instance
@@ -181,6 +182,10 @@ class Herder:
         """With both logs read and the worker's report, begin to act."""
         report = self._start.complete()
         if report is not None:
+            missing = missing_plugins(self._herd.snapshot)
+            if missing is not None and self._herd.refuse is not None:
+                self._herd.refuse(missing)
+                return
             self._book.begin(report)
             self._rebalances.begin()
 

@@ -36,6 +36,8 @@ class StatusBook:
         self._restarting: set[Instance] = set()
         """Instances that a KIP-745 request stopped: their next stop is shown as RESTARTING."""
         self._topics_on_their_way: set[tuple[ConnectorName, TopicName]] = set()
+        self._resets: list[tuple[ConnectorName, frozenset[TopicName], Reply[None]]] = []
+        """Who waits until topics are forgotten. Not by offset: a status topic has several partitions."""
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
         """At the start: what this worker ran in an earlier life, and does not run now, is UNASSIGNED."""
@@ -122,6 +124,7 @@ class StatusBook:
     def read(self, instances: Iterable[Instance]) -> None:
         """Status records came back: what they are about is shown as they say."""
         self.hide_restarting(instances)
+        self._answer_resets()
         if self._topics_on_their_way:
             topics = self._herd.snapshot.status.topics
             self._topics_on_their_way = {
@@ -130,12 +133,20 @@ class StatusBook:
 
     def reset_topics(self, name: ConnectorName, reply: Reply[None]) -> None:
         """Forget the topics on a user's request; answered when the snapshot has forgotten them."""
-        entries = reset_topics(self._herd.snapshot.status, name)
+        snapshot = self._herd.snapshot
         self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
-        if entries:
-            self._herd.write_status(entries, reply)
-        else:
-            reply.set(None)
+        self._resets.append((name, snapshot.status.topics.get(name, frozenset()), reply))
+        self._herd.write_status(reset_topics(snapshot.status, name), reply)
+        self._answer_resets()
+
+    def _answer_resets(self) -> None:
+        topics = self._herd.snapshot.status.topics
+        waiting, self._resets = self._resets, []
+        for name, before, reply in waiting:
+            if before & topics.get(name, frozenset()):
+                self._resets.append((name, before, reply))
+            else:
+                reply.set(None)
 
     def forget_topics(self, name: ConnectorName) -> None:
         """Delete the records of the topics that a connector used."""

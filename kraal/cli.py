@@ -54,11 +54,33 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
     """
     # Imported late: other commands need none of it.
     from kraal.logs import log_to_stderr  # noqa: PLC0415
-    from kraal.standalone import START_FAILED, run_standalone  # noqa: PLC0415
+    from kraal.process import START_FAILED  # noqa: PLC0415
+    from kraal.standalone import run_standalone  # noqa: PLC0415
 
     log_to_stderr()
     try:
         code = run_standalone(worker, connectors)
+    except KraalError as exc:
+        click.echo(f"Error: {exc}", err=True)
+        code = START_FAILED
+    raise click.exceptions.Exit(code)
+
+
+@main.command("distributed")
+@click.argument("worker", type=click.Path(path_type=Path), metavar="WORKER.properties")
+def distributed(worker: Path) -> None:
+    """Run one worker of a cluster, with Connect's distributed configuration.
+
+    Exit codes: 0 ended by a signal, 2 could not start, 4 an actor died too often.
+    """
+    # Imported late: other commands need none of it.
+    from kraal.distributed import run_distributed  # noqa: PLC0415
+    from kraal.logs import log_to_stderr  # noqa: PLC0415
+    from kraal.process import START_FAILED  # noqa: PLC0415
+
+    log_to_stderr()
+    try:
+        code = run_distributed(worker)
     except KraalError as exc:
         click.echo(f"Error: {exc}", err=True)
         code = START_FAILED

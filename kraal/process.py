@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import signal
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -23,6 +24,7 @@ from actors.mailbox import Address, ask
 from actors.messages.herder import ShutDown
 from actors.messages.supervisor import Supervise
 from actors.system import ThreadSystem
+from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.config.worker import WorkerConfig
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
@@ -59,6 +61,8 @@ class Process(ABC, Generic[C]):
         self._exit_code = 0
         # No Event: its lock is not for signal handlers, and a signal just before its wait begins is missed.
         self._ending = False
+        self._ended = threading.Event()
+        """The process shuts down: whoever waits for something else gives up."""
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_writer, False)
         self._system = ThreadSystem()
@@ -76,6 +80,13 @@ class Process(ABC, Generic[C]):
     def _scratch(self) -> Path:
         """Return the directory for what may be lost."""
 
+    def _before_actors(self) -> None:
+        """Do what the actors will wait for, without waiting for it."""
+
+    def _client_options(self) -> dict[str, str]:
+        """Return librdkafka's options for the worker's own clients."""
+        return librdkafka_options(self.config.own_client)
+
     @abstractmethod
     def _started(self, assembly: Assembly) -> None:
         """REST listens and the actors run: do what comes next, without waiting for it."""
@@ -92,6 +103,7 @@ class Process(ABC, Generic[C]):
         registry = Registry.load()
         plugins = ProvidedPlugins(registry, self.config)
         engine = self._engine(registry)
+        self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
         app = create_app(
             assembly.herder,
@@ -155,7 +167,7 @@ class Process(ABC, Generic[C]):
         )
 
     def _cluster_id(self) -> str:
-        return cluster_id(self.config.bootstrap_servers, {}, timeout_s=5)
+        return cluster_id(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
 
     def _gave_up(self, name: str, error: BaseException) -> None:
         log.critical("the %s died too often (%r); the worker ends", name, error)
@@ -163,6 +175,7 @@ class Process(ABC, Generic[C]):
 
     def _shut_down(self, assembly: Assembly, engine: Engine) -> None:
         log.info("stopping")
+        self._ended.set()
         timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S
         try:
             ask(assembly.herder, ShutDown(), timeout_s=timeout_s)

@@ -62,3 +62,20 @@ class Published:
     def publish(self, snapshot: Snapshot) -> None:
         """Make `snapshot` what readers see from now on. Called by the herder alone."""
         self._latest = snapshot
+
+
+def missing_plugins(snapshot: Snapshot) -> str | None:
+    """Say why a worker must not join a group whose connectors it cannot all run; None when it can.
+
+    A worker that joined would be given such connectors, and fail them, although others could run them.
+    """
+    unknown = [name for name, kind in sorted(snapshot.types.items()) if kind == "unknown"]
+    if not unknown:
+        return None
+    listed = ", ".join(
+        f"{n} ({snapshot.config.connectors[n].config.get('connector.class')})" for n in unknown
+    )
+    return (
+        f"This worker lacks the classes of these connectors of its group, and so does not join it: {listed}. "
+        "Install their plugins, or set mixed.group.missing.plugins=fail-task to join and fail what comes here."
+    )

@@ -1,0 +1,235 @@
+"""One worker of a cluster as a process: its logs and offsets are Kafka topics, its work comes from the group.
+
+The socket opens first. Then the topics are made or checked, read to their ends, and only then does the worker join
+its group. A broker that is away is waited for; a topic that cannot be used ends the process with a sentence.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from actors.assembly import Assembly, ClusterParts, Parts
+from actors.herd import HerderSettings, SessionKeySettings
+from actors.messages.herder import StartupDone
+from kraal.cluster.member import MemberSettings
+from kraal.config.distributed import DistributedConfig, InternalTopic, MissingPlugins, load_distributed
+from kraal.config.kafka.kafka_python import kafka_python_options
+from kraal.config.kafka.librdkafka import librdkafka_options
+from kraal.errors import KraalError, StoreError
+from kraal.plugins.registry import Registry
+from kraal.process import START_FAILED, Process
+from kraal.stores import kafka_topics
+from kraal.stores.group import GroupOptions
+from kraal.stores.kafka_failures import config_failure
+from kraal.stores.kafka_group import KafkaGroup
+from kraal.stores.kafka_log import KafkaLog
+from kraal.stores.kafka_offsets import KafkaOffsets
+from kraal.stores.kafka_topics import TopicAdmin, ensure_topics
+from kraal.stores.tokens import TokenProvider
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from kraal.plugins.provided import ProvidedPlugins
+    from kraal.spark.api import Engine
+
+log = logging.getLogger(__name__)
+
+TOPICS_RETRY_S = 1.0
+LEAVE_S = 5.0
+
+
+class DistributedProcess(Process[DistributedConfig]):
+    """A worker of a cluster."""
+
+    def __init__(self, config: DistributedConfig) -> None:
+        """Bind the sockets and read the stores of keys; nothing connects.
+
+        Raises KraalError with a sentence for the operator.
+        """
+        super().__init__(config)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        try:
+            self._data_dir = self._data_directory()
+            self._open()
+        except KraalError:
+            self._server.close()
+            raise
+
+    def _data_directory(self) -> Path:
+        wanted = self.config.data_dir
+        if wanted is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="kraal-")
+            return Path(self._temporary.name)
+        try:
+            wanted.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise KraalError(f"Cannot make the data directory {wanted}: {exc.strerror}.") from exc
+        return wanted
+
+    def _open(self) -> None:
+        config = self.config
+        options = {**librdkafka_options(config.own_client), "group.id": config.group_id}
+        self._kafka = options
+        base = config.client_id_base
+        self._admin = TopicAdmin(options, client_id=f"{base}shared-admin")
+        self._config_log = KafkaLog(
+            config.config_topic.name,
+            options,
+            client_id=f"{base}configs",
+            admin=self._admin,
+            transactional_id=config.transactional_id,
+            failure=config_failure,
+        )
+        self._status_log = KafkaLog(
+            config.status_topic.name, options, client_id=f"{base}statuses", admin=self._admin
+        )
+        self._offsets = KafkaOffsets(
+            config.offset_topic.name, options, client_id=f"{base}offsets", admin=self._admin
+        )
+        scratch = self._data_dir
+        client = kafka_python_options(config.group_client, scratch=scratch, tokens=TokenProvider)
+        self._group = KafkaGroup(
+            GroupOptions(
+                group_id=config.group_id,
+                session_timeout_s=config.session_timeout_s,
+                rebalance_timeout_s=config.rebalance_timeout_s,
+                heartbeat_interval_s=config.heartbeat_interval_s,
+            ),
+            {**client, "client_id": config.member_client_id},
+        )
+
+    @override
+    def _scratch(self) -> Path:
+        return self._data_dir / "scratch"
+
+    @override
+    def _settings(self) -> Settings:
+        config = self.config
+        return Settings(
+            advertised_url=config.advertised_url,
+            distributed=True,
+            verification_algorithms=config.verification_algorithms,
+            topic_tracking=config.topic_tracking,
+            topic_reset=config.topic_tracking_reset,
+        )
+
+    @override
+    def _client_options(self) -> dict[str, str]:
+        return self._kafka
+
+    @override
+    def _herder_settings(self) -> HerderSettings:
+        config = self.config
+        return replace(
+            super()._herder_settings(),
+            session_keys=SessionKeySettings(
+                algorithm=config.session_key_algorithm,
+                size=config.session_key_size,
+                ttl_ms=config.session_key_ttl_ms,
+            ),
+            signature_algorithm=config.signature_algorithm,
+            transactional=config.exactly_once.transactional_leader,
+        )
+
+    @override
+    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
+        config = self.config
+        refuses = config.missing_plugins is MissingPlugins.REFUSE
+        return Parts(
+            system=self._system,
+            clock=self._clock,
+            engine=engine,
+            plugins=plugins,
+            config_log=self._config_log,
+            status_log=self._status_log,
+            offsets=self._offsets,
+            settings=self._herder_settings(),
+            leader_url=config.advertised_url,
+            graceful_s=config.graceful_timeout_s,
+            cluster=ClusterParts(
+                group=self._group,
+                protocol=config.protocol,
+                member=MemberSettings(
+                    sync_timeout_s=config.worker_sync_timeout_s,
+                    unsync_backoff_s=config.worker_unsync_backoff_s,
+                    max_delay_s=config.scheduled_rebalance_max_delay_ms / 1000,
+                    session_timeout_s=config.session_timeout_s,
+                    rebalance_timeout_s=config.rebalance_timeout_s,
+                ),
+                refuse=self._refuse if refuses else None,
+            ),
+        )
+
+    def _refuse(self, why: str) -> None:
+        log.critical("%s", why)
+        self.end(START_FAILED)
+
+    @override
+    def _before_actors(self) -> None:
+        threading.Thread(target=self._prepare, name="topics", daemon=True).start()
+
+    @override
+    def _started(self, assembly: Assembly) -> None:
+        assembly.herder.tell(StartupDone())
+
+    def _prepare(self) -> None:
+        """Make and check the topics; a broker that is away is waited for."""
+        config = self.config
+        topics = [
+            _topic(config.config_topic, "connector configurations", single=True),
+            _topic(config.offset_topic, "source connector offsets"),
+            _topic(config.status_topic, "connector and task statuses"),
+        ]
+        while not self._ended.is_set():
+            try:
+                ensure_topics(self._admin, topics)
+            except StoreError as error:
+                log.warning("%s; trying again", error)
+                self._ended.wait(TOPICS_RETRY_S)
+            except KraalError as error:
+                log.critical("%s", error)
+                self.end(START_FAILED)
+                return
+            else:
+                return
+
+    @override
+    def _stopped(self, assembly: Assembly) -> None:
+        self._group.close(LEAVE_S)
+
+    @override
+    def _close_stores(self) -> None:
+        for store in (self._config_log, self._status_log, self._offsets):
+            store.close()
+        self._admin.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+
+def _topic(topic: InternalTopic, purpose: str, *, single: bool = False) -> kafka_topics.InternalTopic:
+    return kafka_topics.InternalTopic(
+        name=topic.name,
+        property=topic.key,
+        purpose=purpose,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        single=single,
+        settings=topic.settings,
+    )
+
+
+def run_distributed(worker_file: Path) -> int:
+    """Run a worker of a cluster until it is told to end; return the exit code. Raises KraalError at start."""
+    config = load_distributed(worker_file, resolve=Registry.load().resolve)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    process = DistributedProcess(config)
+    process.end_on_signals()
+    return process.run()

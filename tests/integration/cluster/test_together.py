@@ -1,0 +1,95 @@
+"""Three workers, one cluster: whom one asks makes no difference, and every instance runs once."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.testing.process import WorkerProcess
+from tests.fakes.cluster import Cluster
+from tests.fakes.pipe import RUNNING, Pipe
+
+EACH = pytest.mark.parametrize("number", range(3))
+
+
+def wait_until_equal(pipe: Pipe) -> None:
+    pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+
+
+@EACH
+def test_what_one_worker_is_asked_all_know(cluster: Cluster, pipe: Pipe, number: int) -> None:
+    worker = cluster.workers[number]
+    name = f"{pipe.topic}-extra"
+    config = {**pipe.source_config, "name": name, "file": f"{pipe.source_file}-extra"}
+    answer = worker.create(name, config)
+    assert answer.body["config"] == config
+    assert answer.body["tasks"] == []
+    cluster.wait_for_states(name, RUNNING)
+    assert {tuple(sorted(w.get("/connectors").body)) for w in cluster.workers} == {
+        tuple(sorted(worker.get("/connectors").body))
+    }
+    assert worker.post("/connectors", {"name": name, "config": config}).status == 409
+    assert worker.put(f"/connectors/{name}/config", config).status == 200
+    cluster.wait_for_states(name, RUNNING)
+    assert worker.delete(f"/connectors/{name}").status == 204
+    cluster.wait_until("it was gone", lambda: all(_gone(w, name) for w in cluster.workers))
+    assert worker.delete(f"/connectors/{name}").status == 404
+
+
+def _gone(worker: WorkerProcess, name: str) -> bool:
+    return worker.get(f"/connectors/{name}").status == 404 and not worker.states(name)
+
+
+@EACH
+def test_lines_flow_while_any_worker_pauses_resumes_and_restarts(
+    cluster: Cluster, pipe: Pipe, number: int
+) -> None:
+    worker = cluster.workers[number]
+    pipe.write(10)
+    wait_until_equal(pipe)
+    assert worker.put(f"/connectors/{pipe.source}/pause").status == 202
+    cluster.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])
+    pipe.write(10)
+    assert worker.put(f"/connectors/{pipe.source}/resume").status == 202
+    wait_until_equal(pipe)
+    cluster.wait_for_states(pipe.source, RUNNING)
+    assert worker.put(f"/connectors/{pipe.source}/stop").status == 204
+    cluster.wait_for_states(pipe.source, ["STOPPED"])
+    pipe.write(10)
+    assert worker.put(f"/connectors/{pipe.source}/resume").status == 202
+    wait_until_equal(pipe)
+    cluster.wait_for_states(pipe.source, RUNNING)
+
+
+@EACH
+def test_any_worker_restarts_what_another_one_runs(cluster: Cluster, pipe: Pipe, number: int) -> None:
+    worker = cluster.workers[number]
+    pipe.write(10)
+    wait_until_equal(pipe)
+    for name in (pipe.source, pipe.sink):
+        answer = worker.post(f"/connectors/{name}/restart?includeTasks=true&onlyFailed=false")
+        assert answer.status == 202
+        states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
+        assert states == ["RESTARTING", "RESTARTING"]
+        cluster.wait_for_states(name, RUNNING)
+        assert worker.post(f"/connectors/{name}/restart").status == 204
+        assert worker.post(f"/connectors/{name}/tasks/0/restart").status == 204
+        assert worker.post(f"/connectors/{name}/tasks/1/restart").status == 404
+    pipe.write(10)
+    wait_until_equal(pipe)
+    cluster.wait_for_states(pipe.source, RUNNING)
+    cluster.wait_for_states(pipe.sink, RUNNING)
+
+
+def test_work_is_shared_evenly(cluster: Cluster, pipe: Pipe) -> None:
+    names = [f"{pipe.topic}-{n}" for n in range(6)]
+    for n, name in enumerate(names):
+        config = {**pipe.source_config, "name": name, "file": f"{pipe.source_file}-{n}"}
+        cluster.workers[n % 3].create(name, config)
+    for name in names:
+        cluster.wait_for_states(name, RUNNING)
+    cluster.wait_until(
+        "each worker had a third", lambda: max(cluster.work().values()) - min(cluster.work().values()) <= 2
+    )
+    assert len(cluster.work()) == 3
+    for name in names:
+        cluster.workers[0].delete(f"/connectors/{name}")
