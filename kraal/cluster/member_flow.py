@@ -128,17 +128,18 @@ class _Turn:
         """M2: what we own now. What was revoked stops before anything else happens."""
         owned = applied(self.state.assignment, event.assignment)
         delay_s = owned.delay_ms / 1000
+        out = self.state.out  # an answer that came as we left
         self._set(
             assignment=owned,
             protocol=event.protocol,
             generation=event.generation,
             member_id=event.member_id,
             plan=event.plan,
-            needed_offset=owned.config_offset,
-            unresolved=not self.state.out,
+            needed_offset=max(self.state.needed_offset if out else 0, owned.config_offset),
+            unresolved=not out,
             joining=False,
             held=False,
-            catch_up_by_s=self.state.catch_up_by_s if self.state.out else None,
+            catch_up_by_s=self.state.catch_up_by_s if out else None,
             rejoin_at_s=self._now_s + delay_s if delay_s > 0 else None,
         )
         if owned.revoked:
