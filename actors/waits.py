@@ -38,6 +38,8 @@ class Waits:
         self._unplaced: dict[int, _Wait] = {}
         self._placed: list[tuple[int, int, _Wait]] = []
         self._tie = itertools.count()
+        self._next_offset = 0
+        """Everything before it was read."""
 
     def expect(self, reply: Reply[Any], then: Then) -> int:
         """Register a wait; return the token to write with."""
@@ -50,10 +52,11 @@ class Waits:
         return next(self._tokens)
 
     def appended(self, token: int, offset: int) -> None:
-        """The write got this offset."""
+        """The write got this offset; perhaps the record was read before its writer heard of it."""
         wait = self._unplaced.pop(token, None)
         if wait is not None:
             heapq.heappush(self._placed, (offset, next(self._tie), wait))
+            self.read(self._next_offset)
 
     def failed(self, token: int, error: Exception) -> None:
         """The write failed: so does the request."""
@@ -68,7 +71,8 @@ class Waits:
 
     def read(self, next_offset: int) -> None:
         """Everything before `next_offset` was read: go on with what waited for it."""
-        while self._placed and self._placed[0][0] < next_offset:
+        self._next_offset = max(self._next_offset, next_offset)
+        while self._placed and self._placed[0][0] < self._next_offset:
             _, _, wait = heapq.heappop(self._placed)
             try:
                 wait.then()

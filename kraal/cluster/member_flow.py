@@ -22,6 +22,7 @@ from typing import Any, assert_never
 
 from kraal.cluster.assign import applied, work_of
 from kraal.cluster.member import (
+    REPEAT_S,
     RETRIES,
     Alive,
     AskAlive,
@@ -49,6 +50,7 @@ from kraal.cluster.member import (
 from kraal.cluster.work import Assignment
 
 SLOW_READ = "taking too long to read the log"
+DELAY_OVER = "the delay of the rebalance is over"
 HUNG = "worker poll timeout has expired."
 
 
@@ -133,9 +135,10 @@ class _Turn:
             assignment=owned,
             protocol=event.protocol,
             generation=event.generation,
+            repeated=event.generation == self.state.generation,
             member_id=event.member_id,
             plan=event.plan,
-            needed_offset=max(self.state.needed_offset if out else 0, owned.config_offset),
+            needed_offset=max(self.state.needed_offset, owned.config_offset) if out else owned.config_offset,
             unresolved=not out,
             joining=False,
             held=False,
@@ -218,7 +221,7 @@ class _Turn:
             self.decisions.append(Proceed())
         if state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s and not state.unresolved:
             self._set(rejoin_at_s=None)
-            self._rejoin("the delay of the rebalance is over")
+            self._rejoin(DELAY_OVER)
 
     def _resolve(self) -> None:
         """M3 to M6: deliver the assignment, or ask for another."""
@@ -231,12 +234,12 @@ class _Turn:
         if state.joining or owned is None:
             return
         if owned.failed:
-            self._rejoin("the assignment failed")
+            self._ask_again("the assignment failed")
         elif state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s:
             self._set(rejoin_at_s=None)
-            self._rejoin("the delay of the rebalance is over")
+            self._rejoin(DELAY_OVER)
         elif self._offset != owned.config_offset:
-            self._rejoin(
+            self._ask_again(
                 f"the config is read up to {self._offset}, and was assigned by {owned.config_offset}"
             )
         else:
@@ -244,7 +247,7 @@ class _Turn:
             self._set(running=work_of(owned))
             if owned.revoked:
                 self._set(assignment=replace(owned, revoked=()))
-                self._rejoin("what was revoked has stopped")
+                self._ask_again("what was revoked has stopped")
 
     def _catch_up(self) -> None:
         state = self.state
@@ -292,6 +295,13 @@ class _Turn:
     def _rejoin(self, reason: str) -> None:
         if self.state.begun and not self.state.out:
             self.decisions.append(Rejoin(reason))
+
+    def _ask_again(self, reason: str) -> None:
+        """Rejoin; but not for ever in the same breath, when the broker answers with what we have already."""
+        if self.state.repeated:
+            self._set(rejoin_at_s=self._now_s + REPEAT_S)
+        else:
+            self._rejoin(reason)
 
     def _leave(self, reason: str) -> None:
         self._set(plan=None, unresolved=False, rejoin_at_s=None, catch_up_by_s=None)

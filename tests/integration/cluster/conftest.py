@@ -16,10 +16,12 @@ from tests.fakes.pipe import Pipe, create_topic
 def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """The cluster that tests share; they leave it running."""
     made = Cluster(tmp_path_factory.mktemp("cluster"), kafka.bootstrap)
-    made.start(3)
-    yield made
-    codes = [worker.end() for worker in made.workers]
-    made.close()
+    try:
+        made.start(3)
+        yield made
+        codes = [worker.end() for worker in made.workers]
+    finally:
+        made.close()
     assert codes == [0, 0, 0], "\n".join(worker.log_text() for worker in made.workers)
 
 
