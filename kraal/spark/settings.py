@@ -63,6 +63,8 @@ _DEFAULTS = {
     "spark.ui.retainedTasks": "200",
     "spark.cleaner.referenceTracking.blocking": "false",
     "spark.log.structuredLogging.enabled": "false",
+    # Options of Kafka's clients that no plan may show, should somebody switch the UI or event logs on.
+    "spark.sql.redaction.options.regex": "(?i)url|jaas|password|secret|ssl.*key",
 }
 
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

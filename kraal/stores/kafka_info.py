@@ -27,6 +27,7 @@ def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: 
     try:
         found = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
     except (KafkaException, TimeoutError) as exc:
+        admin.poll(0)  # an admin client says what happened only when it is asked
         raise StoreError(f"no Kafka broker answers at {bootstrap_servers}: {_why(said, exc)}") from exc
     return str(found.cluster_id)
 

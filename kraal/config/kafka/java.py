@@ -1,5 +1,8 @@
 """Connect's client settings for the Java clients inside Spark (kafka-clients 3.9): nearly all as they are.
 
+An empty setting of a store counts as none, as it does elsewhere; Java would look for a file without a name. An
+encrypted key in PEM is decrypted, because Java 17 cannot do that for what today's tools write (PBES2).
+
 Java reads its own stores and login modules, so nothing is refused that only other libraries cannot do. What
 3.9 does not know yet of OAUTHBEARER is said in the words that it knows.
 """
@@ -11,6 +14,7 @@ from typing import Final
 
 from kraal.config.kafka.jaas import jaas_line
 from kraal.config.kafka.security import is_client_credentials, jaas_of
+from kraal.config.kafka.stores import Unusable, read_identity
 from kraal.errors import ConfigInvalid
 
 _PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
@@ -20,13 +24,17 @@ _CREDENTIALS: Final = {
     "sasl.oauthbearer.scope": "scope",
 }
 """Keys of Kafka 4.1 and newer (KIP-1139), and the options of the login module that 3.9 has for them."""
+_STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
 _NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
 
 
 def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Return one client's settings as Spark's Java clients take them. Raises ConfigInvalid."""
+    wanted = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
+    if wanted.get("ssl.key.password") and wanted.get("ssl.keystore.type", "").upper() == "PEM":
+        wanted = _with_open_key(wanted)
     if not is_client_credentials(settings):
-        return dict(settings)
+        return wanted
     try:
         module = jaas_of(settings)
     except ValueError as exc:
@@ -35,7 +43,21 @@ def java_options(settings: Mapping[str, str]) -> dict[str, str]:
     options = dict(module.options) if module else {}
     options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
     return {
-        **{key: settings[key] for key in settings if key not in _CREDENTIALS and not key.startswith(_NEWER)},
+        **{key: wanted[key] for key in wanted if key not in _CREDENTIALS and not key.startswith(_NEWER)},
         "sasl.jaas.config": jaas_line(f"{_PACKAGE}.OAuthBearerLoginModule", options),
         "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
     }
+
+
+def _with_open_key(settings: dict[str, str]) -> dict[str, str]:
+    """Return settings whose key needs no password; what cannot be read stays, for Java to say so."""
+    try:
+        identity = read_identity(settings)
+    except Unusable:
+        return settings
+    if identity is None:
+        return settings
+    kept = {
+        key: settings[key] for key in settings if key not in {"ssl.key.password", "ssl.keystore.location"}
+    }
+    return kept | {"ssl.keystore.key": identity.key, "ssl.keystore.certificate.chain": identity.chain}

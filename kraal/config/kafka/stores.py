@@ -175,6 +175,7 @@ def _opened(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificate
     return pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
 
 
+@lru_cache(maxsize=16)
 def _from_pem(chain: str, key: str, password: str | None, key_at: str, chain_at: str) -> Identity:
     blocks = _blocks(key, "PRIVATE KEY")
     if len(blocks) != 1:

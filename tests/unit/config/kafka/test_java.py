@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kraal.config.kafka.jaas import parse_jaas
 from kraal.config.kafka.java import java_options
 from kraal.errors import ConfigInvalid
+from tests.fakes.certificates import make_authority
 
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
 SETTINGS = {
@@ -23,6 +26,35 @@ def test_java_gets_java_settings_as_they_are() -> None:
         "linger.ms": "5",
     }
     assert java_options(settings) == settings
+
+
+def test_an_empty_setting_of_a_store_is_none() -> None:
+    kept = {
+        "security.protocol": "SSL",
+        "ssl.endpoint.identification.algorithm": "",
+        "ssl.truststore.type": "PEM",
+    }
+    assert java_options({**kept, "ssl.truststore.location": "", "ssl.key.password": ""}) == kept
+
+
+@pytest.mark.parametrize("how", ["inline", "file"])
+def test_an_encrypted_key_is_decrypted(tmp_path: Path, how: str) -> None:
+    client = make_authority().vouch_for("client")
+    settings = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.key.password": "hush"}
+    if how == "file":
+        (tmp_path / "me.pem").write_text(client.key_pem("hush") + client.chain_pem)
+        settings["ssl.keystore.location"] = str(tmp_path / "me.pem")
+    else:
+        settings["ssl.keystore.key"] = client.key_pem("hush")
+        settings["ssl.keystore.certificate.chain"] = client.chain_pem
+    assert java_options(settings) == {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": client.key_pem(),
+        "ssl.keystore.certificate.chain": client.chain_pem,
+    }
+    wrong = {**settings, "ssl.key.password": "other"}
+    assert java_options(wrong) == wrong
 
 
 def test_newer_keys_of_oauth_become_options_of_the_login_module() -> None:

@@ -1,0 +1,68 @@
+"""Topics that were compressed by each of Kafka's codecs: a backlog that Spark reads, a tail that librdkafka reads."""
+
+from __future__ import annotations
+
+import uuid
+
+import confluent_kafka as ck
+import pyarrow as pa
+import pytest
+
+from kraal.offsets import SourcePartition
+from kraal.plugins.api import SourceBatch
+from kraal.spark.api import BatchDone, Committed, Opened, Stopped
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.spark_stage import Opening, Stage
+
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+BACKLOG = 600
+
+
+def produce(stage: Stage, topic: str, codec: str, values: list[str]) -> None:
+    producer = ck.Producer({"bootstrap.servers": stage.address, "linger.ms": 50, "compression.type": codec})
+    for value in values:
+        producer.produce(topic, value.encode(), partition=0)
+    assert producer.flush(30) == 0
+
+
+def take(sink: Opening, count: int) -> None:
+    done = 0
+    while done < count:
+        sink.run.next()
+        batch = sink.expect(BatchDone)
+        sink.run.commit(batch.offsets)
+        sink.expect(Committed)
+        done += batch.records
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_sink_reads_what_is_compressed(stage: Stage, codec: str) -> None:
+    task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
+    values = [f"{codec} {number} {'x' * 50}" for number in range(BACKLOG)]
+    produce(stage, topic, codec, values)
+    sink = stage.open(task, "ListSink", {"topics": topic})
+    sink.expect(Opened)
+    take(sink, BACKLOG)
+    tail = [f"{codec} tail {number}" for number in range(20)]
+    produce(stage, topic, codec, tail)
+    take(sink, len(tail))
+    sink.run.stop()
+    sink.expect(Stopped)
+    assert [value for *_, value in plugins.WRITTEN[task]] == [*values, *tail]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_source_compresses_as_it_is_told(stage: Stage, codec: str) -> None:
+    task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
+    values = [f"{codec} {number}" for number in range(100)]
+    batch = SourceBatch(
+        offsets={SourcePartition.of({"a": "b"}): {"n": 1}}, table=pa.table({"value": values}), topic=topic
+    )
+    plugins.BATCHES[task].append(batch)
+    source = stage.open(task, config={"producer.override.compression.type": codec})
+    source.expect(Opened)
+    source.run.next()
+    assert source.expect(BatchDone).records == len(values)
+    source.run.stop()
+    source.expect(Stopped)
+    assert stage.values(topic, len(values)) == values

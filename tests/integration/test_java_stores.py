@@ -1,0 +1,70 @@
+"""Stores as Java's own keytool makes them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kraal.config.kafka.stores import Unusable, read_identity, read_trust
+from kraal.embedded.java import find_java
+from tests.fakes.certificates import Certified, make_authority
+
+PASSWORD = "store secret"  # noqa: S105 - of stores that live as long as a test
+
+
+def keytool(*arguments: str, answers: str = "") -> None:
+    program = find_java().with_name("keytool")
+    done = subprocess.run(
+        [str(program), *arguments], input=answers, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def trust_store(root: Certified, at: Path, kind: str, *extra: str) -> Path:
+    certificate = at / "ca.pem"
+    certificate.write_text(root.pem)
+    store = at / "my trust.jks"
+    keytool(
+        *("-importcert", "-noprompt", "-alias", "ca", "-file", str(certificate), "-keystore", str(store)),
+        *("-storetype", kind, "-storepass", PASSWORD, *extra),
+    )
+    return store
+
+
+def settings_of(store: Path, which: str) -> dict[str, str]:
+    return {f"ssl.{which}.location": str(store), f"ssl.{which}.password": PASSWORD}
+
+
+def test_the_line_that_refuses_a_java_store_converts_it(tmp_path: Path) -> None:
+    root = make_authority()
+    store = trust_store(root, tmp_path, "JKS")
+    with pytest.raises(Unusable) as refused:
+        read_trust(settings_of(store, "truststore"))
+    told = re.search(r"with: keytool (.*) and set ssl\.truststore\.location=(.*) and", str(refused.value))
+    assert told is not None
+    keytool(*shlex.split(told[1]), answers=f"{PASSWORD}\n" * 3)
+    assert read_trust(settings_of(Path(told[2]), "truststore")) == root.pem
+
+
+@pytest.mark.parametrize(
+    "extra", [(), ("-J-Dkeystore.pkcs12.legacy",)], ids=["today's", "as Java 8 wrote them"]
+)
+def test_pkcs12_by_keytool_is_read(tmp_path: Path, extra: tuple[str, ...]) -> None:
+    root = make_authority()
+    assert read_trust(settings_of(trust_store(root, tmp_path, "PKCS12", *extra), "truststore")) == root.pem
+
+
+def test_a_key_store_by_keytool_is_read(tmp_path: Path) -> None:
+    store = tmp_path / "me.p12"
+    keytool(
+        *("-genkeypair", "-alias", "me", "-keyalg", "EC", "-dname", "CN=me", "-keystore", str(store)),
+        *("-storetype", "PKCS12", "-storepass", PASSWORD),
+    )
+    identity = read_identity(settings_of(store, "keystore"))
+    assert identity is not None
+    assert identity.chain.count("BEGIN CERTIFICATE") == 1
+    assert "BEGIN PRIVATE KEY" in identity.key
