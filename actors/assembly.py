@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actors.alone import Alone
 from actors.connector import Connector
+from actors.fencer import Fence, Fencer
 from actors.herd import Herd, HerderSettings, Links
 from actors.herder import Herder
 from actors.mailbox import Address, Behaviour
@@ -75,6 +76,8 @@ class ClusterParts:
     """How task configs go to the leader."""
     refuse: Callable[[str], None] | None = None
     """Told why this worker must not join, when the config names connectors of classes that it lacks; None: it may."""
+    fence: Fence
+    """How producers of older tasks are fenced."""
     patience_s: float = PATIENCE_S
     """How long the leader may block the group's thread until its own reader has read what others have."""
 
@@ -152,6 +155,7 @@ class _Maker:
             status_writer=Address("status writer"),
             status_reader=Address("status reader"),
             publisher=Address("publisher"),
+            fencer=Address("fencer"),
         )
         self.offsets = Address("offsets")
         stage = Stage(
@@ -210,8 +214,9 @@ class _Maker:
         parts, cluster, seat = self._parts, self._parts.cluster, self.seat
         if cluster is None or seat is None:
             return {}
-        publisher = self.links.publisher
+        publisher, fencer = self.links.publisher, self.links.fencer
         return {
+            fencer: lambda: Fencer(system=parts.system, fence=cluster.fence),
             seat.address: lambda: Membership(seat=seat, herder=self.links.herder, clock=parts.clock),
             publisher: lambda: Publisher(address=publisher, system=parts.system, send=cluster.send),
         }
@@ -268,7 +273,7 @@ class _Maker:
         if self.seat is None:
             membership = Alone(herder=links.herder, published=self.published, leader_url=parts.leader_url)
         else:
-            membership = ClusterMembership(self.seat.address)
+            membership = ClusterMembership(self.seat)
         return Herder(herd=herd, membership=membership)
 
     def _child(self, instance: Instance, wanted: Wanted, address: Address) -> Behaviour:

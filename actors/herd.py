@@ -42,6 +42,7 @@ class Links:
     status_writer: Address
     status_reader: Address
     publisher: Address
+    fencer: Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,8 @@ class HerderSettings:
     session_keys: SessionKeySettings = SessionKeySettings()
     signature_algorithm: str = DEFAULT_ALGORITHM
     """Of requests to other workers: `inter.worker.signature.algorithm`."""
+    group_id: str = ""
+    """Of the cluster: tasks' transactional ids begin with it."""
     transactional: bool = False
     """The leader writes in transactions: `exactly.once.source.support` is `preparing` at least."""
 

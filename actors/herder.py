@@ -16,7 +16,9 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
+from actors.fencings import Fencings
 from actors.mailbox import Reply
+from actors.messages.fencer import ProducersFenced
 from actors.messages.herder import (
     Appended,
     AppendFailed,
@@ -99,7 +101,10 @@ class Herder:
         self._rebalances = Rebalances(herd, membership)
         self._restarts = Restarts(herd, self._book)
         self._task_configs = TaskConfigs(herd, self._rebalances, self._settled)
-        self._requests = Requests(herd, self._rebalances, self._restarts, self._book, self._task_configs)
+        self._fencings = Fencings(herd, self._rebalances)
+        self._requests = Requests(
+            herd, self._rebalances, self._restarts, self._book, self._task_configs, self._fencings
+        )
         self._keys = SessionKeys(herd)
         self._start = Start(herd, self._requests.command)
         self._closing: Reply[None] | None = None
@@ -138,6 +143,8 @@ class Herder:
                 self._book.topics_seen(message)
             case AssignmentReceived() | WorkRevoked() | GroupLost() | HerderTick():
                 self._group(message)
+            case ProducersFenced():
+                self._fencings.fenced(message)
             case CheckSessionKey():
                 self._keys.due()
             case HideRestarting():
@@ -214,6 +221,8 @@ class Herder:
             self._requests.lose_checks()
         elif address is links.publisher:
             self._task_configs.lose()
+        elif address is links.fencer:
+            self._fencings.lose()
 
     def _shut_down(self) -> Reply[None]:
         """Want nothing any more; answered when the worker has stopped everything."""

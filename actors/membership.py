@@ -98,6 +98,8 @@ class Seat:
         self.group = group
         self.settings = settings
         self.state = MemberState()
+        self.herder_began = False
+        """The herder was live once; kept here, for the actor may die before it hears of it."""
         self.started = False
         """The group was asked to start."""
         self._published = published
@@ -198,11 +200,13 @@ class Seat:
 class ClusterMembership:
     """The herder's `Membership` in a cluster: each call is a message."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    def __init__(self, seat: Seat) -> None:
+        self._seat = seat
+        self._address = seat.address
 
     def begin(self) -> None:
         """Join the group, or have our work told again."""
+        self._seat.herder_began = True
         self._address.tell(HerderBegan())
 
     def work_changed(self) -> None:
@@ -239,7 +243,7 @@ class Membership:
         reply: Reply[None] | None = None
         match message:
             case Begin():
-                self._step(flow.Reborn())
+                self._begin()
             case HerderBegan():
                 self._step(flow.HerderLive())
             case WorkChanged():
@@ -264,6 +268,13 @@ class Membership:
             case _:
                 assert_never(message)
         return reply
+
+    def _begin(self) -> None:
+        seat = self._seat
+        if seat.state.begun:
+            self._step(flow.Reborn())
+        elif seat.herder_began:
+            self._step(flow.HerderLive())
 
     def _joined(self, message: GroupJoined) -> None:
         before = self._seat.state.protocol

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 
 AT_A_TIME = 4
 
-Send = Callable[[PublishTasks], None]
-"""Sends one request and waits for its answer. Raises KraalError: PeerRefused, or PeerFailed without an answer."""
+Send = Callable[[PublishTasks], Future[None] | None]
+"""Sends one request; None: it was answered, a future: it will be, in a test with one thread.
+
+Raises KraalError, or has it in the future: PeerRefused, or PeerFailed without an answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +136,25 @@ class _Publication:
     def receive(self, message: object) -> None:
         """Send the request, whatever the message."""
         del message
-        error: KraalError | None = None
         try:
-            self._send(self._request)
+            answer = self._send(self._request)
         except KraalError as exc:
-            error = exc
+            self._end(exc)
+            return
+        if answer is None:
+            self._end(None)
+        else:
+            answer.add_done_callback(self._answered)
+
+    def _answered(self, answer: Future[None]) -> None:
+        try:
+            answer.result()
+        except KraalError as exc:
+            self._end(exc)
+        else:
+            self._end(None)
+
+    def _end(self, error: KraalError | None) -> None:
         self._publisher.tell(Sent(self._request.token, error))
         self._system.stop(self._address)
 

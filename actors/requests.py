@@ -31,6 +31,7 @@ from kraal.ids import ConnectorName, Instance, TargetState, TaskId
 from kraal.plugins.infos import raise_if_invalid
 
 if TYPE_CHECKING:
+    from actors.fencings import Fencings
     from actors.herd import Herd
     from actors.messages.herder import InstanceChanged, Validated
     from actors.rebalances import Rebalances
@@ -63,12 +64,14 @@ class Requests:
         restarts: Restarts,
         book: StatusBook,
         task_configs: TaskConfigs,
+        fencings: Fencings,
     ) -> None:
         self._herd = herd
         self._group = rebalances
         self._restarts = restarts
         self._book = book
         self._task_configs = task_configs
+        self._fencings = fencings
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: creations that are answered when the connector's tasks are known."""
@@ -109,7 +112,7 @@ class Requests:
             case PutTaskConfigs():
                 self._task_configs.put(message, reply)
             case FenceZombies():
-                self._fence(message.name, reply)
+                self._fencings.fence(message.name, reply)
             case _:
                 assert_never(message)
 
@@ -212,11 +215,6 @@ class Requests:
         self._group.owner(instance)
         if not self._restarts.restart_plainly(instance, up):
             raise Momentary(STALE)
-
-    def _fence(self, name: ConnectorName, reply: Reply[Any]) -> None:
-        self._group.lead()
-        commands.check_fence(self._herd.snapshot.config, name, self._herd.snapshot.types.get(name, "unknown"))
-        reply.fail(KraalError("This worker cannot fence producers: it does not write exactly once"))
 
     # -- topics --------------------------------------------------------------------------------------------
 

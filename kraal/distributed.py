@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ from kraal.process import START_FAILED, Process
 from kraal.stores import kafka_topics
 from kraal.stores.group import GroupOptions
 from kraal.stores.kafka_failures import config_failure
+from kraal.stores.kafka_fencing import fence_producers
 from kraal.stores.kafka_group import KafkaGroup
 from kraal.stores.kafka_log import KafkaLog
 from kraal.stores.kafka_offsets import KafkaOffsets
@@ -43,6 +45,7 @@ log = logging.getLogger(__name__)
 
 TOPICS_RETRY_S = 1.0
 LEAVE_S = 5.0
+FENCE_S = 15.0
 
 
 class DistributedProcess(Process[DistributedConfig]):
@@ -135,6 +138,7 @@ class DistributedProcess(Process[DistributedConfig]):
                 ttl_ms=config.session_key_ttl_ms,
             ),
             signature_algorithm=config.signature_algorithm,
+            group_id=config.group_id,
             transactional=config.exactly_once.transactional_leader,
         )
 
@@ -163,8 +167,17 @@ class DistributedProcess(Process[DistributedConfig]):
                     session_timeout_s=config.session_timeout_s,
                     rebalance_timeout_s=config.rebalance_timeout_s,
                 ),
+                fence=self._fence,
                 refuse=self._refuse if refuses else None,
             ),
+        )
+
+    def _fence(self, transactional_ids: Sequence[str]) -> None:
+        fence_producers(
+            self._kafka,
+            transactional_ids,
+            client_id=f"{self.config.client_id_base}shared-admin",
+            timeout_s=FENCE_S,
         )
 
     def _refuse(self, why: str) -> None:

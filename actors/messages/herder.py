@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.mailbox import Address, Ask, Tell
+from actors.messages.fencer import ProducersFenced
 from actors.messages.publisher import PublishFailed, TasksPublished
 from kraal.ids import Json
 
@@ -349,6 +350,7 @@ HerderMessage = (
     | WorkerReport
     | TasksPublished
     | PublishFailed
+    | ProducersFenced
     | CheckSessionKey
     | HideRestarting
     | StartupDone

@@ -1,0 +1,25 @@
+"""What the fencer receives, and what it answers by `Tell`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.mailbox import Address, Tell
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceProducers(Tell):
+    """Keep the producers with these transactional ids from writing; `ProducersFenced` goes to `reply_to`."""
+
+    token: int
+    transactional_ids: Sequence[str]
+    reply_to: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducersFenced(Tell):
+    """What was asked for with `token` is done, or has failed with `error`."""
+
+    token: int
+    error: Exception | None = None
