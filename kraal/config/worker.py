@@ -16,6 +16,7 @@ from typing import Any, Final, Self
 
 from kraal.config.clients import client_def, client_names
 from kraal.config.kafka.checks import client_errors
+from kraal.config.kafka.librdkafka import unknown_to_librdkafka
 from kraal.config.key import ConfigDef
 from kraal.config.listeners import Listener, advertise, parse_listeners
 from kraal.config.overrides import OverridePolicy
@@ -236,6 +237,11 @@ def worker_warnings(
     """
     known = {key.name for key in definition} | own_client_keys()
     found = [f"{name} is ignored: {why}." for name, why in _IGNORED.items() if name in raw]
+    own = {name: value for name, value in raw.items() if name in own_client_keys()}
+    found += [
+        f"{name} does nothing for the worker's own Kafka clients: they are not Java."
+        for name in unknown_to_librdkafka(own)
+    ]
     for name in raw:
         if name in known:
             continue

@@ -121,6 +121,18 @@ class SecuredKafka:
         for done in client.create_acls(acls).values():
             done.result(20)
 
+    def allow_worker(self, group: str, *data_topics: str) -> None:
+        """Let `worker` run workers of a group, as docs/security.md says; all names are prefixes.
+
+        The storage topics' names begin with the group's.
+        """
+        self.allow("GROUP", group, "READ", "DESCRIBE")
+        self.allow("TOPIC", group, "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
+        self.allow("TRANSACTIONAL_ID", f"connect-cluster-{group}", "DESCRIBE", "WRITE")
+        for prefix in data_topics:
+            self.allow("TOPIC", prefix, "READ", "WRITE", "CREATE")
+        self.allow("GROUP", "connect-", "READ")
+
     def admin(self) -> admin.AdminClient:
         """Return a client that may do everything."""
         return admin.AdminClient({"bootstrap.servers": self.plain})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 import ssl
@@ -25,7 +26,7 @@ from kraal.spark.api import BatchDone, Committed, Failed, Opened, Stopped
 from kraal.stores.kafka_info import cluster_id
 from kraal.stores.tokens import TokenProvider
 from tests.fakes import spark_plugins as plugins
-from tests.fakes.secured_kafka import SecuredKafka, secured_kafka
+from tests.fakes.secured_kafka import SECRET, SecuredKafka, secured_kafka
 from tests.fakes.spark_stage import Stage
 
 PREFIX = "allowed-"
@@ -118,6 +119,18 @@ def test_kafka_python_connects(kafka_with_logins: SecuredKafka, way: str, tmp_pa
     finally:
         client.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_log_shows_how_a_client_logs_in(
+    kafka_with_logins: SecuredKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        client = python_client(kafka_with_logins.login("PLAIN"), tmp_path)
+        client._manager.bootstrap(10_000)
+        client.close()
+    assert "Authenticated as worker via SASL / Plain" in caplog.text
+    assert SECRET not in caplog.text
+    assert repr(SECRET)[1:-1] not in caplog.text
 
 
 @pytest.mark.parametrize(

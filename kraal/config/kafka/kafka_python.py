@@ -6,6 +6,7 @@ all that it takes otherwise.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -41,6 +42,8 @@ _BUFFERS: Final = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes"
 _NEVER_MS: Final = 10**12
 _LARGEST_ANSWER: Final = 2**31 - 1
 """As Java; kafka-python's own limit of 1,000,000 bytes is soon reached by the metadata of a large group."""
+_TALKATIVE: Final = ("kafka.net.connection", "kafka.protocol.parser")
+"""Loggers that write every request at level DEBUG, logins too."""
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 TokenProvider = Callable[[OAuthLogin], object]
@@ -53,8 +56,9 @@ def kafka_python_options(
     """Return one client's settings, which stand in Connect's words, as kafka-python's arguments.
 
     Reads stores. A client's own certificate passes through a file in `scratch`, of mode 0600 and encrypted by
-    a password that is used once; it is gone when this returns. The result holds secrets. Raises ConfigInvalid
-    that holds every error.
+    a password that is used once; it is gone when this returns. kafka-python's debug logs of requests end here
+    for clients that log in, because they show how. The result holds secrets. Raises ConfigInvalid that holds
+    every error.
     """
     errors: list[str] = []
 
@@ -126,6 +130,9 @@ def _secured(
 ) -> dict[str, Any]:
     security = read_security(settings, named)
     options: dict[str, Any] = {"security_protocol": str(security.protocol)}
+    if security.login is not None:
+        for name in _TALKATIVE:
+            logging.getLogger(name).addFilter(_above_debug)
     if security.tls is not None:
         options["ssl_context"] = tls_context(security.tls, scratch)
     match security.login:
@@ -143,3 +150,7 @@ def _secured(
         case None:
             pass
     return options
+
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG

@@ -147,6 +147,13 @@ def test_keys_without_effect_are_warned_of() -> None:
     }
 
 
+def test_what_only_java_can_do_is_warned_of() -> None:
+    config = parse(ssl__cipher__suites="TLS_AES_256_GCM_SHA384", ssl__protocol="TLSv1.3")
+    assert config.warnings == (
+        "ssl.cipher.suites does nothing for the worker's own Kafka clients: they are not Java.",
+    )
+
+
 def test_distributed_keys_in_a_standalone_file_are_warned_of() -> None:
     raw = {**LEAST, "offset.storage.file.filename": "/o", "status.storage.segment.bytes": "1"}
     warnings = parse_standalone(raw).warnings

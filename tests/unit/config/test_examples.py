@@ -1,0 +1,62 @@
+"""The example file, and the examples of docs/security.md, are configs that workers take."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kraal.config.distributed import load_distributed, parse_distributed
+from kraal.config.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
+from kraal.config.properties import parse_properties
+from kraal.plugins.registry import Registry
+from tests.fakes.certificates import make_authority
+
+ROOT = Path(__file__).parent.parent.parent.parent
+EXAMPLE = ROOT / "examples/distributed.properties"
+PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+NO_DEFAULTS = {"rest.advertised.host.name", "rest.advertised.port"}
+
+
+def test_the_example_is_a_config_without_warnings() -> None:
+    config = load_distributed(EXAMPLE, resolve=Registry.load().resolve)
+    assert config.warnings == ()
+    assert config.converter_configs["key.converter"] == {"schemas.enable": "true"}
+
+
+def test_what_the_example_calls_a_default_is_one() -> None:
+    told = dict(re.findall(r"^#([a-z][\w.]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
+    declared = {name: DISTRIBUTED[name].default_text for name in told if name in DISTRIBUTED}
+    assert {name: told[name] for name in declared if name not in NO_DEFAULTS} == {
+        name: text for name, text in declared.items() if name not in NO_DEFAULTS
+    }
+    assert {name for name in told if name not in DISTRIBUTED} == {
+        "spark.master",
+        "producer.compression.type",
+        "consumer.max.poll.records",
+    }
+
+
+def test_the_example_has_every_key_of_the_cluster_that_people_set() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    wanted = {
+        key.name
+        for key in DISTRIBUTED
+        if key.source == "DistributedConfig"
+        and (key.importance == "HIGH" or key.name.startswith(TOPIC_PREFIXES))
+    }
+    assert {name for name in wanted if f"{name}=" not in text} == set()
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_examples_of_the_page_are_taken(block: str, tmp_path: Path) -> None:
+    root = make_authority()
+    root.trust_store(tmp_path / "trust.p12", "secret")
+    root.vouch_for("client").key_store(tmp_path / "client.p12", "secret")
+    raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
+    least = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
+    config = parse_distributed({**least, **raw})
+    assert config.client == raw
+    assert config.warnings == ()
