@@ -9,6 +9,7 @@ import pytest
 
 from kraal.embedded.broker import Broker
 from kraal.spark.engine import SparkEngine
+from tests.fakes.secured_kafka import SecuredKafka, secured_kafka
 from tests.fakes.spark_stage import Stage, await_ready, make_engine
 
 if TYPE_CHECKING:
@@ -35,3 +36,14 @@ def spark(engine: SparkEngine) -> SparkSession:
     """Return the engine's session of this moment: a test may have killed an older one."""
     await_ready(engine)
     return engine._session.spark().session
+
+
+@pytest.fixture(scope="session")
+def kafka_with_logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    """Return the suite's second broker, which asks for logins; its user may do nothing until a test allows it."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        secured_kafka(tmp_path_factory.mktemp("secured"), patch) as made,
+    ):
+        patch.undo()
+        yield made

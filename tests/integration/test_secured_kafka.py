@@ -7,7 +7,7 @@ import re
 import socket
 import ssl
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from kraal.spark.api import BatchDone, Committed, Failed, Opened, Stopped
 from kraal.stores.kafka_info import cluster_id
 from kraal.stores.tokens import TokenProvider
 from tests.fakes import spark_plugins as plugins
-from tests.fakes.secured_kafka import SECRET, SecuredKafka, secured_kafka
+from tests.fakes.secured_kafka import SECRET, SecuredKafka
 from tests.fakes.spark_stage import Stage
 
 PREFIX = "allowed-"
@@ -34,17 +34,11 @@ PREFIX = "allowed-"
 Ways = dict[str, Callable[[SecuredKafka], dict[str, str]]]
 
 
-@pytest.fixture(scope="module")
-def kafka_with_logins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """The broker; `worker` may use topics and groups that begin with `allowed-`, and sinks' groups."""
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        secured_kafka(tmp_path_factory.mktemp("secured"), patch) as made,
-    ):
-        patch.undo()
-        made.allow("TOPIC", PREFIX, "READ", "WRITE")
-        made.allow("GROUP", "connect-", "READ")
-        yield made
+@pytest.fixture(scope="module", autouse=True)
+def _allowed(kafka_with_logins: SecuredKafka) -> None:
+    """Let `worker` use topics that begin with `allowed-`, and sinks' groups."""
+    kafka_with_logins.allow("TOPIC", PREFIX, "READ", "WRITE")
+    kafka_with_logins.allow("GROUP", "connect-", "READ")
 
 
 def pem_inline(kafka: SecuredKafka) -> dict[str, str]:
@@ -169,7 +163,7 @@ def test_spark_writes_and_a_sink_reads(kafka_with_logins: SecuredKafka, way: str
 def test_a_wrong_password_is_told_by_librdkafka(kafka_with_logins: SecuredKafka) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
     with pytest.raises(StoreError, match="invalid credentials with SASL mechanism SCRAM-SHA-512") as raised:
-        cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=1)
+        cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
     assert "hush" not in f"{raised.value}{raised.value.__cause__}"
 
 
@@ -180,7 +174,7 @@ def test_a_wrong_password_is_told_by_kafka_python(
     client = python_client(settings, tmp_path)
     try:
         with pytest.raises(Exception, match=r"Authentication|bootstrap"):
-            client._manager.bootstrap(1_000)
+            client._manager.bootstrap(2_000)
     finally:
         client.close()
     # The reason is lost when the broker's answer and the end of its connection are read together.
@@ -220,7 +214,7 @@ def test_a_broker_that_nobody_vouches_for_is_refused(kafka_with_logins: SecuredK
     settings = kafka_with_logins.login("SCRAM-SHA-512")
     settings = {key: value for key, value in settings.items() if not key.startswith("ssl.truststore.")}
     with pytest.raises(StoreError, match="certificate could not be verified"):
-        cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=1)
+        cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
     context = kafka_python_options(settings, scratch=tmp_path, tokens=TokenProvider)["ssl_context"]
     plain = socket.create_connection(("127.0.0.1", kafka_with_logins.sasl_port))
     with plain, pytest.raises(ssl.SSLCertVerificationError):
@@ -231,6 +225,6 @@ def test_a_certificate_for_another_host_passes_only_unchecked(kafka_with_logins:
     settings = kafka_with_logins.login("SCRAM-SHA-512")
     address = settings["bootstrap.servers"].replace("127.0.0.1", "localhost")
     with pytest.raises(StoreError, match=r"hostname mismatch|verify failed"):
-        cluster_id(address, librdkafka_options(settings), timeout_s=1)
+        cluster_id(address, librdkafka_options(settings), timeout_s=2)
     unchecked = {**settings, "ssl.endpoint.identification.algorithm": ""}
     assert cluster_id(address, librdkafka_options(unchecked), timeout_s=10)

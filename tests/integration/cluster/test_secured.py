@@ -1,0 +1,53 @@
+"""A cluster on a broker with SASL_SSL, SCRAM and ACLs: no more is allowed than docs/security.md says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.cluster import Cluster
+from tests.fakes.pipe import Pipe, create_topic
+from tests.fakes.secured_kafka import SECRET, SecuredKafka
+
+
+@pytest.fixture
+def secured(kafka_with_logins: SecuredKafka, tmp_path: Path) -> Iterator[Cluster]:
+    """Describe a cluster that logs in with a password; none of its workers is started."""
+    settings = kafka_with_logins.login("SCRAM-SHA-512") | {"exactly.once.source.support": "preparing"}
+    written = {key: value.replace("\\", "\\\\") for key, value in settings.items()}
+    made = Cluster(tmp_path / "cluster", settings["bootstrap.servers"], written)
+    kafka_with_logins.allow_worker(made.group, "pipe-")
+    yield made
+    made.close()
+
+
+def test_a_cluster_works_with_logins_and_acls(
+    kafka_with_logins: SecuredKafka, secured: Cluster, tmp_path: Path
+) -> None:
+    secured.start(2)
+    pipe = Pipe(secured.workers[1], tmp_path)
+    create_topic(kafka_with_logins.plain, pipe.topic)
+    pipe.write(2000)
+    pipe.create()
+    pipe.wait_until_running()
+    pipe.wait_until_through()
+    assert pipe.is_through_exactly()
+    assert [worker.end() for worker in secured.workers] == [0, 0]
+    for worker in secured.workers:
+        assert SECRET not in worker.log_text()
+        assert "uthorization failed" not in worker.log_text()
+
+
+def test_a_wrong_password_is_in_the_log(kafka_with_logins: SecuredKafka, tmp_path: Path) -> None:
+    settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
+    cluster = Cluster(tmp_path, settings["bootstrap.servers"], settings)
+    worker = cluster.add()
+    worker.launch()
+    try:
+        told = "invalid credentials with SASL mechanism SCRAM-SHA-512"
+        worker.wait_until("it told", lambda: told in worker.log_text())
+        assert "hush" not in worker.log_text()
+    finally:
+        cluster.close()
