@@ -13,7 +13,8 @@
     ├── Unavailable               503   starting, or too busy
     ├── TimedOut                  500   nothing answered in time; says what was going on
     ├── StoreError                500   a log could not be read or written
-    │   └── Fenced                500   another leader writes now (KIP-618)
+    │   ├── Fenced                500   another leader writes now (KIP-618)
+    │   └── TopicUnfit            500   an internal topic is not as it must be; the worker cannot start
     ├── ProtocolError             500   bytes that do not follow their format
     ├── PluginFailed              500   code of a plugin raised; `trace` starts with the root cause
     └── ActorDied                 500   the actor that had the request died before it answered
@@ -114,6 +115,10 @@ class StoreError(KraalError):
 
 class Fenced(StoreError):
     """A newer leader has claimed the config topic: what this worker wrote is not there (KIP-618)."""
+
+
+class TopicUnfit(StoreError):
+    """An internal topic is not as it must be, and trying again does not change that."""
 
 
 class ProtocolError(KraalError):

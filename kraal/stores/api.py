@@ -16,14 +16,21 @@ from kraal.records import Entry, Record
 
 
 class Log(Protocol):
-    """One internal topic. Offsets rise, with gaps where compaction removed a record."""
+    """One internal topic. Offsets rise, with gaps where compaction removed a record.
+
+    A record's key is text, whatever its bytes were; "" stands for none.
+    """
 
     @property
     def name(self) -> str:
         """The topic's name, for messages: `config`, `status`, or the Kafka topic."""
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Write `entries` in order, all or none, durably. Return the last one's offset. Raises StoreError."""
+        """Write `entries` in order, all or none, durably. Return the last one's offset. Raises StoreError.
+
+        In Kafka "all or none" holds for a transaction, and for what one batch holds (`kafka_writer`).
+        Raises Fenced when another worker has claimed what was to be written.
+        """
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`, in order; empty only at the log's end.

@@ -1,8 +1,11 @@
-"""What every Log keeps to: memory, file, and later Kafka."""
+"""What every Log keeps to: memory, file, and Kafka; there on a topic of one partition."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,24 +14,38 @@ from kraal.errors import StoreError
 from kraal.records import Entry
 from kraal.stores.api import Log
 from kraal.stores.file_log import FileLog
+from kraal.stores.kafka_log import KafkaLog
 from kraal.stores.memory import MemoryLog
+from tests.fakes.internal_topics import fresh_topic, options, topic_admin
 
 A1, A2, B1, GONE = Entry("a", b"1"), Entry("a", b"2"), Entry("b", b""), Entry("a", None)
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "kafka"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
-    make: dict[str, Callable[[], Log]] = {
-        "memory": lambda: MemoryLog("config"),
-        "file": lambda: FileLog(tmp_path / "config.log", "config"),
-    }
-    made = make[request.param]()
-    yield made
-    made.close()
+    with ExitStack() as stack:
+        made: Log
+        match request.param:
+            case "memory":
+                made = MemoryLog("config")
+            case "file":
+                made = FileLog(tmp_path / "config.log", "config")
+            case _:
+                bootstrap = request.getfixturevalue("bootstrap")
+                admin = stack.enter_context(topic_admin(bootstrap))
+                made = KafkaLog(
+                    fresh_topic(admin),
+                    options(bootstrap),
+                    client_id="test-configs",
+                    admin=admin,
+                    timeout_s=10,
+                )
+        stack.callback(made.close)
+        yield made
 
 
 def test_an_empty_log_has_nothing_to_read(log: Log) -> None:
-    assert log.name == "config"
+    assert log.name.startswith("config")
     assert log.end() == 0
     assert list(log.read(0, 10)) == []
 
@@ -68,6 +85,44 @@ def test_reading_may_begin_anywhere_and_again(log: Log) -> None:
     assert [r.offset for r in log.read(0, 1)] == [0]
     assert list(log.read(3, 9)) == []
     assert list(log.read(99, 9)) == []
+
+
+def test_a_read_that_may_wait_returns_what_is_there_at_once(log: Log) -> None:
+    log.append([A1, B1])
+    begun = time.monotonic()
+    assert [r.offset for r in log.read(0, 9, 30.0)] == [0, 1]
+    assert [r.offset for r in log.read(1, 9, wait_s=30.0)] == [1]
+    assert time.monotonic() - begun < 15
+
+
+def test_a_read_that_waits_in_vain_returns_nothing(log: Log) -> None:
+    assert list(log.read(0, 9, 0.1)) == []
+    log.append([A1])
+    assert list(log.read(1, 9, 0.1)) == []
+    assert [r.offset for r in log.read(0, 9, 0.1)] == [0]
+
+
+def test_a_claim_hinders_nobody_who_claimed(log: Log) -> None:
+    log.claim()
+    log.append([A1])
+    log.claim()
+    log.append([A2])
+    assert [r.value for r in log.read(0, 9)] == [b"1", b"2"]
+
+
+def test_one_thread_appends_while_another_reads(log: Log) -> None:
+    seen: list[str] = []
+
+    def follow() -> None:
+        while len(seen) < 200:
+            seen.extend(r.key for r in log.read(len(seen), 50, 0.1))
+
+    reader = threading.Thread(target=follow, daemon=True)
+    reader.start()
+    for batch in range(20):
+        log.append([Entry(f"k{batch}-{n}", b"") for n in range(10)])
+    reader.join(30)
+    assert seen == [f"k{batch}-{n}" for batch in range(20) for n in range(10)]
 
 
 def test_nothing_is_read_with_a_limit_of_zero(log: Log) -> None:

@@ -1,7 +1,9 @@
-"""What every OffsetStore keeps to: memory, Connect's file, and later Kafka."""
+"""What every OffsetStore keeps to: memory, Connect's file, and Kafka."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,10 @@ import pytest
 from kraal.ids import ConnectorName
 from kraal.offsets import SourcePartition
 from kraal.stores.api import OffsetStore
+from kraal.stores.kafka_offsets import KafkaOffsets
 from kraal.stores.memory import MemoryOffsets
 from kraal.stores.offset_file import OffsetFile
+from tests.fakes.internal_topics import fresh_topic, options, topic_admin
 
 X, Y = ConnectorName("x"), ConnectorName("y é")
 P = SourcePartition.of({"filename": "/a", "part": 1})
@@ -18,9 +22,27 @@ SAME = SourcePartition.of({"part": 1, "filename": "/a"})
 Q = SourcePartition.of({"filename": "/b", "part": None})
 
 
-@pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> OffsetStore:
-    return MemoryOffsets() if request.param == "memory" else OffsetFile(tmp_path / "offsets")
+@pytest.fixture(params=["memory", "file", "kafka"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OffsetStore]:
+    with ExitStack() as stack:
+        made: OffsetStore
+        match request.param:
+            case "memory":
+                made = MemoryOffsets()
+            case "file":
+                made = OffsetFile(tmp_path / "offsets")
+            case _:
+                bootstrap = request.getfixturevalue("bootstrap")
+                admin = stack.enter_context(topic_admin(bootstrap))
+                made = KafkaOffsets(
+                    fresh_topic(admin, "offsets", partitions=25),
+                    options(bootstrap),
+                    client_id="test-offsets",
+                    admin=admin,
+                    timeout_s=10,
+                )
+        stack.callback(made.close)
+        yield made
 
 
 def test_an_unknown_connector_has_no_offsets(store: OffsetStore) -> None:

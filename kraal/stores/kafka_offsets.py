@@ -1,0 +1,128 @@
+"""Source offsets in a cluster's topic, in Connect's own bytes: what Java workers read and write too.
+
+All of it is kept in memory, as in Java; a load first reads to the topic's end, since the partition's previous
+owner may have been another worker. One source partition may be there under several keys, as a worker in another
+language ordered its fields differently: the newest counts, and a store writes under every one of them.
+Source: KafkaOffsetBackingStore, OffsetUtils (Kafka 4.3.0); contract 3.4.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kraal.errors import ProtocolError, StoreError
+from kraal.ids import ConnectorName
+from kraal.offsets import Offset, SourcePartition
+from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
+from kraal.stores.kafka_reader import RawRecord, TopicReader
+from kraal.stores.kafka_topics import TopicAdmin
+from kraal.stores.kafka_writer import Pair, TopicWriter
+
+log = logging.getLogger(__name__)
+
+_BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    bytes: bytes | None
+    """None: deleted, which counts against older ones under other keys."""
+    written: tuple[int, int]
+    """Timestamp, and the order of reading for those of one millisecond."""
+
+
+class KafkaOffsets:
+    """The offset store of a cluster, in a topic that exists. Any thread. Connects when it is used."""
+
+    def __init__(
+        self,
+        topic: str,
+        options: Mapping[str, str],
+        *,
+        client_id: str,
+        admin: TopicAdmin,
+        read_committed: bool = False,
+        timeout_s: float = 5.0,
+    ) -> None:
+        """Describe the store; the arguments are those of `KafkaLog`.
+
+        `read_committed`: exactly-once support is enabled, so that tasks may write offsets in transactions.
+        """
+        self._topic = topic
+        self._reader = TopicReader(
+            topic,
+            options,
+            client_id=client_id,
+            admin=admin,
+            read_committed=read_committed,
+            timeout_s=timeout_s,
+        )
+        self._writer = TopicWriter(topic, options, client_id=client_id, admin=admin, timeout_s=timeout_s)
+        self._lock = threading.Lock()
+        self._position = 0
+        self._values: dict[bytes, _Value] = {}
+        self._keys: dict[ConnectorName, dict[SourcePartition, list[bytes]]] = {}
+
+    def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
+        """Return every stored offset of `connector`. Raises StoreError; also for an offset that is no offset."""
+        with self._lock:
+            self._read_to_end()
+            found = {p: self._newest(keys) for p, keys in self._keys.get(connector, {}).items()}
+            return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
+        """Write all of `changes`; None deletes. Raises StoreError: some of them may be there then."""
+        with self._lock:
+            pairs: list[Pair] = []
+            for connector, partitions in changes.items():
+                known = self._keys.get(connector, {})
+                for partition, offset in partitions.items():
+                    value = encode_value(offset)
+                    pairs += [
+                        (key, value) for key in known.get(partition) or [encode_key(connector, partition)]
+                    ]
+            if not pairs:
+                return
+            try:
+                written = self._writer.write(pairs)
+            except StoreError as exc:
+                raise StoreError(f"cannot write source offsets to the topic {self._topic!r}: {exc}") from exc
+            for each in written:
+                self._reader.wrote(each.partition, each.offset)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._reader.close()
+        self._writer.close()
+
+    def _read_to_end(self) -> None:
+        while records := self._reader.read(self._position, _BATCH):
+            for record in records:
+                self._apply(record)
+            self._position = records[-1].offset + 1
+
+    def _apply(self, record: RawRecord) -> None:
+        try:
+            connector, partition = decode_key(record.key)
+        except ProtocolError as exc:
+            log.warning(
+                "%s-%d at %d is passed over: %s", self._topic, record.partition, record.kafka_offset, exc
+            )
+            return
+        key = record.key or b""
+        keys = self._keys.setdefault(connector, {}).setdefault(partition, [])
+        self._values[key] = _Value(record.value, (record.timestamp_ms, record.offset))
+        if key not in keys:
+            keys.append(key)
+
+    def _newest(self, keys: list[bytes]) -> Offset | None:
+        key = max(keys, key=lambda each: self._values[each].written)
+        try:
+            return decode_value(self._values[key].bytes)
+        except ProtocolError as exc:
+            raise StoreError(
+                f"the topic {self._topic!r} holds an offset that cannot be read, of {key!r}: {exc}"
+            ) from exc

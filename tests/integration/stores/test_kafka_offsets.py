@@ -1,0 +1,115 @@
+"""Source offsets that workers share, Java's among them. Mirrors KafkaOffsetBackingStoreTest."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from kraal.errors import StoreError
+from kraal.ids import ConnectorName
+from kraal.offsets import SourcePartition
+from kraal.stores.kafka_offsets import KafkaOffsets
+from kraal.stores.kafka_topics import TopicAdmin
+from tests.fakes.internal_topics import fresh_topic, options, produce
+
+X, Y = ConnectorName("x"), ConnectorName("y")
+P = SourcePartition.of({"filename": "/a", "part": 1})
+OURS, JAVAS = b'["x",{"filename":"/a","part":1}]', b'["x",{"part":1,"filename":"/a"}]'
+
+MakeStore = Callable[[str], KafkaOffsets]
+
+
+@pytest.fixture
+def make_store(admin: TopicAdmin, bootstrap: str) -> Iterator[MakeStore]:
+    with ExitStack() as stack:
+
+        def make(topic: str) -> KafkaOffsets:
+            store = KafkaOffsets(
+                topic, options(bootstrap), client_id="test-offsets", admin=admin, timeout_s=10
+            )
+            stack.callback(store.close)
+            return store
+
+        yield make
+
+
+@pytest.fixture
+def topic(admin: TopicAdmin) -> str:
+    return fresh_topic(admin, "offsets", partitions=25)
+
+
+def raw(bootstrap: str, topic: str, count: int) -> dict[bytes | None, bytes | None]:
+    """Return the latest value of each key after `count` records."""
+    consumer = Consumer({**options(bootstrap), "group.id": "look", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(25)])
+    found: dict[bytes | None, bytes | None] = {}
+    for _ in range(count):
+        message = consumer.poll(10)
+        assert message is not None
+        found[message.key()] = message.value()
+    consumer.close()
+    return found
+
+
+def test_what_another_worker_stored_is_loaded(make_store: MakeStore, topic: str) -> None:
+    one, two = make_store(topic), make_store(topic)
+    for number in range(30):
+        one.store({X: {P: {"position": number}}})
+        assert two.load(X) == {P: {"position": number}}
+        two.store({X: {P: {"position": -number}}, Y: {P: {"position": 7}}})
+        assert one.load(X) == {P: {"position": -number}}
+    assert one.load(Y) == {P: {"position": 7}}
+
+
+def test_keys_and_values_are_connects_bytes(make_store: MakeStore, topic: str, bootstrap: str) -> None:
+    make_store(topic).store({X: {P: {"position": 1, "s": "é"}}, Y: {P: None}})
+    assert raw(bootstrap, topic, 2) == {
+        OURS: '{"position":1,"s":"é"}'.encode(),
+        b'["y",{"filename":"/a","part":1}]': None,
+    }
+
+
+def test_a_partition_that_java_wrote_with_other_order_is_one(
+    make_store: MakeStore, topic: str, bootstrap: str
+) -> None:
+    produce(bootstrap, topic, [(OURS, b'{"position":1}')])
+    produce(bootstrap, topic, [(JAVAS, b'{"position":2}')])
+    store = make_store(topic)
+    assert store.load(X) == {P: {"position": 2}}
+    store.store({X: {P: {"position": 3}}})
+    assert raw(bootstrap, topic, 4) == {OURS: b'{"position":3}', JAVAS: b'{"position":3}'}
+    assert store.load(X) == {P: {"position": 3}}
+    produce(bootstrap, topic, [(JAVAS, None)])
+    assert store.load(X) == {}
+
+
+def test_records_that_are_no_offsets_are_named_and_passed_over(
+    make_store: MakeStore, topic: str, bootstrap: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    produce(bootstrap, topic, [(b"\xff", b"1"), (b"{}", b"2")], partition=3)
+    produce(bootstrap, topic, [(b'["x",[]]', b"3"), (OURS, b'{"position":1}')], partition=4)
+    produce(bootstrap, topic, [(b'["y",null]', b"null")], partition=5)
+    with caplog.at_level(logging.WARNING):
+        assert make_store(topic).load(X) == {P: {"position": 1}}
+    assert f"{topic}-3 at 0 is passed over" in caplog.text
+    assert f"{topic}-3 at 1 is passed over" in caplog.text
+    assert f"{topic}-4 at 0 is passed over" in caplog.text
+
+
+def test_an_offset_that_cannot_be_read_is_an_error_of_its_connector_only(
+    make_store: MakeStore, topic: str, bootstrap: str
+) -> None:
+    produce(bootstrap, topic, [(OURS, b"[1]"), (b'["y",{"filename":"/a","part":1}]', b'{"position":1}')])
+    store = make_store(topic)
+    with pytest.raises(StoreError, match="holds an offset that cannot be read, of b"):
+        store.load(X)
+    assert store.load(Y) == {P: {"position": 1}}
+
+
+def test_a_missing_topic_is_an_error(make_store: MakeStore) -> None:
+    with pytest.raises(StoreError, match="'no-offsets' does not exist"):
+        make_store("no-offsets").load(X)
