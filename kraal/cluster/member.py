@@ -11,6 +11,8 @@ from kraal.cluster.assign import GroupPlan
 from kraal.cluster.work import Assignment
 from kraal.protocol.group import GroupAssignment, GroupProtocol
 
+REPEAT_S = 0.5
+"""Pause of a member that asks for a round, again, which only the leader can begin."""
 RETRIES = 5
 """How often a cooperative worker waits for a config that it cannot read before it gives up its work."""
 
@@ -49,6 +51,8 @@ class MemberState:
     protocol: GroupProtocol | None = None
     """The last one that was elected."""
     generation: int = -1
+    repeated: bool = False
+    """The last assignment was of the same generation as the one before: the broker saw no need for a round."""
     member_id: str = ""
     plan: GroupPlan | None = None
     """Of this generation, when we lead it."""
@@ -72,7 +76,7 @@ class MemberState:
     """When to try to read the config again."""
     retries: int = RETRIES
     rejoin_at_s: float | None = None
-    """When the delay that the leader announced is over."""
+    """When to ask for another round: the delay that the leader announced is over, or we pause in between."""
     hung: bool = False
     """We left because the herder did not answer, and come back when it does."""
     asked_s: float | None = None

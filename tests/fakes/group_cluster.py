@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from actors.mailbox import Address, Tell
-from actors.membership import ClusterMembership, Membership, Seat
+from actors.membership import ClusterMembership, Membership
 from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
+from actors.seat import Seat
 from actors.system import Begin, Crash
 from kraal.cluster.assign import jobs_of
 from kraal.cluster.member import MemberSettings
@@ -61,13 +62,15 @@ class StubHerder:
             case NewConfig():
                 self._read(message.config)
             case WorkRevoked():
+                worker.stopping = message.number
                 delay_s = worker.cluster.random.uniform(0, worker.cluster.stop_s)
                 worker.cluster.clock.after(
                     delay_s, worker.herder, Stopped(message.number, jobs(message.keep))
                 )
             case Stopped():
-                worker.running &= message.keep
-                worker.membership.stopped(message.number)
+                if message.number == worker.stopping:  # else it was begun in an earlier life
+                    worker.running &= message.keep
+                    worker.membership.stopped(message.number)
             case AssignmentReceived():
                 assert message.config_offset <= worker.published.latest.config.offset
                 worker.deliveries.append(message)
@@ -103,11 +106,14 @@ class Worker:
         self.running: Jobs = frozenset()
         self.deliveries: list[AssignmentReceived] = []
         self.leader_url: str | None = None
+        self.stopping = 0
+        """The number of the last revocation."""
         self.hung = False
+        self.blind = False
+        """Its reader is stuck."""
         self.dead = False
         self.herder = Address(f"herder of {name}")
         self.address = Address(f"membership of {name}")
-        self.membership = ClusterMembership(self.address)
         self.published = Published(Snapshot(worker_id=WorkerId(name), config=cluster.config))
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
         self.seat = Seat(
@@ -120,6 +126,7 @@ class Worker:
             settings=cluster.settings,
             patience_s=0.0,
         )
+        self.membership = ClusterMembership(self.seat)
         self._spawn(self.address, lambda: Membership(seat=self.seat, herder=self.herder, clock=cluster.clock))
         self._spawn(self.herder, lambda: StubHerder(self))
 
@@ -129,8 +136,10 @@ class Worker:
 
     @property
     def effective(self) -> Jobs:
-        """What runs here and may write."""
-        return self.running if not self.dead and self.seat.lease() else frozenset()
+        """What runs here and may write; of a connector that is deleted nothing runs, whoever it is assigned to."""
+        if self.dead or not self.seat.lease():
+            return frozenset()
+        return self.running & jobs_of(self.published.latest.config)
 
     def crash(self, address: Address) -> None:
         address.tell(Crash("a test killed it"))
@@ -204,7 +213,12 @@ class Cluster:
                 )
         self.config = replace(self.config, offset=self.config.offset + 1, connectors=connectors)
         for worker in self.alive:
-            self.clock.after(self.random.uniform(0, self.read_s), worker.herder, NewConfig(self.config))
+            if not worker.blind:
+                self.show_config(worker)
+
+    def show_config(self, worker: Worker) -> None:
+        """Have the worker read to the end, soon."""
+        self.clock.after(self.random.uniform(0, self.read_s), worker.herder, NewConfig(self.config))
 
     def remove(self, worker: Worker, *, kill: bool = False) -> None:
         if kill:

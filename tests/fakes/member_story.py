@@ -54,7 +54,9 @@ class Story:
         error: int = AssignmentError.NO_ERROR,
         leader: str = "leader",
         protocol: GroupProtocol = SESSIONED,
+        again: bool = False,
     ) -> list[Decision]:
+        """Have the leader say so; `again`: the broker saw no need for a round, and repeats the last one."""
         assignment = GroupAssignment(
             version=protocol.version,
             error=error,
@@ -65,7 +67,7 @@ class Story:
             revoked=revoked,
             delay_ms=delay_ms,
         )
-        generation = self.state.generation + 1
+        generation = self.state.generation + (0 if again else 1)
         return self.on(Told(protocol=protocol, generation=generation, member_id="me", assignment=assignment))
 
     def wait(self) -> list[Decision]:

@@ -238,3 +238,11 @@ def test_m8_without_a_coordinator_all_work_stops_and_the_member_comes_back_with_
     assert story.on(Done(1)) == [Proceed()]
     assert story.state.assignment is None
     assert story.told(*ALL, protocol=protocol) == [Deliver()]
+
+
+def test_who_gets_the_same_failed_assignment_again_waits_for_the_leader() -> None:
+    story = Story()
+    story.on(HerderLive())
+    assert story.told(error=AssignmentError.CONFIG_MISMATCH) == [Rejoin("the assignment failed")]
+    assert story.told(error=AssignmentError.CONFIG_MISMATCH, again=True) == []
+    assert story.sleep(0.5) == [Rejoin("the delay of the rebalance is over")]
