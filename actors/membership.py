@@ -24,7 +24,7 @@ from actors.messages.membership import (
     WorkChanged,
     WorkStopped,
 )
-from actors.seat import Seat
+from actors.seat import PATIENCE_S, Seat
 from actors.system import Begin
 from kraal.cluster import member as flow
 from kraal.cluster.assign import work_of
@@ -39,6 +39,8 @@ from kraal.protocol.group import (
 if TYPE_CHECKING:
     from actors.clock import Clock, Timer
     from actors.mailbox import Address
+
+__all__ = ["PATIENCE_S", "ClusterMembership", "Membership", "Seat"]
 
 log = logging.getLogger(__name__)
 
