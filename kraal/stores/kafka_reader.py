@@ -102,6 +102,8 @@ class TopicReader:
         """As far as each partition was ever read: it cannot end before that."""
         self._recent: OrderedDict[int, tuple[int, ...]] = OrderedDict()
         self._written: dict[int, int] = {}
+        self._partitions = 0
+        """So many there are at least, as our own writes show."""
         self._confirmed_s = float("-inf")
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> list[RawRecord]:
@@ -134,6 +136,7 @@ class TopicReader:
     def wrote(self, partition: int, offset: int) -> None:
         """Take note of a record of our own: the next read goes at least as far. Any thread."""
         self._written[partition] = offset + 1
+        self._partitions = max(self._partitions, partition + 1)
 
     def close(self) -> None:
         """Let go of the connection; ends a read that waits."""
@@ -145,8 +148,8 @@ class TopicReader:
 
     def _is_near(self, start: int) -> bool:
         """Whether reading on leads to `start`; behind a transaction one goes on after its marker."""
-        if self._consumer is None:
-            return False
+        if self._consumer is None or self._partitions > len(self._at):
+            return False  # in the second case the topic has got more partitions
         if len(self._at) == 1 and self._next < start <= self._next + _SKIP:
             self._next = start
         return start == self._next
@@ -161,6 +164,7 @@ class TopicReader:
             seen = []
             if renewed:
                 self._written.clear()
+                self._partitions = 0
         elif renewed or len(at) > topic.partitions:
             raise StoreError(
                 f"the topic {self._topic!r} was deleted and made anew since it was read; restart the worker, "

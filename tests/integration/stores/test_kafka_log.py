@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import struct
 import sys
 import threading
 import time
 
 import pytest
 
+from kraal.embedded.broker import Broker
 from kraal.errors import StoreError
 from kraal.records import Entry, Record
 from kraal.stores.api import Log
@@ -203,6 +205,28 @@ def test_records_that_an_administrator_deleted_are_passed_over(
     with caplog.at_level(logging.WARNING):
         assert [record.offset for record in late.read(2, 9)] == [6, 7, 8, 9]
     assert f"Records 2 to 5 of {topic}-0 are gone" in caplog.text
+
+
+def test_what_is_written_together_is_one_batch_which_brokers_take_whole_or_not_at_all(
+    admin: TopicAdmin, make_log: MakeLog, kafka: Broker
+) -> None:
+    topic = fresh_topic(admin)
+    log = make_log(topic)
+    for count in (1, 5, 2, 300):
+        log.append(entries("a", count))
+    assert batches(kafka, topic) == [1, 5, 2, 300]
+
+
+def batches(kafka: Broker, topic: str) -> list[int]:
+    """Return the number of records in each batch of a topic's first segment."""
+    data = (kafka.data_dir / "logs" / f"{topic}-0" / f"{0:020}.log").read_bytes()
+    found: list[int] = []
+    at = 0
+    while at < len(data):
+        length, count = struct.unpack_from(">i", data, at + 8)[0], struct.unpack_from(">i", data, at + 57)[0]
+        found.append(count)
+        at += 12 + length
+    return found
 
 
 def test_a_long_topic_is_read_quickly(

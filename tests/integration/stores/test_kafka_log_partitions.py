@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined] # documented there
 
 from kraal.records import Entry, Record
 from kraal.stores.api import Log
@@ -115,6 +116,28 @@ def test_a_partition_with_gaps_makes_gaps(admin: TopicAdmin, make_log: MakeLog, 
     offsets = [record.offset for record in found]
     assert offsets == sorted(set(offsets))
     assert offsets[-1] + 1 == log.end() == 20
+
+
+def test_partitions_that_were_added_are_read_once_this_worker_writes_to_them(
+    admin: TopicAdmin, make_log: MakeLog
+) -> None:
+    topic = fresh_topic(admin, "status", partitions=2)
+    log = make_log(topic)
+    fill(make_log(topic), 20)
+    seen = read_all(log)
+    admin._client().create_partitions([NewPartitions(topic, 6)])[topic].result(20)
+    await_partitions(admin, topic, 6)
+    fill(log, 20, "status-task")
+    added = read_all(log, seen[-1].offset + 1)
+    assert len(added) == 20
+    assert [r.offset for r in seen + added] == list(range(40))
+    assert log.end() == 40
+
+
+def await_partitions(admin: TopicAdmin, topic: str, partitions: int) -> None:
+    while admin.describe(topic).partitions != partitions:
+        pass
+    admin.end_offsets(topic, partitions)
 
 
 def murmur2(data: bytes) -> int:
