@@ -2,6 +2,7 @@
 
 Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows how far they are,
 compares both files, and stays up until Ctrl-C. Everything it starts ends with it, and its files go, too.
+With --cluster, several `kraal distributed` share the work, and one of them is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -16,21 +17,23 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kraal.embedded.broker import HOST, Broker, free_port
 from kraal.errors import KraalError
+from scripts import demo_cluster
 from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
 from scripts.harness.rest import all_running
+from scripts.harness.show import LOOK_S, Progress, columns, say
 from scripts.harness.topics import Reader
 from scripts.harness.workers import UP_S, Worker, kraal_standalone
 
 TOPIC = "demo"
+LINES = 1_000_000
 SOURCE, SINK = "file-source", "file-sink"
 REST_PORT = 8083
 STALLED_S = 120.0
-LOOK_S = 0.1
 
 
 @dataclass(slots=True)
@@ -129,42 +132,15 @@ class Demo:
         raise ScriptFailed(f"The worker ended: {self.worker.process.last_words()}")
 
 
-class Progress:
-    """One line in place on a terminal; elsewhere a line every two seconds."""
-
-    def __init__(self) -> None:
-        """Begin; nothing is shown yet."""
-        self._in_place = sys.stdout.isatty()
-        self._due = 0.0
-        self._last = ""
-
-    def line(self, text: str) -> None:
-        """Show `text` when it is time."""
-        self._last = text
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + (LOOK_S if self._in_place else 2.0)
-            self._show(text)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        """Show what came last, and leave the line."""
-        self._show(self._last)
-        if self._in_place:
-            say("")
-
-    def _show(self, text: str) -> None:
-        print(f"\r\033[K{text}" if self._in_place else text, end="" if self._in_place else "\n", flush=True)
-
-
 def main() -> int:
     """Run the demo; return the exit code."""
     interrupt_on_signals()
     parser = _parser()
     arguments = parser.parse_args()
-    if arguments.lines < 1:
+    if arguments.lines is not None and arguments.lines < 1:
         parser.error("--lines must be at least 1")
+    if arguments.cluster is not None and arguments.cluster < demo_cluster.FEWEST:
+        parser.error(f"--cluster must be at least {demo_cluster.FEWEST}: one of the workers is killed")
     try:
         with ExitStack() as stack:
             try:
@@ -186,9 +162,19 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     port = _rest_port(arguments.port)
     made = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
     directory = Path(stack.enter_context(made))
+    if arguments.cluster:
+        plan = demo_cluster.Plan(
+            workers=arguments.cluster,
+            lines=arguments.lines or demo_cluster.LINES,
+            port=port,
+            once=arguments.once,
+        )
+        demo_cluster.run(plan, directory, stack)
+        return
+    lines = arguments.lines or LINES
     source_file, sink_file = directory / "source.txt", directory / "sink.txt"
-    say(f"Writing {arguments.lines:,} lines of {LINE_BYTES} bytes to {source_file} ...")
-    write_lines(source_file, arguments.lines)
+    say(f"Writing {lines:,} lines of {LINE_BYTES} bytes to {source_file} ...")
+    write_lines(source_file, lines)
 
     say("Starting a Kafka broker ...")
     broker = Broker(directory / "kafka", free_port())
@@ -204,7 +190,7 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     stack.callback(say, "Stopping the worker, Spark and Kafka ...")
     worker.wait_until_up()
     say(f"REST answers on {worker.rest.url}; the first records flow when Spark has started ...")
-    demo = Demo(directory, arguments.lines, worker, topic, source_file, sink_file)
+    demo = Demo(directory, lines, worker, topic, source_file, sink_file)
     demo.transfer()
     statuses = _settled(worker)
     checked = demo.check()
@@ -278,16 +264,7 @@ def _table(statuses: dict[str, dict[str, Any]]) -> str:
         running = sum(task["state"] == "RUNNING" for task in tasks)
         kind, state = str(statuses[name]["type"]), str(connector["state"])
         rows.append((name, kind, state, f"{running}/{len(tasks)}", str(connector["worker_id"])))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-
-
-def say(text: str) -> None:
-    """Tell the reader."""
-    print(text, flush=True)
+    return columns(rows)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -297,7 +274,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--once", action="store_true", help="exit after the check: 0 when all agrees, else 1")
-    parser.add_argument("--lines", type=int, default=1_000_000, metavar="N", help="default: 1000000")
+    lines = f"default: {LINES}, or {demo_cluster.LINES} with --cluster"
+    parser.add_argument("--lines", type=int, metavar="N", help=lines)
+    cluster = "N distributed workers, one of which is killed with -9; 3 fit a small machine"
+    parser.add_argument("--cluster", type=int, metavar="N", help=cluster)
     port = f"for REST; 0: any free one. Default: {REST_PORT}, or any free one when that is taken"
     parser.add_argument("--port", type=int, metavar="PORT", help=port)
     return parser

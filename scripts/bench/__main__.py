@@ -13,7 +13,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kraal.errors import KraalError
-from scripts.bench import create100, latency, restart, sink, source, start
+from scripts.bench import (
+    assign,
+    cluster_lost,
+    create100,
+    latency,
+    read_log,
+    restart,
+    restart_cluster,
+    rolling,
+    sink,
+    source,
+    start,
+)
 from scripts.bench.lab import SIDES, Lab, Options, opened
 from scripts.bench.report import Case, machine, table
 from scripts.harness.processes import ignore_signals, interrupt_on_signals
@@ -33,6 +45,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "restart": restart,
     "latency": latency,
     "create100": create100,
+    "cluster-lost": cluster_lost,
+    "rolling": rolling,
+    "restart-cluster": restart_cluster,
+    "assign": assign,
+    "read-log": read_log,
 }
 
 

@@ -11,10 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kraal.embedded.broker import Broker, free_port
+from scripts.harness.clusters import Cluster
 from scripts.harness.lines import ON_DISK, size, write_lines
 from scripts.harness.processes import wait_until
 from scripts.harness.topics import Reader, create_topic
-from scripts.harness.workers import Worker, java_distributed, java_standalone, kraal_standalone
+from scripts.harness.workers import (
+    Worker,
+    java_distributed,
+    java_standalone,
+    kraal_distributed,
+    kraal_standalone,
+)
 
 SIDES = ("java", "kraal")
 WARM_UP_LINES = 200_000
@@ -63,16 +70,26 @@ class Lab:
         return name
 
     def start(self, kind: str, extra: Mapping[str, str] | None = None) -> Worker:
-        """Start a worker, `java`, `kraal` or `java-distributed`; it ends with the lab at the latest."""
+        """Start a worker: `java` or `kraal`, or either with `-distributed`; it ends with the lab at the latest."""
         directory = self.directory / self.fresh(kind)
         directory.mkdir()
         if kind == "java-distributed":
             worker = java_distributed(self.bootstrap, directory)
+        elif kind == "kraal-distributed":
+            worker = kraal_distributed(self.bootstrap, directory)
         else:
             make = java_standalone if kind == "java" else kraal_standalone
             worker = make(self.bootstrap, directory, extra=extra)
         self._stack.callback(worker.stop)
         return worker
+
+    def cluster(self, kind: str, extra: Mapping[str, str] | None = None) -> Cluster:
+        """Describe a cluster of `java` or `kraal` workers, not started; it ends with the lab at the latest."""
+        say(f"a cluster of {kind}")
+        name = self.fresh(f"cluster-{kind}")
+        made = Cluster(kind, self.broker, self.directory / name, name, extra)
+        self._stack.callback(made.stop)
+        return made
 
     def started(self, kinds: tuple[str, ...], extra: Mapping[str, str] | None = None) -> dict[str, Worker]:
         """Start workers one after another, wait until each is up, and send a file through each."""

@@ -97,6 +97,12 @@ class Running:
         psutil.wait_procs(self.tree(), timeout=5.0)
         self._popen.wait(5.0)
 
+    def kill(self) -> None:
+        """End the program itself, by SIGKILL, and wait for its end; what it had started is left to end by itself."""
+        self.tree()
+        self._popen.kill()
+        self._popen.wait(5.0)
+
     def last_words(self) -> str:
         """Return the last error in the log, or else its last line."""
         lines = [x.strip() for x in self.log.read_text(errors="replace").splitlines() if x.strip()]

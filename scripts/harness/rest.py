@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,21 +10,47 @@ import httpx2
 
 from scripts.harness.processes import ScriptFailed
 
-OK, CREATED, NOT_FOUND = 200, 201, 404
+OK, CREATED, NOT_FOUND, CONFLICT = 200, 201, 404, 409
+AGAIN_S = 0.005
 
 
 class Rest:
     """The REST API of one worker, over one kept connection."""
 
-    def __init__(self, port: int) -> None:
-        """Make a client for the worker on 127.0.0.1:`port`; nothing is sent yet."""
+    def __init__(self, port: int, *, patience_s: float = 0.0) -> None:
+        """Make a client for the worker on 127.0.0.1:`port`; nothing is sent yet.
+
+        A 409 is asked again for `patience_s`: so a cluster answers while it rebalances.
+        """
+        self.port = port
         self.url = f"http://127.0.0.1:{port}"
+        self._patience_s = patience_s
         # No proxy of the environment stands between this machine and itself.
         self._client = httpx2.Client(base_url=self.url, timeout=120.0, trust_env=False)
 
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+    @property
+    def worker_id(self) -> str:
+        """What statuses call this worker."""
+        return f"127.0.0.1:{self.port}"
+
+    def is_healthy(self) -> bool:
+        """Whether `GET /health` gives 200 now: a distributed worker has read its topics and is in its group."""
+        try:
+            return self._client.get("/health", timeout=15.0).status_code == OK
+        except httpx2.HTTPError:
+            return False
+
+    def connectors(self) -> list[str] | None:
+        """GET /connectors; None while that is refused or nobody listens."""
+        try:
+            answer = self._client.get("/connectors")
+        except httpx2.HTTPError:
+            return None
+        return list(answer.json()) if answer.status_code == OK else None
 
     def answers(self) -> bool:
         """Whether `GET /` gives 200 now."""
@@ -60,7 +87,11 @@ class Rest:
         return status is not None and all_running(status)
 
     def _ask(self, method: str, path: str, json: object = None) -> httpx2.Response:
+        deadline = time.monotonic() + self._patience_s
         answer = self._client.request(method, path, json=json)
+        while answer.status_code == CONFLICT and time.monotonic() < deadline:
+            time.sleep(AGAIN_S)
+            answer = self._client.request(method, path, json=json)
         if answer.is_error:
             raise ScriptFailed(f"{method} {path} was answered by {answer.status_code}: {answer.text[:300]}")
         return answer

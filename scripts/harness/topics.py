@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -13,10 +14,11 @@ from scripts.harness.processes import ScriptFailed
 ASK_S = 10.0
 
 
-def create_topic(bootstrap: str, topic: str) -> None:
+def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = None) -> None:
     """Create a topic of one partition, and wait until it is there."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    future = admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic]
+    new = NewTopic(topic, num_partitions=1, replication_factor=1, config=dict(config or {}))
+    future = admin.create_topics([new])[topic]
     try:
         future.result(30)
     except KafkaException as exc:

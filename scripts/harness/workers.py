@@ -16,6 +16,8 @@ from scripts.harness.rest import Rest
 
 ROOT = Path(__file__).resolve().parents[2]
 UP_S = 90.0
+REFUSED_S = 60.0
+"""How long a distributed worker may answer 409, because its group rebalances, before that is a failure."""
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 # What Connect's own connect-standalone.sh and kafka-run-class.sh give to Java when nobody says otherwise.
@@ -66,11 +68,7 @@ def kraal_standalone(
     """Start `kraal standalone` with its files in `directory`; REST on `port`, by default a free one."""
     port = port or free_port()
     properties = _standalone_properties(bootstrap, directory, port, extra or {})
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    command = [*_kraal(), "standalone", str(properties), *map(str, connectors)]
-    environment = os.environ | {"PYTHONPATH": path}
-    process = Running(command, log=directory / "worker.log", cwd=directory, env=environment)
-    return Worker("Kraal", process, Rest(port))
+    return Worker("Kraal", _run_kraal("standalone", directory, properties, *connectors), Rest(port))
 
 
 def java_standalone(bootstrap: str, directory: Path, extra: Mapping[str, str] | None = None) -> Worker:
@@ -82,13 +80,40 @@ def java_standalone(bootstrap: str, directory: Path, extra: Mapping[str, str] | 
 
 def java_distributed(bootstrap: str, directory: Path) -> Worker:
     """Start one distributed Java worker, a group of its own, with REST on a free port."""
-    port = free_port()
-    settings = _common(bootstrap, port) | {"group.id": f"bench-{port}"}
+    return distributed("java", bootstrap, directory, group=f"bench-{free_port()}")
+
+
+def kraal_distributed(bootstrap: str, directory: Path) -> Worker:
+    """Start one `kraal distributed`, a group of its own, with REST on a free port."""
+    return distributed("kraal", bootstrap, directory, group=f"bench-{free_port()}")
+
+
+def distributed(
+    kind: str,
+    bootstrap: str,
+    directory: Path,
+    *,
+    group: str,
+    port: int | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> Worker:
+    """Start a distributed worker of `group`, `java` or `kraal`, with its files in `directory`.
+
+    The group's topics are `GROUP-config`, `GROUP-offset` and `GROUP-status`; REST is on `port`, by default a free one.
+    """
+    port = port or free_port()
+    settings = _common(bootstrap, port) | {"group.id": group}
     for topic in ("config", "offset", "status"):
-        settings[f"{topic}.storage.topic"] = f"bench-{port}-{topic}"
+        settings[f"{topic}.storage.topic"] = f"{group}-{topic}"
         settings[f"{topic}.storage.replication.factor"] = "1"
-    properties = write_properties(directory / "worker.properties", settings)
-    return _java("ConnectDistributed", "Java distributed", directory, properties, port)
+    properties = write_properties(directory / "worker.properties", settings | dict(extra or {}))
+    if kind == "java":
+        return _java("ConnectDistributed", "Java distributed", directory, properties, port, REFUSED_S)
+    return Worker(
+        "Kraal distributed",
+        _run_kraal("distributed", directory, properties),
+        Rest(port, patience_s=REFUSED_S),
+    )
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> Path:
@@ -112,6 +137,13 @@ def _standalone_properties(bootstrap: str, directory: Path, port: int, extra: Ma
     return write_properties(directory / "worker.properties", _common(bootstrap, port) | offsets | dict(extra))
 
 
+def _run_kraal(mode: str, directory: Path, properties: Path, *connectors: Path) -> Running:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    command = [*_kraal(), mode, str(properties), *map(str, connectors)]
+    environment = os.environ | {"PYTHONPATH": path}
+    return Running(command, log=directory / "worker.log", cwd=directory, env=environment)
+
+
 def _kraal() -> list[str]:
     """Return what runs `kraal`: the command beside this Python, or the same for a checkout not installed."""
     command = Path(sys.executable).with_name("kraal")
@@ -120,10 +152,12 @@ def _kraal() -> list[str]:
     )
 
 
-def _java(main: str, name: str, directory: Path, properties: Path, port: int) -> Worker:
+def _java(
+    main: str, name: str, directory: Path, properties: Path, port: int, patience_s: float = 0.0
+) -> Worker:
     log4j2 = directory / "log4j2.xml"
     log4j2.write_text(LOG4J2, encoding="ascii")
     command = [str(find_java()), *JAVA_OPTIONS.split(), f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
     command += ["-cp", classpath("connect"), f"org.apache.kafka.connect.cli.{main}", str(properties)]
     process = Running(command, log=directory / "worker.log", cwd=directory, env=os.environ)
-    return Worker(name, process, Rest(port))
+    return Worker(name, process, Rest(port, patience_s=patience_s))

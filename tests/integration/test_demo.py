@@ -70,6 +70,22 @@ def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) ->
 
 
 @pytest.mark.timeout(180)
+def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> None:
+    done = run(scratch, "--cluster", "3", "--once", "--lines", "6000", "--port", "0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
+    assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +4$", said, flags=re.MULTILINE)) == 3
+    assert re.search(r"^WORKER +\d+ +Killed +- +0$", said, flags=re.MULTILINE)
+    assert len(re.findall(r"^WORKER +\d+ +Ready +(?:leader|follower) +6$", said, flags=re.MULTILINE)) == 2
+    assert (
+        len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +WORKER$", said, flags=re.MULTILINE)) == 4
+    )
+    assert len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +stays$", said, flags=re.MULTILINE)) == 8
+    assert re.search(r"the group noticed .* generation \d+ has 2 workers$", said, flags=re.MULTILINE)
+    assert len(re.findall(r"^file-\d +2,000 +[\d,]+ +0 +[\d,]+$", said, flags=re.MULTILINE)) == 3
+
+
+@pytest.mark.timeout(180)
 def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
     with subprocess.Popen(
         command("--lines", "1000", "--port", "0"),

@@ -1,0 +1,79 @@
+import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.runtime.distributed.IncrementalCooperativeAssignor;
+import org.apache.kafka.connect.runtime.distributed.WorkerCoordinator.ConnectorsAndTasks;
+import org.apache.kafka.connect.storage.ClusterConfigState;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/** Prints, a line each, what two rounds of Connect's own assignor took: milliseconds, in one warm JVM. */
+public class AssignBench {
+    private static Method perform;
+
+    public static void main(String[] args) throws Exception {
+        int members = Integer.parseInt(args[0]);
+        int connectors = Integer.parseInt(args[1]) / Integer.parseInt(args[2]);
+        int tasks = Integer.parseInt(args[2]);
+        int times = Integer.parseInt(args[3]);
+        perform = IncrementalCooperativeAssignor.class.getDeclaredMethod(
+            "performTaskAssignment", ClusterConfigState.class, int.class, int.class, Map.class);
+        perform.setAccessible(true);
+        ClusterConfigState configured = configured(connectors, tasks);
+        Map<String, ConnectorsAndTasks> idle = new HashMap<>();
+        for (int member = 0; member < members; member++)
+            idle.put(String.format("worker-%03d", member), new ConnectorsAndTasks.Builder().build());
+        for (int number = -times; number < times; number++) { // half of them are the warm-up
+            IncrementalCooperativeAssignor assignor = new IncrementalCooperativeAssignor(new LogContext(), Time.SYSTEM, 0);
+            System.gc();
+            long begun = System.nanoTime();
+            Object first = perform.invoke(assignor, configured, -1, 1, idle);
+            long firstNanos = System.nanoTime() - begun;
+            Map<String, ConnectorsAndTasks> busy = assigned(first, idle.keySet());
+            busy.remove("worker-000");
+            System.gc();
+            begun = System.nanoTime();
+            perform.invoke(assignor, configured, 1, 2, busy);
+            long secondNanos = System.nanoTime() - begun;
+            if (number >= 0)
+                System.out.println(firstNanos / 1e6 + " " + secondNanos / 1e6);
+        }
+    }
+
+    private static ClusterConfigState configured(int connectors, int tasks) {
+        Map<String, Integer> counts = new HashMap<>();
+        Map<String, Map<String, String>> configs = new HashMap<>();
+        Map<ConnectorTaskId, Map<String, String>> taskConfigs = new HashMap<>();
+        for (int number = 0; number < connectors; number++) {
+            String name = String.format("connector-%06d", number);
+            counts.put(name, tasks);
+            configs.put(name, Map.of());
+            for (int task = 0; task < tasks; task++)
+                taskConfigs.put(new ConnectorTaskId(name, task), Map.of());
+        }
+        return new ClusterConfigState(1, null, counts, configs, Map.of(), taskConfigs, Map.of(), Map.of(),
+            Map.of(), Set.of(), Set.of());
+    }
+
+    @SuppressWarnings("unchecked")
+    private static Map<String, ConnectorsAndTasks> assigned(Object outcome, Collection<String> members) throws Exception {
+        Method connectors = outcome.getClass().getDeclaredMethod("allAssignedConnectors");
+        Method tasks = outcome.getClass().getDeclaredMethod("allAssignedTasks");
+        connectors.setAccessible(true);
+        tasks.setAccessible(true);
+        Map<String, Collection<String>> byConnector = (Map<String, Collection<String>>) connectors.invoke(outcome);
+        Map<String, Collection<ConnectorTaskId>> byTask =
+            (Map<String, Collection<ConnectorTaskId>>) tasks.invoke(outcome);
+        Map<String, ConnectorsAndTasks> result = new HashMap<>();
+        for (String member : members) {
+            List<String> own = new ArrayList<>(byConnector.get(member));
+            result.put(member, new ConnectorsAndTasks.Builder().with(own, byTask.get(member)).build());
+        }
+        return result;
+    }
+}

@@ -1,0 +1,95 @@
+"""`read-log`: a worker starts whose config topic has 100,000 records, of 100 connectors that are STOPPED.
+
+From the start of the process until `GET /connectors` names them all, asked every 10 ms; and the same for a new,
+empty config topic until it answers at all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from confluent_kafka import Producer
+
+from scripts.bench.lab import Lab, say, source_config
+from scripts.bench.report import Case, Wanted
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.topics import create_topic
+from scripts.harness.workers import UP_S, distributed
+
+RECORDS, CONNECTORS = 100_000, 100
+
+
+def run(lab: Lab) -> list[Case]:
+    """Start workers of both kinds on a full and on an empty topic, in turns."""
+    rows: dict[tuple[str, bool], list[float]] = {}
+    for number in range(lab.options.times(3, 1)):
+        for kind in lab.options.sides if number % 2 == 0 else reversed(lab.options.sides):
+            for full in (False, True):
+                seconds = _started(lab, kind, RECORDS if full else 0)
+                rows.setdefault((kind, full), []).append(seconds)
+                say(f"{kind}, {'full' if full else 'empty'}: {seconds:.2f} s")
+    return [
+        Case(name, "s", rows.get(("java", full), []), rows.get(("kraal", full), []), wanted=wanted)
+        for name, full, wanted in (
+            (f"start with {RECORDS:,} records", True, Wanted(limit=10.0)),
+            ("start with none", False, Wanted()),
+        )
+    ]
+
+
+def _started(lab: Lab, kind: str, records: int) -> float:
+    group = lab.fresh(f"read-{kind}")
+    expected = _fill(lab, f"{group}-config", records) if records else []
+    directory = lab.directory / group
+    directory.mkdir()
+    lab.settle()
+    begun = time.monotonic()
+    worker = distributed(kind, lab.bootstrap, directory, group=group)
+    try:
+        wait_until(
+            "all connectors were known",
+            lambda: (names := worker.rest.connectors()) is not None and sorted(names) == expected,
+            timeout_s=UP_S,
+            every_s=0.010,
+            program=worker.process,
+        )
+        return time.monotonic() - begun
+    finally:
+        worker.stop()
+
+
+def _fill(lab: Lab, topic: str, records: int) -> list[str]:
+    """Write configs and task configs again and again; return the connectors' names, sorted."""
+    create_topic(lab.bootstrap, topic, {"cleanup.policy": "compact"})
+    names = [f"old-{number:03d}" for number in range(CONNECTORS)]
+    config = source_config(lab.directory / "none", "none")
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 20, "log_level": 2})
+    turn = []
+    for name in names:
+        named = config | {"name": name}
+        turn += [
+            (f"connector-{name}", {"properties": named}),
+            (f"task-{name}-0", {"properties": named | {"task.class": "FileStreamSourceTask"}}),
+            (f"commit-{name}", {"tasks": 1}),
+        ]
+    last = [(f"target-state-{name}", {"state": "PAUSED", "state.v2": "STOPPED"}) for name in names]
+    count = records - len(last)
+    for number in range(count):
+        key, value = turn[number % len(turn)]
+        _send(producer, topic, key, value)
+    for key, value in last:
+        _send(producer, topic, key, value)
+    if producer.flush(60):
+        raise ScriptFailed(f"{topic} could not be filled.")
+    return names
+
+
+def _send(producer: Producer, topic: str, key: str, value: object) -> None:
+    while True:
+        try:
+            producer.produce(topic, json.dumps(value).encode(), key.encode())
+        except BufferError:
+            producer.poll(0.5)
+        else:
+            return

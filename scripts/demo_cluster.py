@@ -1,0 +1,364 @@
+"""The demo with a cluster: distributed workers share file connectors, and one of them is killed meanwhile.
+
+Each source file grows while the demo runs, so that lines are on their way when the worker dies. Its work has to be
+noticed as lost and taken over by the others; in the end every line has to be in the sink file at least once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraal.embedded.broker import Broker, free_port
+from scripts.harness.clusters import Cluster, owners
+from scripts.harness.group import Rebalance, Status
+from scripts.harness.lines import ON_DISK, size, write_lines
+from scripts.harness.processes import ScriptFailed
+from scripts.harness.show import LOOK_S, Progress, columns, say
+from scripts.harness.topics import create_topic
+from scripts.harness.workers import UP_S, Worker
+
+FEWEST = 2
+LINES = 120_000
+PIPES = 3
+FEED_S = 24.0
+"""How long the source files grow."""
+STEP_S = 0.2
+KILL_AFTER_S = 6.0
+STALLED_S = 90.0
+EXTRA = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1000",
+    "scheduled.rebalance.max.delay.ms": "0",
+    "offset.storage.partitions": "5",
+    "status.storage.partitions": "2",
+    "spark.driver.memory": "512m",
+}
+"""A lost worker is noticed in seconds, its work moves at once, and several Spark drivers fit a small machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the command line says."""
+
+    workers: int
+    lines: int
+    port: int
+    """Of the first worker's REST."""
+    once: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """A source and a sink with a topic between them."""
+
+    name: str
+    source_file: Path
+    sink_file: Path
+
+    @property
+    def connectors(self) -> dict[str, dict[str, str]]:
+        """Both connectors' configs by name."""
+        source = {
+            "connector.class": "FileStreamSource",
+            "tasks.max": "1",
+            "file": str(self.source_file),
+            "topic": self.name,
+        }
+        sink = {
+            "connector.class": "FileStreamSink",
+            "tasks.max": "1",
+            "file": str(self.sink_file),
+            "topics": self.name,
+        }
+        return {f"{self.name}-source": source, f"{self.name}-sink": sink}
+
+
+class Feeder:
+    """A thread that lets the source files grow evenly."""
+
+    def __init__(self, pipes: Sequence[Pipe], lines: int, scratch: Path) -> None:
+        """`lines`: in all; they are generated now and appended once `start` is called."""
+        share = -(-lines // len(pipes))
+        self._blocks: dict[Path, list[bytes]] = {}
+        for number, pipe in enumerate(pipes):
+            write_lines(scratch, share, first=number * share)
+            content = scratch.read_bytes()
+            step = max(1, round(share / (FEED_S / STEP_S))) * ON_DISK
+            self._blocks[pipe.source_file] = [content[at : at + step] for at in range(0, len(content), step)]
+        scratch.unlink()
+        self.lines = share * len(pipes)
+        """How many it will be in all; every pipe has as many."""
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._feed, name="feeder", daemon=True)
+
+    def start(self) -> None:
+        """Begin to append."""
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether all lines are in the files."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Append no more."""
+        self._ended.set()
+        with suppress(RuntimeError):  # it was never started
+            self._thread.join()
+
+    def _feed(self) -> None:
+        due = time.monotonic()
+        while any(self._blocks.values()) and not self._ended.wait(max(0.0, due - time.monotonic())):
+            for path, blocks in self._blocks.items():
+                if blocks:
+                    with path.open("ab") as file:
+                        file.write(blocks.pop(0))
+            due += STEP_S
+
+
+class ClusterDemo:
+    """The parts that run."""
+
+    def __init__(self, cluster: Cluster, pipes: Sequence[Pipe], feeder: Feeder) -> None:
+        """Describe the demo; the workers are up."""
+        self.cluster = cluster
+        self.pipes = pipes
+        self.feeder = feeder
+        self.names = [name for pipe in pipes for name in pipe.connectors]
+        self._changed = time.monotonic()
+        self._count = 0
+
+    def create(self) -> None:
+        """Create the topics and connectors, and wait until all run, evenly spread."""
+        for pipe in self.pipes:
+            pipe.source_file.touch()
+            for name, config in pipe.connectors.items():
+                self.cluster.workers[0].rest.create(name, config)
+        self.cluster.settle(self.names)
+
+    def workers_table(self, dead: Worker | None = None) -> str:
+        """Return the workers and how much each of them runs."""
+        leader = self.cluster.leader()
+        counts = Counter(owners(self.cluster.statuses.now(), self.names).values())
+        rows = [("WORKER", "PID", "STATE", "ROLE", "RUNS")]
+        for worker in sorted(
+            [*self.cluster.workers, *([dead] if dead else [])], key=lambda each: each.rest.port
+        ):
+            lives, name = worker is not dead, worker.rest.worker_id
+            role = "leader" if worker is leader else "follower"
+            rows.append(
+                (
+                    name,
+                    str(worker.process.pid),
+                    "Ready" if lives else "Killed",
+                    role if lives else "-",
+                    str(counts[name] if lives else 0),
+                )
+            )
+        return columns(rows)
+
+    def instances_table(self) -> str:
+        """Return all connectors and tasks, and where they run."""
+        now = self.cluster.statuses.now()
+        rows = [("NAME", "KIND", "STATE", "WORKER")]
+        rows += [(_shown(key), _kind(key), now[key].state, now[key].worker) for key in self._keys()]
+        return columns(rows)
+
+    def flow(self, seconds: float) -> None:
+        """Let lines flow and show how many have come."""
+        end = time.monotonic() + seconds
+        with Progress() as show:
+            while time.monotonic() < end:
+                self._look(show)
+
+    def kill(self) -> Worker:
+        """Kill a worker that is not the first with -9, and show how its work moves. Raises ScriptFailed."""
+        victim = self.cluster.workers[-1]
+        lost = victim.rest.worker_id
+        before = owners(self.cluster.statuses.now(), self.names)
+        last = self.cluster.generations()[-1].generation
+        role = "the leader" if victim is self.cluster.leader() else "a follower"
+        moving = [key for key, worker in before.items() if worker == lost]
+        say("")
+        say(f"kill -9 {victim.process.pid}: {lost}, {role}, which runs {len(moving)} of {len(before)}.")
+        killed = time.time()
+        self.cluster.kill(victim)
+        with Progress() as show:
+            noticed = self._noticed(last, show)
+            say_noticed = noticed.begun - killed
+            deadline = time.monotonic() + UP_S
+            while len(self._moved(moving, lost)) < len(moving):
+                if time.monotonic() > deadline:
+                    raise ScriptFailed(f"Not all work of the killed worker ran elsewhere after {UP_S:.0f} s.")
+                self._look(show)
+        now = self.cluster.statuses.now()
+        moved = max((now[key].at for key in moving), default=noticed.stable)
+        self._tell_moves(before, moving)
+        say("")
+        say(f"{'+0.0 s':>8}   killed; its lines wait in the source files and in Kafka")
+        say(
+            f"{f'+{say_noticed:.1f} s':>8}   the group noticed (session.timeout.ms=6000);"
+            f" generation {noticed.generation} has {noticed.members} workers"
+        )
+        say(f"{f'+{moved - killed:.1f} s':>8}   all of its work runs elsewhere")
+        return victim
+
+    def finish(self) -> None:
+        """Let all lines flow through. Raises ScriptFailed."""
+        with Progress() as show:
+            while not (self.feeder.done and all(_is_through(pipe) for pipe in self.pipes)):
+                self._look(show)
+
+    def check(self) -> list[tuple[str, ...]]:
+        """Compare each sink file with its source file; return what to show. Raises ScriptFailed."""
+        rows: list[tuple[str, ...]] = [("PIPE", "LINES IN", "LINES OUT", "MISSING", "REPEATED")]
+        for pipe in self.pipes:
+            source = pipe.source_file.read_bytes().splitlines()
+            sink = Counter(pipe.sink_file.read_bytes().splitlines())
+            missing, strange = set(source) - sink.keys(), sink.keys() - set(source)
+            if missing:
+                raise ScriptFailed(
+                    f"{len(missing):,} of {len(source):,} lines never came out of {pipe.name}."
+                )
+            if strange:
+                raise ScriptFailed(f"{pipe.sink_file} has lines that its source file does not have.")
+            total = sink.total()
+            rows.append((pipe.name, f"{len(source):,}", f"{total:,}", "0", f"{total - len(source):,}"))
+        return rows
+
+    def stay(self) -> None:
+        """Keep all running until Ctrl-C. Raises ScriptFailed when a worker ends."""
+        rest, pipe = self.cluster.workers[0].rest, self.pipes[0]
+        say("")
+        say("The other workers keep running. In another terminal:")
+        say(f"  echo 'one more line' >> {pipe.source_file} && sleep 1 && tail -n 1 {pipe.sink_file}")
+        say(f"  curl -s {rest.url}/connectors?expand=status")
+        say(f"  kill -9 {self.cluster.workers[-1].process.pid}")
+        say("Ctrl-C here stops everything.")
+        while any(worker.process.alive for worker in self.cluster.workers):
+            time.sleep(0.5)
+        raise ScriptFailed("All workers have ended.")
+
+    def _keys(self) -> list[str]:
+        return [key for name in self.names for key in (f"connector-{name}", f"task-{name}-0")]
+
+    def _look(self, show: Progress) -> None:
+        """Show how far it is. Raises ScriptFailed when a worker has ended or nothing moves."""
+        count = sum(size(pipe.sink_file) for pipe in self.pipes) // ON_DISK
+        written = sum(size(pipe.source_file) for pipe in self.pipes) // ON_DISK
+        now = self.cluster.statuses.now()
+        running = len(owners(now, self.names))
+        show.line(
+            f"{written:>9,} of {self.feeder.lines:,} lines written   {count:>9,} lines in the sink files"
+            f"   {running} of {2 * len(self.names)} RUNNING"
+        )
+        if count != self._count:
+            self._changed, self._count = time.monotonic(), count
+        for key, status in now.items():
+            if status.state == "FAILED":
+                raise ScriptFailed(f"{_shown(key)} has failed on {status.worker}.")
+        for worker in self.cluster.workers:
+            if not worker.process.alive:
+                raise ScriptFailed(f"A worker ended: {worker.process.last_words()}")
+        if time.monotonic() - self._changed > STALLED_S:
+            raise ScriptFailed(f"Nothing has come out for {STALLED_S:.0f} s.")
+        time.sleep(LOOK_S)
+
+    def _noticed(self, last: int, show: Progress) -> Rebalance:
+        """Wait for the generation after `last`."""
+        deadline = time.monotonic() + UP_S
+        while True:
+            if later := [each for each in self.cluster.generations() if each.generation > last]:
+                return later[0]
+            if time.monotonic() > deadline:
+                raise ScriptFailed(f"The group did not notice in {UP_S:.0f} s that a worker is gone.")
+            self._look(show)
+
+    def _moved(self, moving: Sequence[str], lost: str) -> Mapping[str, Status]:
+        now = self.cluster.statuses.now()
+        return {key: now[key] for key in moving if now[key].state == "RUNNING" and now[key].worker != lost}
+
+    def _tell_moves(self, before: Mapping[str, str], moving: Sequence[str]) -> None:
+        now = self.cluster.statuses.now()
+        rows = [("NAME", "KIND", "BEFORE", "AFTER")]
+        for key in self._keys():
+            after = now[key].worker if key in moving else "stays"
+            rows.append((_shown(key), _kind(key), before.get(key, "-"), after))
+        say("")
+        say(columns(rows))
+
+
+def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
+    """Do it all; what `stack` is given ends afterwards, last things first. Raises ScriptFailed."""
+    say("Starting a Kafka broker ...")
+    broker = Broker(directory / "kafka", free_port())
+    broker.start()
+    stack.callback(broker.stop)
+    cluster = Cluster("kraal", broker, directory / "workers", "demo", EXTRA)
+    stack.callback(cluster.stop)
+    stack.callback(say, "Stopping the workers, Spark and Kafka ...")
+    say(f"Starting {plan.workers} times kraal distributed for Kafka on {broker.bootstrap} ...")
+    for number in range(plan.workers):
+        cluster.launch(plan.port if number == 0 else None)
+    for worker in cluster.workers:
+        cluster.wait_until_in(worker)
+    pipes = []
+    for number in range(PIPES):
+        name = f"file-{number}"
+        create_topic(broker.bootstrap, name)
+        pipes.append(Pipe(name, directory / f"{name}.source", directory / f"{name}.sink"))
+    say("All are in one group; creating connectors, which run when each worker's Spark has started ...")
+    feeder = Feeder(pipes, plan.lines, directory / "scratch")
+    stack.callback(feeder.stop)
+    demo = ClusterDemo(cluster, pipes, feeder)
+    demo.create()
+    _show(demo, feeder)
+    if not plan.once:
+        with suppress(KeyboardInterrupt):
+            demo.stay()
+
+
+def _show(demo: ClusterDemo, feeder: Feeder) -> None:
+    say("")
+    say(demo.workers_table())
+    say("")
+    say(demo.instances_table())
+    say("")
+    feeder.start()
+    demo.flow(KILL_AFTER_S)
+    victim = demo.kill()
+    say("")
+    say(demo.workers_table(victim))
+    say("")
+    demo.finish()
+    rows = demo.check()
+    say("")
+    say(columns(rows))
+    say("")
+    say(
+        "Every line that went in came out, at least once; what was on its way when the worker died came twice."
+    )
+
+
+def _is_through(pipe: Pipe) -> bool:
+    """Whether the last line that came out is the last one that went in."""
+    if size(pipe.sink_file) < size(pipe.source_file):
+        return False
+    with pipe.source_file.open("rb") as source, pipe.sink_file.open("rb") as sink:
+        source.seek(-ON_DISK, 2)
+        sink.seek(-ON_DISK, 2)
+        return source.read() == sink.read()
+
+
+def _shown(key: str) -> str:
+    return key.partition("-")[2]
+
+
+def _kind(key: str) -> str:
+    return key.partition("-")[0]

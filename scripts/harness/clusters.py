@@ -1,0 +1,136 @@
+"""Clusters to start and stop: distributed workers of one kind, Java's or ours, in one group."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from kraal.embedded.broker import Broker
+from scripts.harness.group import RUNNING, Rebalance, Status, Statuses, rebalances
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.workers import UP_S, Worker, distributed
+
+QUIET_S = 2.0
+SETTLED_S = 120.0
+_LEADER = re.compile(r"Joined group at generation .*leaderUrl='http://([^/']+)/?'")
+
+
+class Cluster:
+    """Some workers of one group. Not thread-safe."""
+
+    def __init__(
+        self, kind: str, broker: Broker, directory: Path, group: str, extra: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe the cluster of `java` or `kraal` workers; nothing is started. `extra`: worker properties for all."""
+        self.kind = kind
+        self.group = group
+        self.workers: list[Worker] = []
+        """Those that were started and not ended by `end` or `stop`; killed ones stay until `stop`."""
+        self._killed: list[Worker] = []
+        self._broker = broker
+        self._directory = directory
+        self._extra = dict(extra or {})
+        self._started = 0
+        self._statuses: Statuses | None = None
+
+    @property
+    def statuses(self) -> Statuses:
+        """The cluster's statuses, followed from the first use on; a worker must be up."""
+        if self._statuses is None:
+            self._statuses = Statuses(self._broker.bootstrap, self.group)
+        return self._statuses
+
+    def launch(self, port: int | None = None) -> Worker:
+        """Start one more worker and wait for nothing."""
+        directory = self._directory / f"{self.kind}-{self._started}"
+        directory.mkdir(parents=True)
+        self._started += 1
+        worker = distributed(
+            self.kind, self._broker.bootstrap, directory, group=self.group, port=port, extra=self._extra
+        )
+        self.workers.append(worker)
+        return worker
+
+    def start(self, count: int) -> None:
+        """Start so many workers and wait until each is in the group."""
+        for worker in [self.launch() for _ in range(count)]:
+            self.wait_until_in(worker)
+
+    def wait_until_in(self, worker: Worker) -> None:
+        """Wait until a worker is up and in the group. Raises ScriptFailed."""
+        worker.wait_until_up()
+        wait_until(
+            f"{worker.name} was healthy",
+            worker.rest.is_healthy,
+            timeout_s=UP_S,
+            program=worker.process,
+        )
+        wait_until(
+            f"all {len(self.workers)} workers were in the group",
+            lambda: bool(known := self.generations()) and known[-1].members >= len(self.workers),
+            timeout_s=UP_S,
+            program=worker.process,
+        )
+
+    def end(self, worker: Worker) -> None:
+        """End a worker gracefully and wait for its end."""
+        worker.stop()
+        self.workers.remove(worker)
+
+    def kill(self, worker: Worker) -> None:
+        """End a worker by SIGKILL; `stop` cleans up after it."""
+        worker.process.kill()
+        self.workers.remove(worker)
+        self._killed.append(worker)
+
+    def stop(self) -> None:
+        """End everything."""
+        if self._statuses is not None:
+            self._statuses.close()
+            self._statuses = None
+        for worker in self._killed + self.workers:
+            worker.stop()
+        self.workers.clear()
+        self._killed.clear()
+
+    def generations(self) -> list[Rebalance]:
+        """Return the generations that the group has had, by the broker's log."""
+        return rebalances(self._broker.log, self.group)
+
+    def leader(self) -> Worker:
+        """Return the worker that leads the group, by what the first worker logged of the last assignment it got."""
+        text = self.workers[0].process.log.read_text(encoding="utf-8", errors="replace")
+        found = _LEADER.findall(text)
+        for worker in self.workers:
+            if found and worker.rest.worker_id == found[-1]:
+                return worker
+        raise ScriptFailed(f"The log of {self.workers[0].name} does not say who leads.")
+
+    def settle(self, connectors: Sequence[str], *, spread: int = 2, timeout_s: float = SETTLED_S) -> None:
+        """Wait until all connectors, of one task each, run, evenly spread, and nothing has changed for a while.
+
+        `spread`: how many instances one worker may have more than another. Raises ScriptFailed.
+        """
+        ids = {worker.rest.worker_id for worker in self.workers}
+
+        def settled(now: Mapping[str, Status]) -> bool:
+            mine = list(owners(now, connectors).values())
+            counts = Counter(mine)
+            shares = [counts[each] for each in ids]
+            even = max(shares) - min(shares) <= spread
+            return len(mine) == 2 * len(connectors) and even and counts.keys() <= ids and self._is_quiet()
+
+        self.statuses.wait_until(f"{len(connectors)} connectors ran, evenly spread", settled, timeout_s)
+
+    def _is_quiet(self) -> bool:
+        border = time.time() - QUIET_S
+        return not self.statuses.since(border) and self.generations()[-1].stable < border
+
+
+def owners(now: Mapping[str, Status], connectors: Iterable[str]) -> dict[str, str]:
+    """Return who runs each instance that is RUNNING: key of the status -> worker."""
+    keys = [key for name in connectors for key in (f"connector-{name}", f"task-{name}-0")]
+    return {key: now[key].worker for key in keys if key in now and now[key].state == RUNNING}

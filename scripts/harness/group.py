@@ -1,0 +1,152 @@
+"""What happens in a group of workers, as Kafka has it: the broker's log, and the records of the status topic.
+
+Both are the same for Java's workers and ours, and neither asks the workers for anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from scripts.harness.processes import ScriptFailed
+
+RUNNING = "RUNNING"
+POLL_S = 0.1
+LOOK_S = 0.005
+ASK_S = 10.0
+
+_EVENT = re.compile(
+    r"^\[(?P<at>[-0-9]{10} [:0-9]{8},[0-9]{3})\] .*?"
+    r"(?:(?P<begun>Preparing to rebalance) group (?P<group>\S+) in state \S+ with old generation (?P<old>\d+)"
+    r"|Stabilized group (?P<stable>\S+) generation (?P<new>\d+) with (?P<members>\d+) members)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """One generation of a group; wall-clock seconds, by the broker's log. Source: GroupMetadataManager."""
+
+    generation: int
+    begun: float
+    """When the group noticed that it had to."""
+    stable: float
+    """When all had joined and the generation began."""
+    members: int
+
+
+def rebalances(broker_log: Path, group: str) -> list[Rebalance]:
+    """Return all generations of a group so far, in order."""
+    found, begun = [], 0.0
+    for line in broker_log.read_text(encoding="utf-8", errors="replace").splitlines():
+        match = _EVENT.match(line)
+        if match is None or group not in (match["group"], match["stable"]):
+            continue
+        at = datetime.strptime(match["at"], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
+        if match["begun"]:
+            begun = at
+        else:
+            found.append(Rebalance(int(match["new"]), begun or at, at, int(match["members"])))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One record of the status topic, and when it came: wall-clock seconds."""
+
+    at: float
+    state: str
+    worker: str
+
+
+class Following:
+    """A consumer in a thread of its own that takes every record of some topics, from their beginnings."""
+
+    def __init__(self, bootstrap: str, topics: list[str], take: Callable[[float, Message], None]) -> None:
+        """Begin; `take` is called in the thread, with the wall-clock time and the record. Topics must exist."""
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "scripts",  # demanded by the library; nothing is subscribed or committed
+                "enable.auto.commit": False,
+                "log_level": 2,
+            }
+        )
+        metadata = self._consumer.list_topics(timeout=ASK_S).topics
+        self._consumer.assign(
+            [TopicPartition(t, p, OFFSET_BEGINNING) for t in topics for p in metadata[t].partitions]
+        )
+        self._take = take
+        self._ended = False
+        self._thread = threading.Thread(target=self._follow, name="following", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop following."""
+        self._ended = True
+        self._thread.join(ASK_S)
+        self._consumer.close()
+
+    def _follow(self) -> None:
+        while not self._ended:
+            message = self._consumer.poll(POLL_S)
+            if message is not None and message.error() is None:
+                self._take(time.time(), message)
+
+
+class Statuses:
+    """All statuses of a cluster, as they come; `task-NAME-0` and `connector-NAME` are the keys."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        """Follow the status topic of `group`, which must exist."""
+        self._lock = threading.Lock()
+        self._latest: dict[str, Status] = {}
+        self._history: list[tuple[str, Status]] = []
+        self._following = Following(bootstrap, [f"{group}-status"], self._took)
+
+    def close(self) -> None:
+        """Stop following."""
+        self._following.close()
+
+    def now(self) -> Mapping[str, Status]:
+        """Return the latest status of each instance."""
+        with self._lock:
+            return dict(self._latest)
+
+    def since(self, at: float) -> list[tuple[str, Status]]:
+        """Return what came after a time, in order."""
+        with self._lock:
+            return [(key, status) for key, status in self._history if status.at > at]
+
+    def wait_until(
+        self, what: str, done: Callable[[Mapping[str, Status]], bool], timeout_s: float
+    ) -> Mapping[str, Status]:
+        """Wait until `done` with the latest statuses, and return them. Raises ScriptFailed."""
+        deadline = time.monotonic() + timeout_s
+        while not done(now := self.now()):
+            if time.monotonic() > deadline:
+                raise ScriptFailed(f"It took more than {timeout_s:.0f} s until {what}; giving up.")
+            time.sleep(LOOK_S)
+        return now
+
+    def _took(self, at: float, message: Message) -> None:
+        key = (message.key() or b"").decode().removeprefix("status-")
+        if not key.startswith(("task-", "connector-")):
+            return
+        with self._lock:
+            if message.value() is None:
+                self._latest.pop(key, None)
+                return
+            with suppress(ValueError):
+                value = json.loads(message.value() or b"")
+                status = Status(at, str(value["state"]), str(value["worker_id"]))
+                self._latest[key] = status
+                self._history.append((key, status))
