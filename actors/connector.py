@@ -27,6 +27,7 @@ from actors.system import Begin
 from kraal.cluster.tasks import too_many_tasks, with_task_class
 from kraal.errors import PluginFailed
 from kraal.ids import ConnectorName, State, TargetState
+from kraal.plugins.api import task_class_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -179,8 +180,7 @@ class Connector:
         if len(configs) > most and self._config.get("tasks.max.enforce", "true").lower() == "true":
             self._fail(too_many_tasks(self._name, len(configs), most))
             return
-        name = f"{plugin.task_class.__module__}.{plugin.task_class.__qualname__}"
-        made = with_task_class(configs, name, self._config)
+        made = with_task_class(configs, task_class_name(plugin.task_class), self._config)
         self._worker.tell(TaskConfigsMade(name=self._name, incarnation=self._incarnation, configs=made))
 
     def _stop_plugin(self) -> str | None:

@@ -35,6 +35,8 @@ FEW_RECORDS: Final = 500
 class FileStreamSinkTask(SinkTask):
     """Appends its share of the records; several tasks of a connector share the file."""
 
+    class_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
+
     def __init__(self) -> None:
         self._target: AppendTarget | None = None
         self._staging = Path()

@@ -63,6 +63,8 @@ MAX_LONG: Final = 2**63 - 1
 class FileStreamSourceTask(SourceTask):
     """Reads the file; the only task of its connector."""
 
+    class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
+
     def __init__(self, *, batch_bytes: int = BATCH_BYTES, small_bytes: int = SMALL_BYTES) -> None:
         self._batch_bytes = batch_bytes
         self._small_bytes = small_bytes

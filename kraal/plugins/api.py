@@ -52,6 +52,7 @@ __all__ = [
     "TopicPartition",
     "Width",
     "WorkerView",
+    "task_class_name",
 ]
 
 
@@ -166,6 +167,9 @@ class SourceBatch:
 class SourceTask(ABC):
     """Reads one share of a source."""
 
+    class_name: ClassVar[str | None] = None
+    """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
+    gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
     poll_interval_s: ClassVar[float | None] = None
     """How often an idle task is asked; None: the worker's `poll.interval.ms`, and `poll` costs microseconds."""
 
@@ -204,6 +208,10 @@ class SinkBatch:
 class SinkTask(ABC):
     """Writes one share of a sink's records."""
 
+    class_name: ClassVar[str | None] = None
+    """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
+    gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
+
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         """Open the target."""
@@ -239,3 +247,8 @@ class Converter(ABC):
     @abstractmethod
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
         """Return for binary `value`: an expression, an error text column (null = good) or None, the schema."""
+
+
+def task_class_name(task: type[SourceTask | SinkTask]) -> str:
+    """Return what `task.class` says in the configs of tasks of this class."""
+    return task.class_name or f"{task.__module__}.{task.__qualname__}"

@@ -1,0 +1,55 @@
+"""The task configs of the file connectors, against what Java's connectors 4.3.0 made of the same configs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.cluster.tasks import with_task_class
+from kraal.connectors.file_sink import FileStreamSinkConnector
+from kraal.connectors.file_source import FileStreamSourceConnector
+from kraal.plugins.api import ConnectorContext, task_class_name
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0" / "distributed-configs.jsonl"
+KINDS = {"FileStreamSource": FileStreamSourceConnector, "FileStreamSink": FileStreamSinkConnector}
+
+
+def captured() -> list[Any]:
+    """Pair each set of task configs with the connector config that was the last one before it."""
+    configs: dict[str, dict[str, str]] = {}
+    pairs = []
+    for line in GOLDEN.read_text(encoding="utf-8").strip().split("\n"):
+        row = json.loads(line)
+        kind, _, name = row["key"].partition("-")
+        if kind == "connector" and row["value"]:
+            configs[name] = json.loads(row["value"])["properties"]
+        elif kind == "task":
+            name, _, number = name.rpartition("-")
+            config = configs[name]
+            if number == "0":
+                made = json.loads(row["value"])["properties"]
+                pairs.append(pytest.param(config, made, id=f"{row['offset']} {name}"))
+    return pairs
+
+
+@pytest.mark.parametrize(("config", "java"), captured())
+def test_either_kind_of_worker_makes_the_same_task_configs(
+    config: dict[str, str], java: dict[str, str]
+) -> None:
+    """Else a connector's move to another kind of worker would restart its tasks, or configure them for neither."""
+    simple = config["connector.class"].rpartition(".")[2].removesuffix("Connector")
+    connector = KINDS[simple]()
+    connector.start(config, _Context())
+    made = with_task_class(connector.task_configs(2), task_class_name(connector.task_class), config)
+    assert made[0] == java
+
+
+class _Context(ConnectorContext):
+    def request_task_reconfiguration(self) -> None:
+        raise AssertionError
+
+    def raise_error(self, error: BaseException) -> None:
+        raise AssertionError from error
