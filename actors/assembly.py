@@ -31,7 +31,7 @@ from kraal.cluster.budget import RestartBudget
 from kraal.cluster.member import MemberSettings
 from kraal.cluster.snapshot import Published, Snapshot, Stage
 from kraal.ids import Instance, TaskId, TopicName
-from kraal.spark.api import TaskSpec
+from kraal.spark.api import EngineReady, TaskSpec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -208,6 +208,7 @@ class _Maker:
             url=self._parts.leader_url,
             settings=cluster.member,
             patience_s=cluster.patience_s,
+            ready=lambda: isinstance(self._parts.engine.state, EngineReady),
         )
 
     def _cluster_factories(self) -> dict[Address, Factory]:
@@ -255,6 +256,7 @@ class _Maker:
             clock=self._parts.clock,
             make_child=self._child,
             slots=self._slots,
+            abandon=self._parts.engine.abandon,
             graceful_s=self._parts.graceful_s,
         )
 
@@ -267,6 +269,7 @@ class _Maker:
             published=self.published,
             kind_of=parts.plugins.kind_of,
             tokens=self._tokens,
+            lease=self._lease(),
             refuse=None if parts.cluster is None else parts.cluster.refuse,
         )
         membership: alone.Membership
@@ -275,6 +278,9 @@ class _Maker:
         else:
             membership = ClusterMembership(self.seat)
         return Herder(herd=herd, membership=membership)
+
+    def _lease(self) -> Callable[[], bool]:
+        return always if self.seat is None else self.seat.lease
 
     def _child(self, instance: Instance, wanted: Wanted, address: Address) -> Behaviour:
         if isinstance(instance, TaskId):
@@ -295,7 +301,7 @@ class _Maker:
             task=task,
             task_config=_present(wanted.task_config or {}),
             connector_config=_present(wanted.connector_config),
-            lease=always if self.seat is None else self.seat.lease,
+            lease=self._lease(),
         )
 
         def known_topics() -> frozenset[TopicName] | None:

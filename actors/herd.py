@@ -75,6 +75,10 @@ class HerderSettings:
     """The leader writes in transactions: `exactly.once.source.support` is `preparing` at least."""
 
 
+_ADOPTED: Mapping[str, str] = {}
+"""The config of what was adopted and has not been compared yet."""
+
+
 class Herd:
     """State of the cluster as this worker knows it, and what the worker was told."""
 
@@ -87,15 +91,18 @@ class Herd:
         published: Published,
         kind_of: Callable[[Config], str],
         tokens: Iterator[int],
+        lease: Callable[[], bool],
         refuse: Callable[[str], None] | None = None,
     ) -> None:
         """`published` and `tokens` outlive the herder; `kind_of` says source, sink or unknown of a config.
 
+        `lease` says whether this worker may act for its group now.
         `refuse` ends the process that must not join its group; None: it joins whatever it lacks.
         """
         self.links = links
         self.settings = settings
         self.clock = clock
+        self.lease = lease
         self.refuse = refuse
         self.waits = Waits(tokens)
         """Who waits for a record of the config log."""
@@ -183,11 +190,15 @@ class Herd:
         return {t.connector for t in tasks} | (before.connectors ^ assignment.connectors)
 
     def adopt(self, running: Mapping[Instance, InstanceChanged]) -> None:
-        """Take over what runs already, so that it is compared with what is wanted now."""
+        """Take over what runs already, so that it is compared with what is wanted now: it is ours until we are told."""
+        self.assignment = Assignment(
+            connectors=frozenset(i for i in running if not isinstance(i, TaskId)),
+            tasks=frozenset(i for i in running if isinstance(i, TaskId)),
+        )
         for instance, fact in running.items():
             # The target is unknown: STOPPED differs from any a running instance can have, so it is told again.
             placeholder = Wanted(
-                incarnation=fact.incarnation, target=TargetState.STOPPED, connector_config={}
+                incarnation=fact.incarnation, target=TargetState.STOPPED, connector_config=_ADOPTED
             )
             self._wanted.setdefault(connector_of(instance), {})[instance] = placeholder
             self.told.add(instance)
@@ -209,7 +220,11 @@ class Herd:
 
     def gone(self, instance: Instance) -> None:
         """The worker has stopped an instance; when it is not wanted again, it is out of our hands."""
-        if instance not in self.wanted(connector_of(instance)):
+        name = connector_of(instance)
+        wanted = self._wanted.get(name, {})
+        if instance in wanted and wanted[instance].connector_config is _ADOPTED:
+            del wanted[instance]  # a former herder's wish: nobody starts it again
+        if instance not in self.wanted(name):
             self.told.discard(instance)
 
 

@@ -323,6 +323,8 @@ class Herder:
                 case _:
                     log.debug("nothing to do for %r", event)
         self._herd.apply_wanted({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
+        if any(isinstance(e, TasksChanged | TargetChanged) for e in events):
+            self._task_configs.sweep()
         if rebalance:
             self._rebalances.changed(rebalance)
 
@@ -361,9 +363,12 @@ class Herder:
         self._rebalances.assigned(message, everything=not self._start.over)
         if message.is_leader:
             self._book.sweep()
+            self._task_configs.sweep()
             self._keys.check()
             if not led:
                 self._claim()
+        if self._book.take_withheld():
+            self._herd.links.worker.tell(ReportWork())
         if not self._rebalances.under_way:
             self._restarts.run_due()
         self._start.assigned()

@@ -35,6 +35,8 @@ class StatusBook:
         self._herd = herd
         self._restarting: set[Instance] = set()
         """Instances that a KIP-745 request stopped: their next stop is shown as RESTARTING."""
+        self._withheld = False
+        """Something happened while there was no lease."""
         self._topics_on_their_way: set[tuple[ConnectorName, TopicName]] = set()
         self._resets: list[tuple[ConnectorName, frozenset[TopicName], Reply[None]]] = []
         """Who waits until topics are forgotten. Not by offset: a status topic has several partitions."""
@@ -59,6 +61,11 @@ class StatusBook:
             if stored is None or (stored.state, stored.trace) != (fact.state, fact.trace):
                 self.record(fact)
 
+    def take_withheld(self) -> bool:
+        """Say whether a status was not written for want of a lease since this was asked last."""
+        withheld, self._withheld = self._withheld, False
+        return withheld
+
     def restarting(self, instances: Iterable[Instance]) -> None:
         """These are being restarted: their stop is RESTARTING, not UNASSIGNED."""
         self._restarting.update(instances)
@@ -76,7 +83,13 @@ class StatusBook:
             self._herd.update(restarting=shown)
 
     def record(self, fact: InstanceChanged) -> None:
-        """Write the status that follows from a fact."""
+        """Write the status that follows from a fact.
+
+        Without a lease nothing is written: the work may be somebody else's by now, who says what it does.
+        """
+        if not self._herd.lease():
+            self._withheld = True
+            return
         instance = fact.instance
         name = connector_of(instance)
         entry = self._herd.snapshot.config.connectors.get(name)

@@ -107,6 +107,7 @@ class Task:
         """Handle one message."""
         match message:
             case Begin():
+                self._engine.abandon(self._task)  # an earlier life's run: its events reach nobody
                 self._follow_target()
             case SetTarget():
                 self._target = message.target

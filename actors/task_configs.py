@@ -17,6 +17,7 @@ from actors.mailbox import Reply
 from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublished
 from kraal.cluster.commands import submitted_task_configs
 from kraal.cluster.tasks import is_key_lag, publish_retry_s, should_publish, task_config_entries
+from kraal.ids import TargetState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,8 @@ class TaskConfigs:
             return
         entry = self._herd.snapshot.config.connectors.get(message.name)
         wanted = self._herd.wanted(message.name).get(message.name)
-        if entry is None or wanted is None or wanted.incarnation != message.incarnation:
+        current_life = wanted is not None and wanted.incarnation == message.incarnation
+        if entry is None or entry.target is TargetState.STOPPED or not current_life:
             self._over(message.name)
         elif not should_publish(entry, message.configs):
             self._settled(message.name)
@@ -135,6 +137,15 @@ class TaskConfigs:
         if publication is not None and publication.newer is not None:
             self.made(publication.newer)
 
+    def sweep(self) -> None:
+        """As leader, take back the tasks of STOPPED connectors: they were on their way when it was stopped."""
+        herd = self._herd
+        if not herd.snapshot.is_leader:
+            return
+        for entry in herd.snapshot.config.connectors.values():
+            if entry.target is TargetState.STOPPED and entry.task_count:
+                herd.write_config(task_config_entries(entry.name, []), Reply(), _nothing)
+
     # -- what other workers send to the leader -------------------------------------------------------------
 
     def put(self, message: PutTaskConfigs, reply: Reply[Any]) -> None:
@@ -142,3 +153,7 @@ class TaskConfigs:
         self._rebalances.lead()
         entries = submitted_task_configs(self._herd.snapshot.config, message.name, message.configs)
         self._herd.write_config(entries, reply, lambda: reply.set(None))
+
+
+def _nothing() -> None:
+    """What was written is looked at when it is read."""

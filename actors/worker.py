@@ -62,15 +62,28 @@ class Worker:
         clock: Clock,
         make_child: MakeChild,
         slots: dict[Instance, Slot],
+        abandon: Callable[[TaskId], None],
         graceful_s: float,
     ) -> None:
-        """`slots` outlives the actor, so that a restarted worker goes on with what runs."""
+        """Make a life of the worker.
+
+        Args:
+            address: where it lives.
+            herder: says what is wanted, and hears what happens.
+            supervisor: starts the instances.
+            clock: for deadlines.
+            make_child: makes an instance's behaviour.
+            slots: outlives the actor, so that a restarted worker goes on with what runs.
+            abandon: ends what a task whose actor is dead for good has left in the engine.
+            graceful_s: how long an instance has to stop.
+        """
         self._address = address
         self._herder = herder
         self._supervisor = supervisor
         self._clock = clock
         self._make_child = make_child
         self._slots = slots
+        self._abandon = abandon
         self._graceful_s = graceful_s
 
     def receive(self, message: WorkerMessage | Begin) -> None:
@@ -114,7 +127,7 @@ class Worker:
         self._move(instance)
 
     def _report_all(self) -> None:
-        facts = {i: s.fact for i, s in self._slots.items() if s.fact is not None}
+        facts = {i: s.fact or _unheard(i, s.life) for i, s in self._slots.items() if s.life is not None}
         self._herder.tell(WorkerReport(running=facts))
         for slot in self._slots.values():
             if slot.configs is not None:
@@ -200,6 +213,8 @@ class Worker:
         slot = self._slots.get(message.instance)
         if slot is None or slot.life is None:
             return
+        if isinstance(message.instance, TaskId):
+            self._abandon(message.instance)
         slot.address = None
         slot.fact = InstanceChanged(
             instance=message.instance,
@@ -209,6 +224,11 @@ class Worker:
         )
         self._herder.tell(slot.fact)
         self._begin_again(message.instance)
+
+
+def _unheard(instance: Instance, life: Wanted) -> InstanceChanged:
+    """Make the fact about what was started and has said nothing: it is here."""
+    return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
 
 
 def _stopped(instance: Instance, incarnation: Incarnation) -> InstanceChanged:

@@ -145,5 +145,8 @@ class Engine(Protocol):
         A run of the same task that is still open is cancelled, and over, before this one opens: its actor died.
         """
 
+    def abandon(self, task: TaskId) -> None:
+        """Cancel what is still open of a task whose actor has died; returns at once, nothing is reported."""
+
     def close(self, timeout_s: float) -> None:
         """Cancel what runs and end Spark; blocks at most `timeout_s`."""

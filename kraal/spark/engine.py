@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kraal.ids import TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceTask
 from kraal.spark import settings
@@ -112,6 +113,13 @@ class SparkEngine:
         if not older:
             run.start()
         return run
+
+    def abandon(self, task: TaskId) -> None:
+        """Cancel what is still open of a task whose actor has died."""
+        with self._lock:
+            left = [each for each in self._runs if each.spec.task == task]
+        for each in left:
+            each.cancel()
 
     def close(self, timeout_s: float) -> None:
         """Cancel what runs and end Spark and every thread; blocks at most `timeout_s`, about."""
