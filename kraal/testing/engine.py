@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kraal.errors import KraalError
@@ -36,20 +37,33 @@ def partition_of(task: TaskId) -> SourcePartition:
     return SourcePartition.of({"task": str(task)})
 
 
+@dataclass(slots=True)
+class Outside:
+    """What no worker owns: what sources have, what was written, and what sinks have committed."""
+
+    supply: dict[TaskId, int] = field(default_factory=dict)
+    written: dict[TaskId, list[int]] = field(default_factory=dict)
+    committed: dict[TaskId, int] = field(default_factory=dict)
+
+
 class FakeEngine:
     """An engine for tests. Everything happens on the caller's thread; events go out at once."""
 
-    def __init__(self, *, ready: bool = True, batch: int = 10, topic: str = "fake") -> None:
+    def __init__(
+        self, *, ready: bool = True, batch: int = 10, topic: str = "fake", outside: Outside | None = None
+    ) -> None:
+        """`outside`: shared with the engines of other workers; None: it is this one's alone."""
         self._state: EngineState = EngineReady() if ready else EngineStarting("Spark is starting")
         self._batch = batch
         self._topic = topic
         self._listeners: list[Callable[[EngineState], None]] = []
         self._runs: dict[TaskId, FakeRun] = {}
-        self._supply: dict[TaskId, int] = {}
+        outside = outside or Outside()
+        self._supply = outside.supply
         self._open_errors: dict[TaskId, str] = {}
-        self.committed: dict[TaskId, int] = {}
+        self.committed = outside.committed
         """What sinks have committed, and where they start again."""
-        self.written: dict[TaskId, list[int]] = {}
+        self.written = outside.written
         """Numbers of all records written, in order, repeated ones too."""
         self.opened: list[TaskId] = []
         """Each open, in order."""
@@ -59,6 +73,10 @@ class FakeEngine:
     def feed(self, task: TaskId, records: int) -> None:
         """Give a task `records` more records."""
         self._supply[task] = self._supply.get(task, 0) + records
+        self.look(task)
+
+    def look(self, task: TaskId) -> None:
+        """Have the task's open run see what there is."""
         run = self._runs.get(task)
         if run is not None:
             run.look()
@@ -90,6 +108,11 @@ class FakeEngine:
         """Return the task's open run."""
         return self._runs.get(task)
 
+    @property
+    def running(self) -> frozenset[TaskId]:
+        """The tasks that have an open run."""
+        return frozenset(self._runs)
+
     # -- Engine --------------------------------------------------------------------------------------------
 
     @property
@@ -112,11 +135,21 @@ class FakeEngine:
         if not isinstance(stored, int):
             text = f"a stored position must be a number, not {stored!r}"
             raise KraalError(text)
-        run = FakeRun(self, spec, stored, report)
+        run = self.make_run(spec, stored, report)
         self._runs[spec.task] = run
         self.opened.append(spec.task)
         run.begin()
         return run
+
+    def abandon(self, task: TaskId) -> None:
+        """Cancel the task's open run."""
+        run = self._runs.get(task)
+        if run is not None:
+            run.cancel()
+
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        """Make the run of a task that begins at `position`."""
+        return FakeRun(self, spec, position, report)
 
     def close(self, timeout_s: float) -> None:
         """Cancel what runs."""

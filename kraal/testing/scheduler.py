@@ -35,6 +35,7 @@ class _Cell:
     inbox: deque[object] = field(default_factory=deque)
     behaviour: Behaviour | None = None
     alive: bool = True
+    frozen: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -130,11 +131,15 @@ class Scheduler:
         """Return the addresses of all living actors."""
         return [address for address, cell in self._cells.items() if cell.alive]
 
+    def freeze(self, address: Address, *, frozen: bool = True) -> None:
+        """Have the actor at `address` handle nothing until it is thawed with `frozen=False`, as SIGSTOP does."""
+        self._cells[address].frozen = frozen
+
     # -- running -------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
         """Handle one message; False when there is none."""
-        ready = [cell for cell in self._cells.values() if cell.inbox]
+        ready = [cell for cell in self._cells.values() if cell.inbox and not cell.frozen]
         if not ready:
             return False
         cell = self._random.choice(ready)
@@ -182,7 +187,7 @@ class Scheduler:
                 raise AssertionError(text)
 
     def _busy(self) -> bool:
-        return any(cell.inbox for cell in self._cells.values())
+        return any(cell.inbox and not cell.frozen for cell in self._cells.values())
 
     def _handle(self, cell: _Cell, message: object) -> None:
         if not cell.alive:

@@ -45,6 +45,8 @@ DEFAULTS = {
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "offset.storage.file.filename": "unused",
 }
+CONVERTERS = (DEFAULTS["key.converter"], "org.apache.kafka.connect.converters.ByteArrayConverter")
+"""What fake workers know besides the fake connectors."""
 
 
 class EmbeddedWorker:
@@ -166,11 +168,10 @@ class EmbeddedWorker:
 def fake_registry() -> Registry:
     """Return a registry with the two fake connectors and the String and ByteArray converters."""
     installed = Registry.load()
-    names = (DEFAULTS["key.converter"], "org.apache.kafka.connect.converters.ByteArrayConverter")
     return Registry.of(
         {
             FAKE_SOURCE: FakeSourceConnector,
             FAKE_SINK: FakeSinkConnector,
-            **{name: installed.converter_class(name) for name in names},
+            **{name: installed.converter_class(name) for name in CONVERTERS},
         }
     )

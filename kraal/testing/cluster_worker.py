@@ -1,0 +1,273 @@
+"""One worker of an embedded cluster: its actors, its engine, its membership, and what the world does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from actors.assembly import ClusterParts, Parts, assemble
+from actors.herd import HerderSettings
+from actors.mailbox import Address, Tell
+from actors.messages.herder import ShutDown, StartupDone
+from actors.reader import Follow
+from actors.seat import LEASE
+from actors.system import Begin, Crash
+from kraal.config.standalone import parse_standalone
+from kraal.ids import ConnectorName, Instance, WorkerId
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from kraal.testing.engine import FakeEngine, FakeRun, Outside
+from kraal.testing.group import FakeGroup
+from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
+from kraal.testing.worker import CONVERTERS, DEFAULTS
+
+if TYPE_CHECKING:
+    from actors.system import Factory
+    from kraal.cluster.snapshot import Snapshot
+    from kraal.plugins.api import ConnectorContext
+    from kraal.spark.api import RunEvent, TaskSpec
+    from kraal.testing.cluster import EmbeddedCluster
+    from kraal.testing.scheduler import Scheduler
+
+CRASH = "a test killed it"
+
+
+class ClusterWorker:
+    """One worker; made by `EmbeddedCluster.add`."""
+
+    def __init__(self, cluster: EmbeddedCluster, name: str) -> None:
+        self.name = name
+        self.worker_id = WorkerId(f"{name}:8083")
+        self.url = f"http://{name}:8083/"
+        self.alive = True
+        self.frozen = False
+        self._cluster = cluster
+        self._clock = cluster.clock
+        self._connectors: dict[ConnectorName, object] = {}
+        self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
+        self._outside_world = Address(f"outside of {name}")
+        self._host.spawn(self._outside_world, _Doer, lambda _: None)
+        self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
+        self.engine = _Engine(self, cluster.outside)
+        self.assembly = assemble(self._parts(), self._gave_up)
+        self.assembly.herder.tell(StartupDone())
+
+    def _parts(self) -> Parts:
+        cluster = self._cluster
+        config = parse_standalone(DEFAULTS)
+        return Parts(
+            system=self._host,
+            clock=cluster.clock,
+            engine=self.engine,
+            plugins=ProvidedPlugins(_registry(self._connectors), config),
+            config_log=cluster.config_log,
+            status_log=cluster.status_log,
+            offsets=cluster.offsets,
+            settings=HerderSettings(worker_id=self.worker_id, standalone=False),
+            leader_url=self.url,
+            graceful_s=config.graceful_timeout_s,
+            cluster=ClusterParts(
+                group=self.group,
+                protocol=cluster.protocol,
+                member=cluster.member,
+                follow=Follow(wait_s=0, pause_s=cluster.random.uniform(0.02, cluster.read_s)),
+                patience_s=0,
+                send=lambda request: cluster.send(self, request),
+                fence=lambda _: None,
+            ),
+        )
+
+    # -- what is seen --------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What GETs render from."""
+        return self.assembly.published.latest
+
+    @property
+    def running(self) -> set[Instance]:
+        """Connectors that are started, and tasks with an open run."""
+        return {*self._connectors, *self.engine.running}
+
+    @property
+    def effective(self) -> set[Instance]:
+        """What of it may take effect: nothing without a lease."""
+        lease_s = LEASE * self._cluster.options.session_timeout_s
+        return self.running if self.alive and self.group.heartbeat_age_s() < lease_s else set()
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Shut down in good order, leave the group, end."""
+        self._cluster.ask(self, ShutDown())
+        self.group.close(1)
+        self._cluster.scheduler.run()
+        self._end()
+
+    def kill(self) -> None:
+        """End at once."""
+        self.group.kill()
+        self._end()
+
+    def _end(self) -> None:
+        self.alive = False
+        self._host.end()
+
+    def freeze(self) -> None:
+        """Do nothing from now on."""
+        self.frozen = True
+        self.group.freeze()
+        self._host.freeze(frozen=True)
+
+    def thaw(self) -> None:
+        """Go on."""
+        self.frozen = False
+        self._host.freeze(frozen=False)
+        self.group.thaw()
+        for task in self.engine.running:
+            self.engine.look(task)
+
+    def crash(self, actor: str) -> None:
+        """Make the actor of this name die at its next message. Raises KeyError."""
+        self._host.address(actor).tell(Crash(CRASH))
+
+    def later(self, delay_s: float, act: Callable[[], None]) -> None:
+        """Do something outside of all actors, when time has passed; never when the worker is dead or frozen."""
+        self._clock.after(delay_s, self._outside_world, _Do(act))
+
+    def opened(self, run: FakeRun) -> None:
+        """A run begins: it must be the only one."""
+        owners = self._cluster.rivals(run.task, self)
+        if owners:
+            self._cluster.bugs.append(f"{run.task} begins on {self.name} and runs on {owners}")
+
+    def stop_delay_s(self) -> float:
+        """How long the next run takes to stop."""
+        return self._cluster.random.uniform(0, self._cluster.stop_s)
+
+    def _gave_up(self, name: str, error: BaseException) -> None:
+        self._cluster.bugs.append(f"{name} of {self.name} died too often: {error!r}")
+
+
+class _Host:
+    """One worker's share of the scheduler: knows its actors, so that they can end or stand still together."""
+
+    def __init__(
+        self, scheduler: Scheduler, name: str, bugs: list[str], connectors: dict[ConnectorName, object]
+    ) -> None:
+        self._scheduler = scheduler
+        self._name = name
+        self._bugs = bugs
+        self._connectors = connectors
+        self._addresses: dict[Address, None] = {}
+
+    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
+        def noted(error: BaseException) -> None:
+            if str(error) != CRASH:
+                self._bugs.append(f"{address.name} of {self._name} died: {error!r}")
+            died(error)
+
+        self._addresses[address] = None
+        if address.name.startswith("connector "):  # what a dead actor had started is gone with it
+            self._connectors.pop(ConnectorName(address.name.removeprefix("connector ")), None)
+        self._scheduler.spawn(address, factory, noted)
+
+    def stop(self, address: Address) -> None:
+        self._addresses.pop(address, None)
+        self._scheduler.stop(address)
+
+    def address(self, name: str) -> Address:
+        for address in self._addresses:
+            if address.name == name:
+                return address
+        raise KeyError(name)
+
+    def end(self) -> None:
+        for address in list(self._addresses):
+            self.stop(address)
+
+    def freeze(self, *, frozen: bool) -> None:
+        for address in self._addresses:
+            self._scheduler.freeze(address, frozen=frozen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Do(Tell):
+    act: Callable[[], None]
+
+
+class _Doer:
+    """Does what happens outside of all actors, when the worker is not frozen."""
+
+    def receive(self, message: Begin | _Do) -> None:
+        if isinstance(message, _Do):
+            message.act()
+
+
+class _Engine(FakeEngine):
+    """Takes its time to stop, and has every run looked at as it begins."""
+
+    def __init__(self, worker: ClusterWorker, outside: Outside) -> None:
+        super().__init__(outside=outside)
+        self._worker = worker
+
+    @override
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        return _Run(self, self._worker, spec, position, report)
+
+
+class _Run(FakeRun):
+    """One start of one task."""
+
+    def __init__(
+        self,
+        engine: FakeEngine,
+        worker: ClusterWorker,
+        spec: TaskSpec,
+        position: int,
+        report: Callable[[RunEvent], None],
+    ) -> None:
+        super().__init__(engine, spec, position, report)
+        self._worker = worker
+
+    @override
+    def begin(self) -> None:
+        self._worker.opened(self)
+        super().begin()
+
+    @override
+    def stop(self) -> None:
+        self._worker.later(self._worker.stop_delay_s(), super().stop)
+
+
+def _registry(running: dict[ConnectorName, object]) -> Registry:
+    """Return a registry of fake plugins that note in `running` which connectors are started."""
+
+    class Source(FakeSourceConnector):
+        @override
+        def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+            super().start(config, context)
+            running[ConnectorName(config["name"])] = self
+
+        @override
+        def stop(self) -> None:
+            name = ConnectorName(self._config["name"])
+            if running.get(name) is self:
+                del running[name]
+            super().stop()
+
+    class Sink(Source, FakeSinkConnector):
+        kind = FakeSinkConnector.kind
+        task_class = FakeSinkConnector.task_class
+
+    installed = Registry.load()
+    return Registry.of(
+        {
+            FAKE_SOURCE: Source,
+            FAKE_SINK: Sink,
+            **{name: installed.converter_class(name) for name in CONVERTERS},
+        }
+    )
