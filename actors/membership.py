@@ -44,6 +44,9 @@ __all__ = ["PATIENCE_S", "ClusterMembership", "Membership", "Seat"]
 
 log = logging.getLogger(__name__)
 
+WARM_GLANCE_S = 0.2
+"""How often a worker that may not join yet looks whether it may."""
+
 
 class ClusterMembership:
     """The herder's `Membership` in a cluster: each call is a message."""
@@ -84,6 +87,8 @@ class Membership:
         self._waiting: list[Reply[None]] = []
         """Joins that wait for what has to stop first."""
         self._timer: tuple[float, Timer] | None = None
+        self._glance: Timer | None = None
+        """The next look whether this worker may join."""
         self._ticks = 0
 
     def receive(self, message: MembershipMessage) -> Reply[None] | None:
@@ -111,8 +116,7 @@ class Membership:
             case CoordinatorLost():
                 self._step(flow.Lost(message.reason))
             case MembershipTick():
-                self._timer = None
-                self._step(flow.Tick())
+                self._tick()
             case _:
                 assert_never(message)
         return reply
@@ -185,11 +189,24 @@ class Membership:
                 assert_never(decision)
 
     def _join(self) -> None:
-        if self._seat.started:
-            self._seat.group.resume()
+        seat = self._seat
+        if seat.started:
+            seat.group.resume()
+        elif seat.may_join():
+            seat.started = True
+            seat.group.start(seat)
         else:
-            self._seat.started = True
-            self._seat.group.start(self._seat)
+            if self._glance is not None:
+                self._glance.cancel()
+            self._glance = self._clock.after(WARM_GLANCE_S, seat.address, MembershipTick())
+
+    def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer[1].cancel()
+            self._timer = None
+        self._step(flow.Tick())
+        if self._seat.state.begun and not self._seat.started:
+            self._join()
 
     def _deliver(self) -> None:
         state = self._seat.state

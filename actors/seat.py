@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,14 @@ LEASE = 0.9
 """Of the session timeout; the rest is for what is done just after a look at the lease."""
 
 
+WARM_UP_S = 60.0
+"""How long a worker stays out of the group, at its start, for an engine that is not up."""
+
+
+def _always() -> bool:
+    return True
+
+
 class Seat:
     """What outlives the membership actor: the state of the flow, and what the leader remembers.
 
@@ -60,6 +68,7 @@ class Seat:
         url: str,
         settings: MemberSettings,
         patience_s: float = PATIENCE_S,
+        ready: Callable[[], bool] = _always,
     ) -> None:
         """Describe one worker's place in its group; nothing is sent before the herder begins.
 
@@ -72,6 +81,7 @@ class Seat:
             url: where the others reach this worker: `rest.advertised.…`.
             settings: how long things may take.
             patience_s: how long the leader may wait for its own reader; blocks the group's thread.
+            ready: whether tasks can run here now; any thread.
         """
         self.address = address
         self.group = group
@@ -86,12 +96,23 @@ class Seat:
         self._protocol = protocol
         self._url = url
         self._patience_s = patience_s
+        self._ready = ready
+        self._made_s = clock.now()
         self._assignor = AssignorState()
         self._planned: tuple[int, GroupPlan] | None = None
 
     def lease(self) -> bool:
         """Whether work may be done for the group now: any thread; goes into `TaskSpec.lease`."""
         return self.group.heartbeat_age_s() < LEASE * self.settings.session_timeout_s
+
+    def may_join(self) -> bool:
+        """Whether to join for the first time now.
+
+        A member is given work at once, taken from those that run it. So who cannot run it yet stays out, unless
+        there is no work, or what is missing does not come.
+        """
+        waited_s = self._clock.now() - self._made_s
+        return self._ready() or waited_s >= WARM_UP_S or not self._published.latest.config.connectors
 
     def step(self, event: Event) -> tuple[Decision, ...]:
         """Go one step of the flow. The actor only."""

@@ -99,7 +99,9 @@ class StubHerder:
 class Worker:
     """One worker."""
 
-    def __init__(self, cluster: Cluster, name: str, protocol: ConnectProtocol) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, protocol: ConnectProtocol, ready: Callable[[], bool]
+    ) -> None:
         self.cluster = cluster
         self.name = name
         self.url = f"http://{name}/"
@@ -125,6 +127,7 @@ class Worker:
             url=self.url,
             settings=cluster.settings,
             patience_s=0.0,
+            ready=ready,
         )
         self.membership = ClusterMembership(self.seat)
         self._spawn(self.address, lambda: Membership(seat=self.seat, herder=self.herder, clock=cluster.clock))
@@ -195,9 +198,13 @@ class Cluster:
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    def add(self, protocol: ConnectProtocol = ConnectProtocol.SESSIONED) -> Worker:
+    def add(
+        self,
+        protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> Worker:
         self._names += 1
-        worker = Worker(self, f"w{self._names}", protocol)
+        worker = Worker(self, f"w{self._names}", protocol, ready)
         self.workers.append(worker)
         return worker
 

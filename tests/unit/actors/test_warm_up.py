@@ -1,0 +1,52 @@
+"""A worker whose engine is not up yet stays out of a group that has work: it would only take it from others."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.seat import WARM_UP_S
+from tests.fakes.group_cluster import Cluster, Worker
+
+SEEDS = range(6)
+
+
+def cluster_with_newcomer(seed: int, *, is_up: list[bool]) -> tuple[Cluster, Worker]:
+    """Return two workers with work, and a third one whose engine is up when `is_up` says so."""
+    cluster = Cluster(seed)
+    for _ in range(2):
+        cluster.add()
+    cluster.configure(c1=4, c2=4)
+    cluster.settle(30)
+    return cluster, cluster.add(ready=lambda: bool(is_up))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_worker_joins_when_its_engine_is_up_and_not_before(seed: int) -> None:
+    is_up: list[bool] = []
+    cluster, newcomer = cluster_with_newcomer(seed, is_up=is_up)
+    rounds = cluster.broker.generation
+    cluster.advance(30)
+    assert cluster.broker.generation == rounds, "the others did not notice"
+    assert not newcomer.deliveries
+    is_up.append(True)
+    cluster.advance(5)
+    cluster.settle(10)
+    assert newcomer.running
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_worker_whose_engine_does_not_come_up_joins_after_a_minute_to_say_so(seed: int) -> None:
+    cluster, newcomer = cluster_with_newcomer(seed, is_up=[])
+    cluster.advance(WARM_UP_S - 1)
+    assert not newcomer.deliveries
+    cluster.advance(6)
+    cluster.settle(10)
+    assert newcomer.running
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_worker_of_a_group_without_work_joins_at_once(seed: int) -> None:
+    cluster = Cluster(seed)
+    newcomer = cluster.add(ready=lambda: False)
+    cluster.advance(5)
+    assert newcomer.deliveries
