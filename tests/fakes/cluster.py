@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ class Cluster:
         with ThreadPoolExecutor() as threads:
             list(threads.map(lambda worker: worker.start(), made))
         for worker in made:
-            worker.wait_until("it was in the group", lambda w=worker: _is_ready(w))
+            worker.wait_until("it was in the group", partial(_is_ready, worker))
 
     def close(self) -> None:
         """End whatever is left of the workers."""
