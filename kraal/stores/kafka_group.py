@@ -19,6 +19,7 @@ from kafka.net.wakeup_notifier import WakeupNotifier
 
 from kraal.stores.group import GroupHooks, GroupOptions
 from kraal.stores.kafka_coordinator import Coordinator
+from kraal.stores.kafka_sockets import DIRECT
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +31,8 @@ RETRY_S = (0.1, 0.5, 2.0, 5.0)
 """Pauses after joins that failed for another reason than those that kafka-python tries again by itself."""
 LEAVE_S = 3.0
 """How long the answer to a LeaveGroup is waited for."""
-CLIENT = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000}
-"""Connect's defaults where kafka-python has others."""
+CLIENT = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
+"""Connect's defaults where kafka-python has others; and sockets that do not leak."""
 
 
 class KafkaGroup:

@@ -1,0 +1,225 @@
+"""KafkaGroup on a real broker: who leads, who is told what, and how quickly others notice."""
+
+from __future__ import annotations
+
+import statistics
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka.protocol.admin import DescribeGroupsRequest
+
+from kraal.protocol.group import ConnectProtocol
+from tests.fakes.kafka_member import KafkaMember, await_round, close_all, joined_after_s
+
+pytestmark = pytest.mark.timeout(120)
+
+Add = Callable[..., KafkaMember]
+NOTICE_S = 0.5
+"""How long it takes at most until a member looks; `kraal.stores.kafka_coordinator`."""
+SLACK_S = 1.0
+"""For a busy machine."""
+
+
+@pytest.fixture
+def add(bootstrap: str) -> Iterator[Add]:
+    """Return what makes a member of a group that is this test's own."""
+    group_id = f"group-{uuid.uuid4().hex[:8]}"
+    members: list[KafkaMember] = []
+
+    def make(protocol: ConnectProtocol = ConnectProtocol.SESSIONED) -> KafkaMember:
+        member = KafkaMember(bootstrap, group_id, f"w{len(members) + 1}", protocol)
+        members.append(member)
+        return member
+
+    with ExitStack() as stack:
+        stack.callback(close_all, members)
+        yield make
+
+
+def group_of(add: Add, count: int) -> list[KafkaMember]:
+    members = [add() for _ in range(count)]
+    generation = 0
+    while not all(len(m.hooks.joins) and len(in_group(members)) == count for m in members):
+        generation = await_round(members, generation)
+    return members
+
+
+def in_group(members: list[KafkaMember]) -> set[int]:
+    """Return the tasks that the members were told: as many as there are members in one generation."""
+    return {m.hooks.joins[-1].assignment.assigned[0].task for m in members if m.hooks.joins}
+
+
+def describe(bootstrap: str, group_id: str) -> Any:
+    """Ask the broker; kafka-python's own method takes every group for one of consumers."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        sent = admin._manager.run(admin._manager.send, DescribeGroupsRequest(groups=[group_id]))
+        return sent.groups[0]
+    finally:
+        admin.close()
+
+
+def test_one_member_leads_itself(add: Add) -> None:
+    member = add()
+    await_round([member], 0)
+    assert member.is_leader
+    [join] = member.hooks.joins
+    assert join.protocol == "sessioned"
+    assert join.assignment.leader_url == "http://w1/"
+    assert [expelled for expelled, _ in member.hooks.prepared] == [False]
+    assert member.group.heartbeat_age_s() < 1
+
+
+def test_three_members_have_one_leader_and_an_assignment_each(add: Add, bootstrap: str) -> None:
+    members = group_of(add, 3)
+    assert [m.is_leader for m in members].count(True) == 1
+    assert in_group(members) == {0, 1, 2}
+    assert len({m.hooks.joins[-1].assignment.leader_url for m in members}) == 1
+    description = describe(bootstrap, members[0].group._options.group_id)
+    assert description.protocol_type == "connect"
+    assert description.group_state == "Stable"
+    assert {m.member_id for m in description.members} == {m.group.member_id for m in members}
+    assert {m.group_instance_id for m in description.members} == {None}
+
+
+def test_heartbeats_keep_the_lease_young(add: Add) -> None:
+    members = group_of(add, 2)
+    deadline = time.monotonic() + 4
+    while time.monotonic() < deadline:
+        assert all(m.group.heartbeat_age_s() < NOTICE_S + SLACK_S for m in members)
+        members[0].hooks.changed.acquire()
+        members[0].hooks.changed.wait(0.1)
+        members[0].hooks.changed.release()
+
+
+def test_an_explicit_rejoin_brings_all_together_soon(add: Add) -> None:
+    members = group_of(add, 3)
+    took = []
+    for turn in range(6):
+        generation = members[0].hooks.generation
+        began_s = members[turn % 3].ask_for_a_round()
+        await_round(members, generation)
+        took.append(joined_after_s(members, began_s))
+    print(f"rejoin of one of three: median {statistics.median(took) * 1000:.0f} ms, {sorted(took)}")  # noqa: T201
+    assert statistics.median(took) < NOTICE_S + SLACK_S
+
+
+def test_who_closes_is_missed_at_once(add: Add) -> None:
+    members = group_of(add, 3)
+    generation = members[0].hooks.generation
+    began_s = time.monotonic()
+    members[2].group.close(5)
+    members[2].killed = True
+    await_round(members[:2], generation)
+    print(f"after a close: {joined_after_s(members[:2], began_s) * 1000:.0f} ms")  # noqa: T201
+    assert joined_after_s(members[:2], began_s) < NOTICE_S + SLACK_S
+    assert in_group(members[:2]) == {0, 1}
+
+
+def test_who_is_killed_is_missed_after_the_session_timeout(add: Add) -> None:
+    members = group_of(add, 3)
+    killed = next(m for m in members if m.is_leader)
+    others = [m for m in members if m is not killed]
+    generation = members[0].hooks.generation
+    began_s = time.monotonic()
+    killed.kill()
+    await_round(others, generation)
+    took_s = joined_after_s(others, began_s)
+    print(f"after a kill: {took_s * 1000:.0f} ms, of which 6000 are the session")  # noqa: T201
+    assert 6 - NOTICE_S - 0.1 <= took_s < 6 + NOTICE_S + SLACK_S
+    assert killed.group.heartbeat_age_s() > 6
+    assert [m.is_leader for m in others].count(True) == 1
+
+
+def test_who_leaves_comes_back_under_another_id(add: Add) -> None:
+    members = group_of(add, 2)
+    leaver, other = members
+    former, generation = leaver.group.member_id, other.hooks.generation
+    leaver.group.leave("a test wants it to")
+    generation = await_round([other], generation)
+    assert leaver.group.heartbeat_age_s() > 1e9
+    leaver.group.resume()
+    await_round(members, generation)
+    assert leaver.group.member_id not in ("", former)
+    assert leaver.hooks.prepared[-1][0] is False
+
+
+def test_the_group_waits_for_who_has_to_stop_work_first(add: Add) -> None:
+    members = group_of(add, 2)
+    slow, other = members
+    generation = other.hooks.generation
+    hold: Future[None] = Future()
+    slow.hooks.hold = hold
+    slow_prepared = len(slow.hooks.prepared)
+    other.ask_for_a_round()
+    slow.hooks.wait(lambda hooks: len(hooks.prepared) > slow_prepared)
+    with pytest.raises(AssertionError):
+        other.hooks.wait(lambda hooks: hooks.generation > generation, 7)
+    assert slow.group.heartbeat_age_s() < 3, "heartbeats go on while work stops"
+    assert other.group.heartbeat_age_s() < 3, "and beside a join that waits"
+    slow.hooks.hold = None
+    hold.set_result(None)
+    await_round(members, generation)
+
+
+def test_who_waits_in_a_join_can_leave(add: Add) -> None:
+    members = group_of(add, 3)
+    slow, waits, other = members
+    generation = other.hooks.generation
+    slow.hooks.hold = Future()
+    waits.ask_for_a_round()
+    other.ask_for_a_round()
+    slow.hooks.wait(lambda hooks: len(hooks.prepared) > 1)
+    began_s = time.monotonic()
+    waits.group.close(5)
+    waits.killed = True
+    assert time.monotonic() - began_s < 1
+    slow.hooks.hold.set_result(None)
+    slow.hooks.hold = None
+    await_round([slow, other], generation)
+    assert in_group([slow, other]) == {0, 1}
+
+
+def test_the_protocol_is_the_best_that_all_offer(add: Add) -> None:
+    first = add(ConnectProtocol.SESSIONED)
+    generation = await_round([first], 0)
+    second = add(ConnectProtocol.COMPATIBLE)
+    generation = await_round([first, second], generation)
+    assert {m.hooks.joins[-1].protocol for m in (first, second)} == {"compatible"}
+    third = add(ConnectProtocol.EAGER)
+    await_round([first, second, third], generation)
+    assert {m.hooks.joins[-1].protocol for m in (first, second, third)} == {"default"}
+    assert first.hooks.joins[-1].assignment.version == 0
+
+
+def test_a_broken_connection_is_made_again_without_a_round(add: Add) -> None:
+    members = group_of(add, 2)
+    cut, other = members
+    generation, former = other.hooks.generation, cut.group.member_id
+    for _ in range(3):
+        cut.cut()
+        with pytest.raises(AssertionError):
+            cut.hooks.wait(lambda hooks: hooks.generation > generation, 1.5)
+    assert cut.group.member_id == former
+    assert cut.hooks.lost_for == []
+    assert cut.group.heartbeat_age_s() < NOTICE_S + SLACK_S
+    cut.ask_for_a_round()
+    await_round(members, generation)
+    assert cut.group.member_id == former
+
+
+def test_a_rejoin_with_no_news_is_answered_at_once_and_disturbs_nobody(add: Add) -> None:
+    members = group_of(add, 2)
+    follower = next(m for m in members if not m.is_leader)
+    other = next(m for m in members if m is not follower)
+    joins, rounds = len(follower.hooks.joins), len(other.hooks.joins)
+    follower.group.rejoin("nothing new")
+    follower.hooks.wait(lambda hooks: len(hooks.joins) > joins)
+    assert follower.hooks.joins[-1].generation == follower.hooks.joins[-2].generation
+    assert len(other.hooks.joins) == rounds
