@@ -228,8 +228,8 @@ class EmbeddedCluster:
         return next((w for w in self.alive if w.url == url), None)
 
     def owners(self, instance: Instance) -> list[ClusterWorker]:
-        """Return the living workers that run an instance."""
-        return [w for w in self.alive if instance in w.running]
+        """Return the workers that run an instance; of a frozen one that counts as long as it has a lease."""
+        return [w for w in self.alive if instance in (w.effective if w.frozen else w.running)]
 
     def states(self, name: str, worker: ClusterWorker | None = None) -> list[str]:
         """Return the states of a connector and its tasks as a worker shows them. Raises NotFound."""
