@@ -62,7 +62,7 @@ class Cluster:
             worker.close()
 
     def owners(self, name: str, by: WorkerProcess | None = None) -> dict[str, str]:
-        """Return the worker of each running instance of a connector: `connector`, `0`, `1`, …"""
+        """Return the worker of each running instance of a connector: by `connector` and `0`, `1` and so on."""
         body = (by or self.alive[0]).get(f"/connectors/{name}/status").body
         running = {"connector": body["connector"]} | {str(task["id"]): task for task in body["tasks"]}
         return {key: each["worker_id"] for key, each in running.items() if each["state"] == "RUNNING"}
@@ -108,4 +108,4 @@ class Cluster:
 
 
 def _is_ready(worker: WorkerProcess) -> bool:
-    return bool(worker.get("/health").status == 200)  # noqa: PLR2004 - healthy
+    return bool(worker.get("/health").status == 200)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from kraal.cluster.tasks import with_task_class
 from kraal.connectors.file_sink import FileStreamSinkConnector
@@ -48,8 +49,10 @@ def test_either_kind_of_worker_makes_the_same_task_configs(
 
 
 class _Context(ConnectorContext):
+    @override
     def request_task_reconfiguration(self) -> None:
         raise AssertionError
 
+    @override
     def raise_error(self, error: BaseException) -> None:
         raise AssertionError from error
