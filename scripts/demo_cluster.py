@@ -20,7 +20,7 @@ from scripts.harness.group import Rebalance, Status
 from scripts.harness.lines import ON_DISK, size, write_lines
 from scripts.harness.processes import ScriptFailed
 from scripts.harness.show import LOOK_S, Progress, columns, say
-from scripts.harness.topics import create_topic
+from scripts.harness.topics import Reader, create_topic
 from scripts.harness.workers import UP_S, Worker
 
 FEWEST = 2
@@ -37,9 +37,12 @@ EXTRA = {
     "scheduled.rebalance.max.delay.ms": "0",
     "offset.storage.partitions": "5",
     "status.storage.partitions": "2",
+    "consumer.session.timeout.ms": "6000",
+    "consumer.heartbeat.interval.ms": "1000",
     "spark.driver.memory": "512m",
 }
-"""A lost worker is noticed in seconds, its work moves at once, and several Spark drivers fit a small machine."""
+"""A lost worker is noticed in seconds, in its group and in those of its sinks; its work moves at once; and several
+Spark drivers fit a small machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +128,13 @@ class Feeder:
 class ClusterDemo:
     """The parts that run."""
 
-    def __init__(self, cluster: Cluster, pipes: Sequence[Pipe], feeder: Feeder) -> None:
+    def __init__(
+        self, cluster: Cluster, pipes: Sequence[Pipe], feeder: Feeder, topics: Sequence[Reader]
+    ) -> None:
         """Describe the demo; the workers are up."""
         self.cluster = cluster
         self.pipes = pipes
+        self._topics = topics
         self.feeder = feeder
         self.names = [name for pipe in pipes for name in pipe.connectors]
         self._changed = time.monotonic()
@@ -254,8 +260,9 @@ class ClusterDemo:
         written = sum(size(pipe.source_file) for pipe in self.pipes) // ON_DISK
         now = self.cluster.statuses.now()
         running = len(owners(now, self.names))
+        records = sum(topic.end() for topic in self._topics)
         show.line(
-            f"{written:>9,} of {self.feeder.lines:,} lines written   {count:>9,} lines in the sink files"
+            f"{written:,} of {self.feeder.lines:,} lines written   {records:,} in Kafka   {count:,} in the sink files"
             f"   {running} of {2 * len(self.names)} RUNNING"
         )
         if count != self._count:
@@ -304,19 +311,22 @@ def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
     stack.callback(cluster.stop)
     stack.callback(say, "Stopping the workers, Spark and Kafka ...")
     say(f"Starting {plan.workers} times kraal distributed for Kafka on {broker.bootstrap} ...")
+    say("Each of them joins the group when its Spark is up ...")
     for number in range(plan.workers):
         cluster.launch(plan.port if number == 0 else None)
     for worker in cluster.workers:
         cluster.wait_until_in(worker)
-    pipes = []
+    pipes, topics = [], []
     for number in range(PIPES):
         name = f"file-{number}"
         create_topic(broker.bootstrap, name)
         pipes.append(Pipe(name, directory / f"{name}.source", directory / f"{name}.sink"))
-    say("All are in one group; creating connectors, which run when each worker's Spark has started ...")
+        topics.append(Reader(broker.bootstrap, name))
+        stack.callback(topics[-1].close)
+    say("All are in one group; creating connectors ...")
     feeder = Feeder(pipes, plan.lines, directory / "scratch")
     stack.callback(feeder.stop)
-    demo = ClusterDemo(cluster, pipes, feeder)
+    demo = ClusterDemo(cluster, pipes, feeder, topics)
     demo.create()
     _show(demo, feeder)
     if not plan.once:

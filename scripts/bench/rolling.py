@@ -1,6 +1,6 @@
 """`rolling`: three workers are ended and started again, one after another, while lines flow through each connector.
 
-scheduled.rebalance.max.delay.ms=0 for both, so that work moves at once. Every 50 ms a line is appended to the file of
+scheduled.rebalance.max.delay.ms=0 for both, so that work moves at once. Every 100 ms a line is appended to the file of
 each connector. Each worker is ended by SIGTERM, started again on its port, and is in the group and all is RUNNING
 before the next one ends. A connector stands still while its lines come into Kafka with a gap longer than any in the
 ten seconds before the first restart; its gaps are added up. By its statuses, it does while its task is not RUNNING.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EXTRA = {"scheduled.rebalance.max.delay.ms": "0"}
 CONNECTORS = 6
-EVERY_S = 0.050
+EVERY_S = 0.100
 BEFORE_S = 10.0
 PARTS = (
     ("standstill in total, worst connector", "s", Wanted(limit=3.0)),
