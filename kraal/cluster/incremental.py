@@ -76,7 +76,8 @@ def take_stock(reported: Held, round_: Round, state: AssignorState) -> Stock:
     expected = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
     if not state.revoked.isdisjoint(active):
         expected = active  # members did not get, or did not obey, what the last round told them
-    deleted = expected - round_.configured
+    # Java looks only at what it expected: what was deleted as another worker began to lead would be held for ever.
+    deleted = (expected | active) - round_.configured
     many = len(active) < sum(map(len, reported.values()))
     return Stock(
         deleted=deleted,
