@@ -231,6 +231,7 @@ class _Maker:
             target=parts.config_log if is_config else parts.status_log,
             reader=links.config_reader if is_config else links.status_reader,
             retries=retries,
+            lease=self._lease(),
         )
 
     def _reader(self, address: Address) -> Reader:

@@ -155,13 +155,18 @@ class Herd:
         token = self.waits.expect(reply, then)
         self.links.config_writer.tell(Append(token=token, entries=entries, reply_to=self.links.herder))
 
-    def write_status(self, entries: Sequence[Entry], reply: Reply[None] | None = None) -> None:
-        """Write to the status log, trying until it is written; `reply`, if any, fails when the first try does."""
+    def write_status(
+        self, entries: Sequence[Entry], reply: Reply[None] | None = None, *, leased: bool = False
+    ) -> None:
+        """Write to the status log, trying until it is written; `reply`, if any, fails when the first try does.
+
+        `leased`: written only with a lease.
+        """
         if not entries:
             return
         token = self.status_waits.token() if reply is None else self.status_waits.expect(reply, _nothing)
         self.statuses_owed.add(token)
-        append = Append(token=token, entries=entries, reply_to=self.links.herder)
+        append = Append(token=token, entries=entries, reply_to=self.links.herder, leased=leased)
         self.links.status_writer.tell(append)
 
     def apply_wanted(self, names: Iterable[ConnectorName]) -> None:

@@ -262,6 +262,8 @@ class Herder:
         if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
             self._claim()
         if message.token in herd.statuses_owed:
+            if isinstance(message, AppendFailed):
+                self._book.withhold()
             herd.statuses_owed.discard(message.token)
             self._go_on()
 
@@ -323,8 +325,11 @@ class Herder:
                 case _:
                     log.debug("nothing to do for %r", event)
         self._herd.apply_wanted({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
-        if any(isinstance(e, TasksChanged | TargetChanged) for e in events):
+        published = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
+        if published:
             self._task_configs.sweep()
+        for name in published:
+            self._task_configs.look_again(name)
         if rebalance:
             self._rebalances.changed(rebalance)
 

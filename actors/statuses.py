@@ -61,6 +61,10 @@ class StatusBook:
             if stored is None or (stored.state, stored.trace) != (fact.state, fact.trace):
                 self.record(fact)
 
+    def withhold(self) -> None:
+        """A status could not be written: it is looked at again with the next assignment."""
+        self._withheld = True
+
     def take_withheld(self) -> bool:
         """Say whether a status was not written for want of a lease since this was asked last."""
         withheld, self._withheld = self._withheld, False
@@ -88,7 +92,7 @@ class StatusBook:
         Without a lease nothing is written: the work may be somebody else's by now, who says what it does.
         """
         if not self._herd.lease():
-            self._withheld = True
+            self.withhold()
             return
         instance = fact.instance
         name = connector_of(instance)
@@ -102,10 +106,16 @@ class StatusBook:
             state = State.RESTARTING
         elif not fact.stopped:
             self._restarting.discard(instance)
-        self.put(instance, state, trace=fact.trace, version=fact.version)
+        self.put(instance, state, trace=fact.trace, version=fact.version, leased=True)
 
     def put(
-        self, instance: Instance, state: State, *, trace: str | None = None, version: str | None = None
+        self,
+        instance: Instance,
+        state: State,
+        *,
+        trace: str | None = None,
+        version: str | None = None,
+        leased: bool = False,
     ) -> None:
         """Write a status, unless a newer owner's stands in the way of this kind of status."""
         herd = self._herd
@@ -116,7 +126,7 @@ class StatusBook:
             trace=trace,
             version=version,
         )
-        herd.write_status(status_entries(herd.snapshot.status, instance, status))
+        herd.write_status(status_entries(herd.snapshot.status, instance, status), leased=leased)
 
     def sweep(self) -> None:
         """Remove statuses of connectors and tasks that the config does not have; the leader does it."""

@@ -52,10 +52,14 @@ class TaskConfigs:
         self._rebalances = rebalances
         self._settled = settled
         self._on_their_way: dict[ConnectorName, _Publication] = {}
+        self._latest: dict[ConnectorName, TaskConfigsMade] = {}
+        """What each connector said last."""
 
     def made(self, message: TaskConfigsMade) -> None:
         """A connector of ours said what its tasks are to be: publish it where it differs."""
         current = self._on_their_way.get(message.name)
+        if current is None or current.made is not message:
+            self._latest[message.name] = message
         if current is not None and current.made is not message:
             current.newer = message
             return
@@ -72,6 +76,15 @@ class TaskConfigs:
                 current = _Publication(made=message, since_s=self._herd.clock.now())
                 self._on_their_way[message.name] = current
             self._publish(current)
+
+    def look_again(self, name: ConnectorName) -> None:
+        """Its tasks or its target changed: a connector that was not stopped on the way does not say them again.
+
+        Stopped and started again while this worker was not reading, it has run all the time; its tasks are gone.
+        """
+        latest = self._latest.get(name)
+        if latest is not None and self._herd.lease():
+            self.made(latest)
 
     def _publish(self, publication: _Publication) -> None:
         herd, made = self._herd, publication.made

@@ -16,7 +16,7 @@ from actors.system import Begin
 from kraal.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from actors.clock import Clock
     from actors.mailbox import Address
@@ -41,12 +41,15 @@ class Writer:
         target: Log,
         reader: Address,
         retries: bool,
+        lease: Callable[[], bool],
     ) -> None:
+        """`retries`: what cannot be written is tried again; `lease`: whether this worker may act for its group."""
         self._address = address
         self._clock = clock
         self._log = target
         self._reader = reader
         self._retries = retries
+        self._lease = lease
         self._owed: dict[str, Entry] = {}
         """The newest entry of each key whose write failed and is to be tried again."""
 
@@ -65,6 +68,10 @@ class Writer:
                 assert_never(message)
 
     def _append(self, message: Append) -> None:
+        if message.leased and not self._lease():
+            error = StoreError("the lease is over: the work may be somebody else's by now")
+            message.reply_to.tell(AppendFailed(token=message.token, error=error))
+            return
         for entry in message.entries:
             self._owed.pop(entry.key, None)
         try:

@@ -22,6 +22,8 @@ class Append(Tell):
     token: int
     entries: Sequence[Entry]
     reply_to: Address
+    leased: bool = False
+    """Written only as long as this worker may act for its group: it says what this worker does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
