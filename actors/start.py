@@ -82,6 +82,7 @@ class Start:
         stage = herd.snapshot.stage
         completed = None if stage is None else replace(stage, completed_ms=herd.clock.wall_ms())
         herd.update(stage=completed, live=True)
+        self._answer()
         return report
 
     def keep(self, command: Command, reply: Reply[Any]) -> None:
@@ -102,20 +103,19 @@ class Start:
         self._answer()
 
     def when_ready(self, *, with_files: bool) -> Reply[None]:
-        """Return a reply that is set when the start is over, and the command line's connectors exist."""
+        """Return a reply that is set when the logs are read; `with_files`: when the command line's connectors exist."""
         reply: Reply[None] = Reply()
         self._waiting.append((with_files, reply))
         self._answer()
         return reply
 
     def _answer(self) -> None:
-        if not self.over:
-            return
-        if self._files_done and not self._herd.snapshot.ready:
+        started = self.over and self._files_done
+        if started and not self._herd.snapshot.ready:
             self._herd.update(ready=True)
         waiting, self._waiting = self._waiting, []
         for with_files, reply in waiting:
-            if with_files and not self._files_done:
-                self._waiting.append((with_files, reply))
-            else:
+            if started if with_files else self._herd.live:
                 reply.set(None)
+            else:
+                self._waiting.append((with_files, reply))

@@ -142,7 +142,7 @@ class FenceZombies(Ask[None]):
 
 @dataclass(frozen=True, slots=True)
 class AwaitLive(Ask[None]):
-    """Answered when the logs are read and work is assigned: the snapshot shows what there is."""
+    """Answered when the logs are read: the snapshot shows what there is."""
 
 
 @dataclass(frozen=True, slots=True)
