@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +26,10 @@ from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.errors import KraalError, StoreError
 from kraal.plugins.registry import Registry
 from kraal.process import START_FAILED, Process
+from kraal.spark.api import EngineReady
 from kraal.stores import kafka_topics
 from kraal.stores.group import GroupOptions
+from kraal.stores.group_when_ready import GroupWhenReady
 from kraal.stores.kafka_failures import config_failure
 from kraal.stores.kafka_fencing import fence_producers
 from kraal.stores.kafka_group import KafkaGroup
@@ -39,7 +41,8 @@ from web.settings import Settings
 
 if TYPE_CHECKING:
     from kraal.plugins.provided import ProvidedPlugins
-    from kraal.spark.api import Engine
+    from kraal.spark.api import Engine, EngineState
+    from kraal.stores.group import Group
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +101,7 @@ class DistributedProcess(Process[DistributedConfig]):
         )
         scratch = self._data_dir
         client = kafka_python_options(config.group_client, scratch=scratch, tokens=TokenProvider)
-        self._group = KafkaGroup(
+        self._group: Group = KafkaGroup(
             GroupOptions(
                 group_id=config.group_id,
                 session_timeout_s=config.session_timeout_s,
@@ -146,6 +149,7 @@ class DistributedProcess(Process[DistributedConfig]):
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
         config = self.config
         refuses = config.missing_plugins is MissingPlugins.REFUSE
+        self._group = GroupWhenReady(self._group, lambda go: _when_ready(engine, go))
         return Parts(
             system=self._system,
             clock=self._clock,
@@ -224,6 +228,17 @@ class DistributedProcess(Process[DistributedConfig]):
         self._admin.close()
         if self._temporary is not None:
             self._temporary.cleanup()
+
+
+def _when_ready(engine: Engine, go: Callable[[], None]) -> None:
+    """Call `go` each time that Spark is up; at once if it is."""
+
+    def changed(state: EngineState) -> None:
+        if isinstance(state, EngineReady):
+            go()
+
+    engine.listen(changed)
+    changed(engine.state)
 
 
 def _topic(topic: InternalTopic, purpose: str, *, single: bool = False) -> kafka_topics.InternalTopic:
