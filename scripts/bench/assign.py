@@ -28,8 +28,8 @@ SIZES = (1_000, 10_000, 100_000)
 ASKED = 10_000
 PER_CONNECTOR = 10
 LIMIT_MS = 150.0
-TOLERATED = 2.0
-"""Times n log n: what no longer fits the caches makes some of it; n squared would give 8."""
+TOLERATED = 1.25
+"""Times n log n: what no longer fits the caches makes some of it; n squared gives 8."""
 
 ROUNDS = ("all is new", "a worker is lost")
 
