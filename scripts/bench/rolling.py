@@ -2,8 +2,8 @@
 
 scheduled.rebalance.max.delay.ms=0 for both, so that work moves at once. Every 100 ms a line is appended to the file of
 each connector. Each worker is ended by SIGTERM, started again on its port, and is in the group and all is RUNNING
-before the next one ends. A connector stands still while its lines come into Kafka with a gap longer than any in the
-ten seconds before the first restart; its gaps are added up. By its statuses, it does while its task is not RUNNING.
+before the next one ends. A connector stands still by as much as its gaps between lines in Kafka are longer than the
+longest in the ten seconds before the first restart, added up; by its statuses, while its task is not RUNNING.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ class Stream:
         return [later - earlier for earlier, later in pairwise(times)]
 
     def standstill(self, restarts: float) -> float:
-        """Add up the gaps after `restarts` that are longer than any before."""
+        """Add up by how much gaps after `restarts` are longer than any before."""
         usual = max(self.gaps(restarts - BEFORE_S, restarts), default=EVERY_S)
-        return sum(gap for gap in self.gaps(restarts - usual, time.time()) if gap > usual)
+        return sum(max(0.0, gap - usual) for gap in self.gaps(restarts - usual, time.time()))
 
     def longest_way(self, since: float) -> float:
         """Return the longest time from a line's end in the file to its first arrival."""
