@@ -43,7 +43,7 @@ LEASE = 0.9
 """Of the session timeout; the rest is for what is done just after a look at the lease."""
 
 
-WARM_UP_S = 60.0
+WARM_UP_S = 180.0
 """How long a worker stays out of the group, at its start, for an engine that is not up."""
 
 
