@@ -15,6 +15,7 @@ import pykka
 from typing_extensions import override
 
 from actors.mailbox import Address, Behaviour, Question, Tell
+from kraal.logs import about
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -59,6 +60,10 @@ class _Shell(pykka.ThreadingActor):
         self._factory = factory
         self._died = died
         self._behaviour: Behaviour | None = None
+
+    @override
+    def on_start(self) -> None:
+        about.set(self._address.name)
 
     @override
     def on_receive(self, message: object) -> None:

@@ -16,6 +16,17 @@ USAGE = 1
 """Exit code for a command line that cannot be understood, as Connect's scripts have it."""
 
 
+log_format = click.option(
+    "--log-format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="KRAAL_LOG_FORMAT",
+    show_default=True,
+    help="How the log is written to standard error. Also by KRAAL_LOG_FORMAT.",
+)
+
+
 class Commands(click.Group):
     """A group in which any of our errors ends the command with its sentence and exit code 1."""
 
@@ -46,18 +57,19 @@ main.add_command(jars_command)
 @click.argument(
     "connectors", type=click.Path(path_type=Path), nargs=-1, metavar="[CONNECTOR.json|.properties ...]"
 )
-def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
+@log_format
+def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     """Run one worker on its own, with Connect's standalone configuration.
 
     Each connector file names the config that is wanted: what is so already stays, another config replaces it.
     Exit codes: 0 ended by a signal, 2 could not start, 3 a connector file failed, 4 an actor died too often.
     """
     # Imported late: other commands need none of it.
-    from kraal.logs import log_to_stderr  # noqa: PLC0415
+    from kraal.logs import LogFormat, log_to_stderr  # noqa: PLC0415
     from kraal.process import START_FAILED  # noqa: PLC0415
     from kraal.standalone import run_standalone  # noqa: PLC0415
 
-    log_to_stderr()
+    log_to_stderr(LogFormat(style))
     try:
         code = run_standalone(worker, connectors)
     except KraalError as exc:
@@ -68,17 +80,18 @@ def standalone(worker: Path, connectors: tuple[Path, ...]) -> None:
 
 @main.command("distributed")
 @click.argument("worker", type=click.Path(path_type=Path), metavar="WORKER.properties")
-def distributed(worker: Path) -> None:
+@log_format
+def distributed(worker: Path, style: str) -> None:
     """Run one worker of a cluster, with Connect's distributed configuration.
 
     Exit codes: 0 ended by a signal, 2 could not start, 4 an actor died too often.
     """
     # Imported late: other commands need none of it.
     from kraal.distributed import run_distributed  # noqa: PLC0415
-    from kraal.logs import log_to_stderr  # noqa: PLC0415
+    from kraal.logs import LogFormat, log_to_stderr  # noqa: PLC0415
     from kraal.process import START_FAILED  # noqa: PLC0415
 
-    log_to_stderr()
+    log_to_stderr(LogFormat(style))
     try:
         code = run_distributed(worker)
     except KraalError as exc:

@@ -26,6 +26,7 @@ from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.errors import KraalError, StoreError
 from kraal.plugins.registry import Registry
 from kraal.process import START_FAILED, Process
+from kraal.scratch import Scratch
 from kraal.spark.api import EngineReady
 from kraal.stores import kafka_topics
 from kraal.stores.group import GroupOptions
@@ -60,24 +61,13 @@ class DistributedProcess(Process[DistributedConfig]):
         Raises KraalError with a sentence for the operator.
         """
         super().__init__(config)
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._own_scratch: Scratch | None = None
         try:
-            self._data_dir = self._data_directory()
+            self._own_scratch = _own_scratch(config)
             self._open()
         except KraalError:
             self._server.close()
             raise
-
-    def _data_directory(self) -> Path:
-        wanted = self.config.data_dir
-        if wanted is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="kraal-")
-            return Path(self._temporary.name)
-        try:
-            wanted.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise KraalError(f"Cannot make the data directory {wanted}: {exc.strerror}.") from exc
-        return wanted
 
     def _open(self) -> None:
         config = self.config
@@ -99,8 +89,7 @@ class DistributedProcess(Process[DistributedConfig]):
         self._offsets = KafkaOffsets(
             config.offset_topic.name, options, client_id=f"{base}offsets", admin=self._admin
         )
-        scratch = self._data_dir
-        client = kafka_python_options(config.group_client, scratch=scratch, tokens=TokenProvider)
+        client = kafka_python_options(config.group_client, scratch=self._scratch(), tokens=TokenProvider)
         self._group: Group = KafkaGroup(
             GroupOptions(
                 group_id=config.group_id,
@@ -113,7 +102,9 @@ class DistributedProcess(Process[DistributedConfig]):
 
     @override
     def _scratch(self) -> Path:
-        return self._data_dir / "scratch"
+        if self._own_scratch is None:
+            raise RuntimeError("the scratch directory comes before all that uses it")
+        return self._own_scratch.path
 
     @override
     def _settings(self) -> Settings:
@@ -226,8 +217,17 @@ class DistributedProcess(Process[DistributedConfig]):
         for store in (self._config_log, self._status_log, self._offsets):
             store.close()
         self._admin.close()
-        if self._temporary is not None:
-            self._temporary.cleanup()
+        if self._own_scratch is not None:
+            self._own_scratch.close()
+
+
+def _own_scratch(config: DistributedConfig) -> Scratch:
+    """Make this process's scratch directory, and remove what dead ones left. Raises KraalError."""
+    parent = Path(tempfile.gettempdir()) if config.data_dir is None else config.data_dir / "scratch"
+    try:
+        return Scratch(parent)
+    except OSError as exc:
+        raise KraalError(f"Cannot make a directory in {parent}: {exc.strerror}.") from exc
 
 
 def _when_ready(engine: Engine, go: Callable[[], None]) -> None:

@@ -28,6 +28,7 @@ from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.config.worker import WorkerConfig
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
+from kraal.logs import who
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import validate_for_rest
@@ -46,6 +47,9 @@ log = logging.getLogger(__name__)
 
 START_FAILED, CONNECTOR_FAILED, GAVE_UP = 2, 3, 4
 SHUTDOWN_EXTRA_S = 15.0
+"""Besides `task.shutdown.graceful.timeout.ms`: to cancel what has not ended, and to write the statuses."""
+CLOSING_S = 25.0
+"""For what comes after: leaving the group, REST, Spark, actors, stores."""
 
 C = TypeVar("C", bound=WorkerConfig)
 
@@ -58,6 +62,7 @@ class Process(ABC, Generic[C]):
         listeners = [Listener(each.host, each.port) for each in config.listeners]
         self._server = HttpServer(listeners)
         self.config: C = config.bound_to(self._server.bound[0].port)
+        who.worker = self.config.worker_id
         self._exit_code = 0
         # No Event: its lock is not for signal handlers, and a signal just before its wait begins is missed.
         self._ending = False
@@ -105,6 +110,7 @@ class Process(ABC, Generic[C]):
         engine = self._engine(registry)
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
+        who.generation = lambda: assembly.published.latest.generation
         app = create_app(
             assembly.herder,
             assembly.published,
@@ -174,9 +180,9 @@ class Process(ABC, Generic[C]):
         self.end(GAVE_UP)
 
     def _shut_down(self, assembly: Assembly, engine: Engine) -> None:
-        log.info("stopping")
         self._ended.set()
         timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S
+        log.info("stopping: tasks have %g s to end, and all of it %g s", timeout_s, timeout_s + CLOSING_S)
         try:
             ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
         except KraalError as error:

@@ -16,6 +16,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from kraal.logs import carried
+
 log = logging.getLogger(__name__)
 
 TICK_S = 0.02
@@ -73,7 +75,7 @@ class Poller:
             if self._closed:
                 return
             first = self._heap[0][0] if self._heap else math.inf
-            heapq.heappush(self._heap, (due, next(self._numbers), function))
+            heapq.heappush(self._heap, (due, next(self._numbers), carried(function)))
             if due < first:
                 self._changed.notify_all()
         self.relieve()

@@ -13,6 +13,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from kraal.logs import carried
+
 log = logging.getLogger(__name__)
 
 
@@ -29,7 +31,7 @@ class Pool:
 
     def submit(self, function: Callable[[], None]) -> None:
         """Have `function` run; it must not raise."""
-        self._queue.put(function)
+        self._queue.put(carried(function))
 
     def close(self, timeout_s: float) -> None:
         """End the threads after what is queued; waits `timeout_s` for each at most."""
