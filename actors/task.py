@@ -30,6 +30,7 @@ from actors.messages.instances import (
 )
 from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
 from actors.system import Begin
+from kraal.errors import StoreAway
 from kraal.ids import State, TargetState, TopicName
 from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STORE_RETRY_S = 1.0
+LEASE_RETRY_S = 0.5
 KEEPER_PATIENCE_S = 3.0
 _numbers = itertools.count(1)
 """Numbers runs over all lives of all tasks, so that an event of a dead actor's run is never mistaken."""
@@ -190,8 +192,10 @@ class Task:
         self._try_again_in(KEEPER_PATIENCE_S)
 
     def _store_again(self) -> None:
-        if self._phase is _Phase.LOADING:
+        if self._phase is _Phase.LOADING and self._is_source:
             self._load()
+        elif self._phase is _Phase.LOADING:
+            self._open({})
         elif self._phase is _Phase.STORING and self._is_source:
             self._store()
 
@@ -207,6 +211,10 @@ class Task:
     def _open(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         self._calm()
         if self._ending:
+            return
+        if not self._spec.lease():  # it may run elsewhere by now; if not, the lease comes back
+            self._phase = _Phase.LOADING
+            self._try_again_in(LEASE_RETRY_S)
             return
         number, address = self._number, self._address
         self._phase = _Phase.OPENING
@@ -339,7 +347,10 @@ class Task:
         if message.token != self._token:
             return
         self._calm()
-        if self._phase is _Phase.LOADING:
+        if self._phase is _Phase.LOADING and isinstance(message.error, StoreAway):
+            self._report(State.UNASSIGNED, f"its offsets cannot be read yet: {message.error}")
+            self._try_again_in(STORE_RETRY_S)
+        elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
             self._report(State.FAILED, f"StoreError: {message.error}")
         elif self._phase is _Phase.STORING:
