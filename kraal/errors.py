@@ -121,6 +121,10 @@ class TopicUnfit(StoreError):
     """An internal topic is not as it must be, and trying again does not change that."""
 
 
+class StoreAway(StoreError):
+    """What is stored cannot be read just now, as while a broker is away; trying again may help."""
+
+
 class ProtocolError(KraalError):
     """Bytes or JSON that do not follow the format they claim."""
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kraal.errors import ProtocolError, StoreError
+from kraal.errors import ProtocolError, StoreAway, StoreError, TopicUnfit
 from kraal.ids import ConnectorName
 from kraal.offsets import Offset, SourcePartition
 from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
@@ -67,7 +67,10 @@ class KafkaOffsets:
         self._keys: dict[ConnectorName, dict[SourcePartition, list[bytes]]] = {}
 
     def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
-        """Return every stored offset of `connector`. Raises StoreError; also for an offset that is no offset."""
+        """Return every stored offset of `connector`.
+
+        Raises StoreAway while the topic cannot be read, StoreError for an offset that is no offset.
+        """
         with self._lock:
             self._read_to_end()
             found = {p: self._newest(keys) for p, keys in self._keys.get(connector, {}).items()}
@@ -99,10 +102,18 @@ class KafkaOffsets:
         self._writer.close()
 
     def _read_to_end(self) -> None:
-        while records := self._reader.read(self._position, _BATCH):
+        while records := self._read():
             for record in records:
                 self._apply(record)
             self._position = records[-1].offset + 1
+
+    def _read(self) -> list[RawRecord]:
+        try:
+            return self._reader.read(self._position, _BATCH)
+        except TopicUnfit:
+            raise
+        except StoreError as exc:
+            raise StoreAway(str(exc)) from exc
 
     def _apply(self, record: RawRecord) -> None:
         try:

@@ -1,0 +1,142 @@
+"""A worker that is frozen for longer than its session: what moved stays moved, and nobody writes for both.
+
+A broker of their own, for the last test stops it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kraal.embedded.broker import Broker, free_port
+from kraal.testing.process import WorkerProcess
+from tests.fakes.cluster import Cluster
+from tests.fakes.flow import Flow, rounded, wait_until_balanced
+
+log = logging.getLogger(__name__)
+
+pytestmark = pytest.mark.timeout(240)
+
+SESSION_S = 6.0
+"""`session.timeout.ms` of `tests.fakes.cluster.QUICK`."""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Started, and started again by a test."""
+    made = Broker(tmp_path_factory.mktemp("own-kafka"), free_port())
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="module")
+def two(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two workers; tests leave them running."""
+    properties = {"consumer.session.timeout.ms": "6000"}
+    cluster = Cluster(tmp_path_factory.mktemp("frozen"), broker.bootstrap, properties)
+    cluster.start(2)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def flow(two: Cluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
+    """Three pipes, work on both workers."""
+    made = Flow(two, broker.bootstrap, tmp_path, 3)
+    wait_until_balanced(two, 2)
+    yield made
+    made.stop()
+    made.delete()
+
+
+def processes(worker: WorkerProcess, which: str) -> Sequence[psutil.Process]:
+    """The processes that are frozen."""
+    jvm = worker.jvm()
+    assert jvm is not None
+    python = psutil.Process(worker.pid)
+    return {"python": [python], "jvm": [jvm], "both": [python, jvm]}[which]
+
+
+@pytest.mark.parametrize("which", ["python", "both"])
+def test_a_worker_that_thaws_after_its_work_has_moved_commits_nothing_and_rejoins(
+    flow: Flow, two: Cluster, which: str
+) -> None:
+    frozen, other = two.workers
+    frozen_id = frozen.url.partition("//")[2]
+    other_id = other.url.partition("//")[2]
+    with flow.flowing():
+        stopped = processes(frozen, which)
+        for process in stopped:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            two.wait_until(
+                "all work had moved",
+                lambda: all(
+                    set(two.owners(name, other).values()) == {other_id}
+                    and other.states(name) == ["RUNNING"] * 2
+                    for name in flow.names
+                ),
+            )
+            flow.wait_until_lines_come_again()
+            seen = len(frozen.log_text())
+        finally:
+            for process in stopped:
+                process.send_signal(signal.SIGCONT)
+        frozen.wait_until(
+            "it was in the group again", lambda: "Joined group at generation" in frozen.log_text()[seen:]
+        )
+        wait_until_balanced(two, 2)
+        flow.wait_until_running()
+        flow.wait_until_lines_come_again()
+    assert set(flow.owners().values()) == {frozen_id, other_id}
+    assert {name: two.owners(name, frozen) for name in flow.names} == {
+        name: two.owners(name, other) for name in flow.names
+    }
+    repeats = flow.repeats()
+    log.info("%s frozen: %s stretches repeated, %s s without lines", which, repeats, rounded(flow.pauses))
+    assert max(repeats.values()) <= 2, "one batch of the source and one of the sink may come twice"
+
+
+def test_a_worker_whose_jvm_is_frozen_keeps_its_work_and_goes_on_with_the_next_line(
+    flow: Flow, two: Cluster
+) -> None:
+    frozen = two.workers[0]
+    with flow.flowing():
+        before = flow.owners()
+        [jvm] = processes(frozen, "jvm")
+        jvm.send_signal(signal.SIGSTOP)
+        try:
+            until = time.monotonic() + SESSION_S + 2
+            while time.monotonic() < until:
+                began = time.monotonic()
+                assert frozen.get("/connectors").status == 200
+                assert time.monotonic() - began < 2, "REST does not wait for Spark"
+                time.sleep(0.2)
+        finally:
+            jvm.send_signal(signal.SIGCONT)
+        flow.wait_until_lines_come_again()
+        flow.wait_until_running()
+        assert flow.owners() == before
+    assert max(flow.repeats().values()) == 0
+
+
+def test_workers_come_back_to_the_same_work_after_their_broker_was_away(
+    flow: Flow, two: Cluster, broker: Broker
+) -> None:
+    with flow.flowing():
+        broker.stop()
+        broker.start()
+        wait_until_balanced(two, 2)
+        flow.wait_until_running()
+        flow.wait_until_lines_come_again()
+        leaders = {worker.get("/").status for worker in two.workers}
+    assert leaders == {200}
+    log.info("broker away: %s repeated, %s s without lines", flow.repeats(), rounded(flow.pauses))
+    assert max(flow.repeats().values()) <= 2
