@@ -1,0 +1,185 @@
+"""Kill -9 of a worker: its work moves, what the others run never stops, and no line is lost."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.cluster import Cluster
+from tests.fakes.flow import Flow, StatusTopic, rounded, side_by_side, wait_until_balanced
+
+log = logging.getLogger(__name__)
+
+pytestmark = pytest.mark.timeout(240)
+
+WORKERS = 3
+STAMP = re.compile(r"^\[([^\]]+)\] INFO Joined group at generation ", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def mortals(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three workers that tests end; each test finds three."""
+    # A sink's own group waits so long for a member that was killed: 45 s by default, in Java too.
+    properties = {"consumer.session.timeout.ms": "6000"}
+    cluster = Cluster(tmp_path_factory.mktemp("lost"), kafka.bootstrap, properties)
+    cluster.start(WORKERS)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def flow(mortals: Cluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
+    """Six pipes on three workers."""
+    side_by_side([worker.start for worker in mortals.workers if not worker.alive])
+    wait_until_balanced(mortals, WORKERS)
+    made = Flow(mortals, kafka.bootstrap, tmp_path, 6)
+    wait_until_balanced(mortals, WORKERS)
+    yield made
+    made.stop()
+    made.delete()
+
+
+def leader_of(cluster: Cluster) -> WorkerProcess:
+    """The worker that the others call their leader."""
+    found = re.findall(r"leaderUrl='([^']*)'", cluster.alive[0].log_text())
+    return next(worker for worker in cluster.alive if found[-1].rstrip("/") == worker.url)
+
+
+def joined_at(worker: WorkerProcess, start: int) -> float | None:
+    """When a worker first joined a round after the first `start` characters of its log: seconds of the epoch."""
+    found = STAMP.search(worker.log_text()[start:])
+    return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() if found else None
+
+
+@pytest.mark.parametrize("role", ["follower", "leader"])
+def test_the_work_of_a_killed_worker_moves_and_what_the_others_run_never_stops(
+    flow: Flow, mortals: Cluster, kafka: Broker, role: str
+) -> None:
+    leader = leader_of(mortals)
+    victim = leader if role == "leader" else next(w for w in mortals.workers if w is not leader)
+    victim_id = victim.url.partition("//")[2]
+    with flow.flowing():
+        flow.wait_until_running()
+        before = flow.owners()
+        moved = {instance for instance, owner in before.items() if owner == victim_id}
+        assert moved
+        statuses = StatusTopic(kafka.bootstrap, mortals)
+        survivors = [worker for worker in mortals.workers if worker is not victim]
+        starts = {worker: len(worker.log_text()) for worker in survivors}
+        victim.kill()
+
+        def all_moved() -> bool:
+            after = flow.owners()
+            return after.keys() == before.keys() and victim_id not in after.values()
+
+        mortals.wait_until("all work had moved", all_moved)
+        running_s = time.time()
+        after = flow.owners()
+        flow.wait_until_running()
+        flow.wait_until_lines_come_again()
+    joined = [joined_at(worker, start) for worker, start in starts.items()]
+    noticed_s = min(each for each in joined if each is not None)
+    log.info(
+        "%s: %d instances ran %.2f s after the group's next round; the longest standstills of lines: %s s",
+        role, len(moved), running_s - noticed_s, rounded(flow.pauses),
+    )  # fmt: skip
+    assert {key: after[key] for key in before if key not in moved} == {
+        key: owner for key, owner in before.items() if key not in moved
+    }
+    stayed = before.keys() - moved
+    others = {instance: said for instance, said in statuses.touched().items() if instance in stayed}
+    assert not others, "what did not move was restarted"
+    statuses.close()
+    assert max(flow.repeats().values()) <= 2, "one batch of the source and one of the sink may come twice"
+
+
+@pytest.mark.parametrize("times", [20, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+def test_failed_tasks_of_other_workers_are_restarted_and_nothing_stays_restarting(
+    mortals: Cluster, kafka: Broker, tmp_path: Path, times: int
+) -> None:
+    side_by_side([worker.start for worker in mortals.workers if not worker.alive])
+    name = f"cured-{tmp_path.name}"
+    file, tasks = tmp_path / "sink", WORKERS
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
+    topics.create_topics([NewTopic(name, tasks, 1)])[name].result(30)
+    file.mkdir()
+    config = {"connector.class": "FileStreamSink", "file": str(file), "topics": name, "tasks.max": str(tasks)}
+    mortals.workers[0].create(name, config)
+    failed = ["RUNNING", *["FAILED"] * tasks]
+    for turn in range(times):
+        mortals.wait_for_states(name, failed)
+        file.rmdir()
+        asked = mortals.workers[turn % WORKERS]
+        answer = asked.post(f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+        assert answer.status == 202
+        assert answer.body["connector"]["state"] == "RUNNING"
+        assert [task["state"] for task in answer.body["tasks"]] == ["RESTARTING"] * tasks
+        owners = {task["worker_id"] for task in answer.body["tasks"]}
+        assert len(owners) == WORKERS, "a task on each worker, so on others than the one that is asked"
+        mortals.wait_for_states(name, ["RUNNING"] * (1 + tasks), 30)
+        file.unlink()
+        file.mkdir()
+        assert asked.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
+    mortals.wait_for_states(name, failed)
+    mortals.workers[0].delete(f"/connectors/{name}")
+
+
+def test_bad_records_in_the_config_topic_are_logged_and_passed_over(mortals: Cluster, kafka: Broker) -> None:
+    side_by_side([worker.start for worker in mortals.workers if not worker.alive])
+    topic = f"{mortals.group}-config"
+    bad = [
+        ("connector-bad", b"{not json"),
+        ("connector-bad", b"[1, 2]"),
+        ("connector-bad", b'{"properties": "none"}'),
+        ("connector-bad", b'{"properties": {"tasks.max": {"a": 1}}}'),
+        ("connector-bad", b"\x00\xff\xfe"),
+        ("task-bad-0", b'{"properties": []}'),
+        ("task-bad", b"{}"),
+        ("commit-bad", b'{"tasks": "many"}'),
+        ("commit-bad", b"{}"),
+        ("target-state-bad", b'{"state": 7}'),
+        ("restart-connector-bad", b'"now"'),
+        ("session-key", b'{"key": 5}'),
+        ("nobody-knows-this", b'{"a": 1}'),
+    ]
+    offsets: list[int] = []
+
+    def written(error: object, message: Message) -> None:
+        offset = message.offset()
+        assert error is None
+        assert offset is not None
+        offsets.append(offset)
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
+    for key, value in bad:
+        producer.produce(topic, value, key, on_delivery=written)
+    producer.produce(topic, b"{}", b"\xff\xfe", on_delivery=written)
+    assert producer.flush(30) == 0
+    assert len(offsets) == len(bad) + 1
+
+    def told(worker: WorkerProcess) -> bool:
+        lines = worker.log_text()
+        return all(f"the config log has a record that is skipped: {offset}: " in lines for offset in offsets)
+
+    name = f"{mortals.group}-after"
+    config = {"connector.class": "FileStreamSource", "file": "/nonexistent/file", "topic": name}
+    mortals.workers[0].create(name, config)
+    mortals.wait_for_states(name, ["RUNNING", "RUNNING"])
+    for worker in mortals.workers:
+        assert told(worker), json.dumps(
+            [(o, k[0]) for o, k in zip(offsets, [*bad, ("bytes", b"")], strict=True)]
+        )
+        assert worker.get("/connectors/bad").status == 404
+    mortals.workers[1].delete(f"/connectors/{name}")
