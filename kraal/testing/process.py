@@ -116,14 +116,12 @@ class WorkerProcess:
             raise RuntimeError(f"the worker runs already, as process {self.pid}")
         path = self.directory / "worker.properties"
         path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()), encoding="utf-8")
-        code = "from kraal.cli import main; main()"
-        command = [sys.executable, "-c", code, self._mode, str(path), *map(str, self.connectors)]
         search = os.pathsep.join(filter(None, [_PACKAGES, os.environ.get("PYTHONPATH")]))
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._close_client()
         with self.log.open("ab") as output:
             self._popen = subprocess.Popen(
-                command,
+                self._command(path),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -272,6 +270,11 @@ class WorkerProcess:
             time.sleep(_EVERY_S)
 
     # --- own ------------------------------------------------------------------------------------------------
+
+    def _command(self, properties: Path) -> list[str]:
+        """Return what starts the worker; other kinds of workers have another command."""
+        code = "from kraal.cli import main; main()"
+        return [sys.executable, "-c", code, self._mode, str(properties), *map(str, self.connectors)]
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._popen is None:

@@ -1,0 +1,107 @@
+"""Real Java Connect workers, in one group with Kraal's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from typing_extensions import override
+
+from kraal.embedded.broker import free_port
+from kraal.embedded.jars import classpath
+from kraal.embedded.java import find_java
+from kraal.testing.process import WorkerProcess
+from tests.fakes.cluster import Cluster
+
+_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+"""Of a JVM that starts quickly and stays small."""
+
+_LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
+<Configuration status="WARN">
+  <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
+  <Loggers>
+    <Logger name="org.apache.kafka.clients" level="WARN"/>
+    <Logger name="org.apache.kafka.common" level="WARN"/>
+    <Root level="INFO"><AppenderRef ref="out"/></Root>
+  </Loggers>
+</Configuration>
+"""
+
+
+class JavaWorker(WorkerProcess):
+    """Java's ConnectDistributed, from the locked jars. Otherwise as a Kraal worker; not thread-safe."""
+
+    def __init__(
+        self, directory: Path, bootstrap: str, *, group: str, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Describe the worker; nothing is started. The jars are fetched when it is."""
+        super().__init__(directory, bootstrap, properties=properties, group=group)
+        self._listens = ""
+
+    @override
+    def launch(self) -> None:
+        """Start the process, with REST on a free port."""
+        self._listens = f"http://127.0.0.1:{free_port()}"
+        self.properties |= {"listeners": self._listens, "plugin.discovery": "service_load"}
+        super().launch()
+
+    @override
+    def _command(self, properties: Path) -> list[str]:
+        log4j2 = self.directory / "log4j2.xml"
+        log4j2.write_text(_LOG4J2, encoding="ascii")
+        return [
+            *(str(find_java()), *_OPTIONS, f"-Dlog4j2.configurationFile={log4j2.as_uri()}"),
+            *("-cp", classpath("connect"), "org.apache.kafka.connect.cli.ConnectDistributed"),
+            str(properties),
+        ]
+
+    @override
+    def _url(self) -> str | None:
+        return self._listens or None
+
+    @override
+    def _answers(self) -> bool:
+        with suppress(ValueError):  # before Connect is there, Jetty answers, and not in JSON
+            return super()._answers()
+        return False
+
+
+class MixedCluster(Cluster):
+    """Kraal and Java workers of one group. Not thread-safe."""
+
+    def add_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
+        """Describe one more worker, a Java one; it is not started."""
+        worker = JavaWorker(
+            self._directory / f"worker-{len(self.workers)}-java",
+            self._bootstrap,
+            properties={**self._properties, **(properties or {})},
+            group=self.group,
+        )
+        self.workers.append(worker)
+        return worker
+
+    def start_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
+        """Start one more Java worker, and wait until it has its first assignment."""
+        worker = self.add_java(properties)
+        self.start_all([worker])
+        return worker
+
+    def start_kraal(self, properties: Mapping[str, str] | None = None) -> WorkerProcess:
+        """Start one more Kraal worker, and wait until it has its first assignment."""
+        worker = self.add(properties)
+        self.start_all([worker])
+        return worker
+
+    def start_all(self, workers: Sequence[WorkerProcess]) -> None:
+        """Start these workers side by side, and wait until each has its first assignment."""
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda worker: worker.start(), workers))
+        for worker in workers:
+            worker.wait_until("it was in the group", partial(_is_ready, worker))
+
+
+def _is_ready(worker: WorkerProcess) -> bool:
+    return worker.get("/health").status == 200

@@ -1,0 +1,247 @@
+"""One Java worker and one Kraal worker in a group, either of them leading it: whom one asks makes no difference."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.java_worker import JavaWorker, MixedCluster
+from tests.fakes.pipe import RUNNING, Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Two workers of which the first leads."""
+
+    cluster: MixedCluster
+    leader: WorkerProcess
+    follower: WorkerProcess
+
+    @property
+    def workers(self) -> Sequence[WorkerProcess]:
+        """Both, the leader first."""
+        return (self.leader, self.follower)
+
+    def follows(self, worker_id: str) -> bool:
+        """Whether statuses call the follower so."""
+        return self.cluster.worker(worker_id) is self.follower
+
+
+@pytest.fixture(scope="module", params=["java", "kraal"])
+def mixed(
+    request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mixed]:
+    """The group: the worker of the kind named came first."""
+    cluster = MixedCluster(tmp_path_factory.mktemp("mixed"), kafka.bootstrap)
+    starts: list[Callable[[], WorkerProcess]] = [cluster.start_java, cluster.start_kraal]
+    if request.param == "kraal":
+        starts.reverse()
+    try:
+        yield Mixed(cluster, *(start() for start in starts))
+        codes = {type(worker): worker.end() for worker in cluster.workers}
+    finally:
+        cluster.close()
+    assert codes == {JavaWorker: 143, WorkerProcess: 0}
+
+
+@pytest.fixture
+def pipes(mixed: Mixed, kafka: Broker, tmp_path: Path) -> Iterator[Sequence[Pipe]]:
+    """Two running pipes, each created through another worker; so each worker has some of their work."""
+    made = [Pipe(worker, tmp_path) for worker in mixed.workers]
+    for pipe in made:
+        pipe.source_file.touch()
+        create_topic(kafka.bootstrap, pipe.topic)
+        pipe.create()
+    for name in names_of(made):
+        mixed.cluster.wait_for_states(name, RUNNING)
+    yield made
+    for pipe in made:
+        pipe.delete()
+
+
+def names_of(pipes: Sequence[Pipe]) -> list[str]:
+    return [name for pipe in pipes for name in (pipe.source, pipe.sink)]
+
+
+def write_through(pipes: Sequence[Pipe], count: int = 10) -> None:
+    for pipe in pipes:
+        pipe.write(count)
+    for pipe in pipes:
+        pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+
+
+def wait_until_both_say_the_same(mixed: Mixed, path: str) -> None:
+    def same() -> bool:
+        one, other = (worker.get(path) for worker in mixed.workers)
+        return one == other
+
+    mixed.cluster.wait_until(f"{path} was the same on both", same, timeout_s=20)
+
+
+def test_both_have_work_and_say_the_same_of_it(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
+    write_through(pipes)
+    assert len(mixed.cluster.work()) == 2
+    for name in names_of(pipes):
+        for path in ("", "/config", "/tasks", "/status", "/topics", "/tasks/0/status"):
+            wait_until_both_say_the_same(mixed, f"/connectors/{name}{path}")
+        assert mixed.follower.get(f"/connectors/{name}/topics").body[name]["topics"] == [
+            next(pipe.topic for pipe in pipes if name in (pipe.source, pipe.sink))
+        ]
+    wait_until_both_say_the_same(mixed, "/connectors?expand=info&expand=status")
+
+
+def test_task_configs_reach_the_leader_signed(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
+    owners = {name: mixed.cluster.owners(name)["connector"] for name in names_of(pipes)}
+    theirs = [name for name, owner in owners.items() if mixed.follows(owner)]
+    assert theirs, f"the follower has no connector: {owners}"  # its tasks run, so its configs were taken
+    config = mixed.leader.get(f"/connectors/{theirs[0]}/tasks").body[0]["config"]
+    answer = mixed.leader.post(f"/connectors/{theirs[0]}/tasks", [config])
+    assert (answer.status, answer.body["message"]) == (400, "Internal request missing required signature")
+    # a changed config has its owner make other task configs, and send them
+    for name in theirs:
+        changed = {**mixed.leader.get(f"/connectors/{name}/config").body, "client.note": "changed"}
+        assert mixed.follower.put(f"/connectors/{name}/config", changed).status == 200
+
+        def has_come(name: str = name) -> bool:
+            return all(
+                [task["config"].get("client.note") for task in worker.get(f"/connectors/{name}/tasks").body]
+                == ["changed"]
+                for worker in mixed.workers
+            )
+
+        mixed.cluster.wait_until("the tasks of the new config were known", has_come)
+        mixed.cluster.wait_for_states(name, RUNNING)
+    write_through(pipes)
+
+
+def test_either_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
+    names = names_of(pipes)
+    for asked in mixed.workers:
+        for path, states, code in (
+            ("pause", ["PAUSED", "PAUSED"], 202),
+            ("resume", RUNNING, 202),
+            ("stop", ["STOPPED"], 204),
+            ("resume", RUNNING, 202),
+        ):
+            for name in names:
+                assert asked.put(f"/connectors/{name}/{path}").status == code
+            if states != RUNNING:
+                for name in names:
+                    mixed.cluster.wait_for_states(name, states)
+                for pipe in pipes:
+                    pipe.write(5)
+            else:
+                for name in names:
+                    mixed.cluster.wait_for_states(name, RUNNING)
+                write_through(pipes, 5)
+    for asked, pipe in zip(reversed(mixed.workers), pipes, strict=True):
+        for name in (pipe.source, pipe.sink):
+            assert asked.post("/connectors", {"name": name, "config": pipe.source_config}).status in (
+                400,
+                409,
+            )
+            assert asked.delete(f"/connectors/{name}").status == 204
+    for name in names:
+        mixed.cluster.wait_until(f"{name} was gone", partial(is_gone, mixed, name))
+
+
+def is_gone(mixed: Mixed, name: str) -> bool:
+    paths = (f"/connectors/{name}", f"/connectors/{name}/status")
+    return all(worker.get(path).status == 404 for path in paths for worker in mixed.workers)
+
+
+@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
+def test_only_what_has_failed_is_restarted_wherever_it_runs(
+    mixed: Mixed, kafka: Broker, tmp_path: Path, rounds: int
+) -> None:
+    pipes = [Pipe(mixed.leader, tmp_path / f"away-{n}") for n in range(2)]
+    for pipe in pipes:
+        create_topic(kafka.bootstrap, pipe.topic)
+        mixed.leader.create(pipe.sink, pipe.sink_config)
+    sinks = [pipe.sink for pipe in pipes]
+    for name in sinks:
+        mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"])
+    homes = {task_home(mixed, name) for name in sinks}
+    assert len(homes) == 2, "the tasks are not on both workers"
+    for n in range(rounds):
+        asked = mixed.workers[n % 2]
+        for pipe in pipes:
+            pipe.sink_file.parent.mkdir()
+        restart_all(asked, sinks, only_failed=True)
+        for name in sinks:
+            mixed.cluster.wait_for_states(name, RUNNING, 30)
+        for pipe in pipes:
+            parent = pipe.sink_file.parent
+            parent.rename(parent.with_name(f"{parent.name}-was-here-{n}"))  # whatever is in it
+        restart_all(asked, sinks, only_failed=False)
+        for name in sinks:
+            mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"], 30)
+    for name in sinks:
+        mixed.leader.delete(f"/connectors/{name}")
+
+
+def restart_all(asked: WorkerProcess, names: Sequence[str], *, only_failed: bool) -> None:
+    query = f"includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
+    for name in names:
+        answer = asked.post(f"/connectors/{name}/restart?{query}")
+        assert answer.status == 202, answer
+        states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
+        assert states == (["RUNNING", "RESTARTING"] if only_failed else ["RESTARTING", "RESTARTING"])
+
+
+def task_home(mixed: Mixed, name: str) -> str:
+    home: str = mixed.leader.get(f"/connectors/{name}/tasks/0/status").body["worker_id"]
+    return home
+
+
+def test_the_tasks_of_one_sink_on_both_kinds(mixed: Mixed, kafka: Broker, tmp_path: Path) -> None:
+    name, out = f"wide-{uuid.uuid4().hex[:8]}", tmp_path / "out"
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(name, 4, 1)])[name].result(30)
+    config = {"connector.class": "FileStreamSink", "file": str(out), "topics": name, "tasks.max": "4"}
+    mixed.follower.create(name, config)
+    mixed.cluster.wait_for_states(name, ["RUNNING"] * 5)
+    homes = Counter(each for key, each in mixed.cluster.owners(name).items() if key != "connector")
+    assert sorted(homes.values()) == [2, 2]
+    lines = [f"line {n:06d}" for n in range(4000)]
+    produce(kafka, name, lines[:2000])
+    wait_for_lines(mixed, out, lines[:2000])
+    produce(kafka, name, lines[2000:])
+    wait_for_lines(mixed, out, lines)
+    assert mixed.leader.delete(f"/connectors/{name}").status == 204
+
+
+def produce(kafka: Broker, topic: str, lines: Sequence[str]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for n, line in enumerate(lines):
+        producer.produce(topic, line, partition=n % 4)
+    assert producer.flush(30) == 0
+
+
+def wait_for_lines(mixed: Mixed, out: Path, lines: Sequence[str]) -> None:
+    size = sum(len(line) + 1 for line in lines)
+    mixed.cluster.wait_until(
+        "all lines were in the file", lambda: out.exists() and out.stat().st_size >= size, timeout_s=60
+    )
+    assert Counter(out.read_text().splitlines()) == Counter(lines)
+
+
+def test_the_group_speaks_sessioned(mixed: Mixed) -> None:
+    for worker in mixed.workers:
+        versions = re.findall(r"protocol version (\d)", worker.log_text())
+        assert versions
+        assert set(versions) == {"2"}

@@ -1,0 +1,206 @@
+"""Work moves between Java and Kraal workers of one group: lines are counted, whoever ends, and however."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.java_worker import JavaWorker, MixedCluster
+from tests.fakes.pipe import RUNNING, Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(240)
+
+MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
+
+
+@pytest.fixture
+def own_mixed(kafka: Broker, tmp_path: Path) -> Iterator[Callable[[], MixedCluster]]:
+    """Makes groups of a test's own, nothing started; whatever is left of them is ended after the test."""
+    made: list[MixedCluster] = []
+
+    def make() -> MixedCluster:
+        made.append(MixedCluster(tmp_path / f"mixed-{len(made)}", kafka.bootstrap))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+class Lines:
+    """Two pipes through a group, whose lines are counted. Each worker of two has a task of each kind."""
+
+    def __init__(self, cluster: MixedCluster, kafka: Broker, directory: Path) -> None:
+        """Create them by the first worker that lives, and wait until they run."""
+        self.cluster = cluster
+        self.pipes = [Pipe(cluster.alive[0], directory) for _ in range(2)]
+        for pipe in self.pipes:
+            pipe.source_file.touch()
+            create_topic(kafka.bootstrap, pipe.topic)
+            pipe.create()
+        self.wait_until_running()
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The connectors."""
+        return [name for pipe in self.pipes for name in (pipe.source, pipe.sink)]
+
+    def wait_until_running(self) -> None:
+        """Wait until every worker that lives shows all as RUNNING on workers that live."""
+        alive = {worker.url.partition("//")[2] for worker in self.cluster.alive}
+
+        def on_living() -> bool:
+            return all({*self.cluster.owners(name).values()} <= alive for name in self.names)
+
+        for name in self.names:
+            self.cluster.wait_for_states(name, RUNNING)
+        self.cluster.wait_until("all ran on the living", on_living)
+
+    def wait_until_shared(self) -> None:
+        """Wait until every worker that lives has work."""
+        count = len(self.cluster.alive)
+        self.cluster.wait_until("all had work", lambda: len(self.cluster.work()) == count)
+        self.wait_until_running()
+
+    def write(self, count: int = 50) -> int:
+        """Write lines, wait until all of them came out, and return how many came out more than once so far."""
+        for pipe in self.pipes:
+            pipe.worker = self.cluster.alive[0]
+            pipe.write(count)
+        for pipe in self.pipes:
+            pipe.wait_until_through()
+        return sum(pipe.assert_at_least_once() for pipe in self.pipes)
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Write lines all the time, some hundreds a second."""
+        over = threading.Event()
+
+        def write() -> None:
+            while not over.wait(0.05):
+                for pipe in self.pipes:
+                    pipe.write(10)
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def leads(worker: WorkerProcess) -> bool:
+    """Whether the assignment that was last written to a worker's log names it as the leader."""
+    urls = re.findall(r"leaderUrl='([^']+)'", worker.log_text())
+    return bool(urls) and urls[-1] == f"{worker.url}/"
+
+
+def test_leaders_of_either_kind_die_and_lines_go_on(
+    own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
+) -> None:
+    cluster = own_mixed()
+    java = cluster.start_java()
+    kraal = cluster.start_kraal()
+    lines = Lines(cluster, kafka, tmp_path)
+    lines.wait_until_shared()
+    assert leads(java)
+    assert lines.write() == 0
+
+    java.kill()
+    lines.wait_until_running()
+    assert leads(kraal)
+    repeated = lines.write()  # what Java had not committed comes again
+
+    java = cluster.start_java()
+    lines.wait_until_shared()
+    assert leads(kraal)
+    assert lines.write() == repeated, "moves in good order repeat lines"
+
+    kraal.kill()
+    lines.wait_until_running()
+    assert leads(java)
+    repeated = lines.write()
+
+    kraal = cluster.start_kraal()
+    lines.wait_until_shared()
+    assert lines.write() == repeated, "moves in good order repeat lines"
+    assert java.end() == 143
+    lines.wait_until_running()
+    assert lines.write() == repeated, "the end of a worker in good order repeats lines"
+    assert kraal.end() == 0
+
+
+def test_java_workers_are_replaced_by_kraal_workers_one_by_one(
+    own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
+) -> None:
+    cluster = own_mixed()
+    old = [cluster.add_java() for _ in range(2)]
+    cluster.start_all(old)
+    lines = Lines(cluster, kafka, tmp_path)
+    lines.wait_until_shared()
+    with lines.flowing():
+        for java in old:
+            cluster.start_kraal()
+            lines.wait_until_shared()
+            assert java.end() == 143
+            lines.wait_until_running()
+    assert lines.write() == 0
+    assert not any(isinstance(worker, JavaWorker) for worker in cluster.alive)
+    assert [worker.end() for worker in cluster.alive] == [0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("protocol", "version"), [("compatible", "1"), ("eager", "0")])
+def test_an_older_protocol_of_java_is_what_the_group_speaks(
+    own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path, protocol: str, version: str
+) -> None:
+    cluster = own_mixed()
+    java = cluster.start_java({"connect.protocol": protocol})
+    kraal = cluster.start_kraal()
+    lines = Lines(cluster, kafka, tmp_path)
+    lines.wait_until_shared()
+    assert lines.write() == 0
+    assert {*re.findall(r"protocol version (\d)", kraal.log_text())} == {version}
+    assert java.end() == 143
+    lines.wait_until_running()
+    assert lines.write() == 0
+    assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == "2"
+
+    java.start()  # Kraal leads now, and what it had signed for it does no more
+    lines.wait_until_shared()
+    assert leads(kraal)
+    assert lines.write() == 0
+    assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == version
+    for name in lines.names:
+        assert java.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
+    lines.wait_until_running()
+    assert lines.write() == 0
+
+
+def test_a_worker_that_lacks_a_connectors_class_does_not_join(
+    own_mixed: Callable[[], MixedCluster], kafka: Broker
+) -> None:
+    cluster = own_mixed()
+    create_topic(kafka.bootstrap, f"{cluster.group}-config", {"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    value = f'{{"properties":{{"connector.class":"{MIRROR}","name":"beats"}}}}'
+    producer.produce(f"{cluster.group}-config", value, "connector-beats")
+    assert producer.flush(30) == 0
+    refused = cluster.add()
+    refused.launch()
+    assert refused.wait() == 2
+    assert f"beats ({MIRROR})" in refused.log_text()
+    assert "mixed.group.missing.plugins=fail-task" in refused.log_text()
+    joined = cluster.start_kraal({"mixed.group.missing.plugins": "fail-task"})
+    joined.wait_for_states("beats", ["FAILED"])
+    assert MIRROR in joined.traces("beats")[0]
+    assert joined.end() == 0
