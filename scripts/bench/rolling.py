@@ -2,8 +2,8 @@
 
 scheduled.rebalance.max.delay.ms=0 for both, so that work moves at once. Every 100 ms a line is appended to the file of
 each connector. Each worker is ended by SIGTERM, started again on its port, and is in the group and all is RUNNING
-before the next one ends. A connector stands still by as much as its gaps between lines in Kafka are longer than the
-longest in the ten seconds before the first restart, added up; by its statuses, while its task is not RUNNING.
+before the next one ends. A connector stands still in gaps between its lines in Kafka that are longer than a second, and
+than any in the ten seconds before the first restart; they are added up. By its statuses, while its task is not RUNNING.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ EXTRA = {"scheduled.rebalance.max.delay.ms": "0"}
 CONNECTORS = 6
 EVERY_S = 0.100
 BEFORE_S = 10.0
+SLOW_S = 1.0
+"""Gaps up to here are slowness of a machine on which a JVM starts; Java's idle task sleeps as long, too."""
 PARTS = (
     ("standstill in total, worst connector", "s", Wanted(limit=3.0)),
     ("  the same by its statuses", "s", Wanted(limit=3.0)),
@@ -84,9 +86,9 @@ class Stream:
         return [later - earlier for earlier, later in pairwise(times)]
 
     def standstill(self, restarts: float) -> float:
-        """Add up by how much gaps after `restarts` are longer than any before."""
+        """Add up the gaps after `restarts` that are longer than a second and than any before."""
         usual = max(self.gaps(restarts - BEFORE_S, restarts), default=EVERY_S)
-        return sum(max(0.0, gap - usual) for gap in self.gaps(restarts - usual, time.time()))
+        return sum(gap for gap in self.gaps(restarts - usual, time.time()) if gap > max(usual, SLOW_S))
 
     def longest_way(self, since: float) -> float:
         """Return the longest time from a line's end in the file to its first arrival."""
