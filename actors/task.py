@@ -98,9 +98,7 @@ class Task:
         """Names the load or store that is awaited: a late answer to an earlier one counts for nothing."""
         self._version: str | None = None
         self._batch: Mapping[SourcePartition, Offset] = {}
-        self._held = False
-        self._ending = False
-        self._engine_lost = False
+        self._held = self._ending = self._engine_lost = False
         self._said: InstanceChanged | None = None
         self._patience: Timer | None = None
         """Ends when the offset keeper has not answered: it may have died with our message in its mailbox."""
@@ -179,23 +177,21 @@ class Task:
     def _begin_run(self) -> None:
         self._number = self._token = next(_numbers)
         self._held = False
-        if self._is_source:
-            self._load()
-        else:
-            self._open({})
+        self._load()
 
     def _load(self) -> None:
         self._phase = _Phase.LOADING
+        if not self._is_source:
+            self._open({})
+            return
         self._offsets.tell(
             LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._token)
         )
         self._try_again_in(KEEPER_PATIENCE_S)
 
     def _store_again(self) -> None:
-        if self._phase is _Phase.LOADING and self._is_source:
+        if self._phase is _Phase.LOADING:
             self._load()
-        elif self._phase is _Phase.LOADING:
-            self._open({})
         elif self._phase is _Phase.STORING and self._is_source:
             self._store()
 
@@ -213,7 +209,6 @@ class Task:
         if self._ending:
             return
         if not self._spec.lease():  # it may run elsewhere by now; if not, the lease comes back
-            self._phase = _Phase.LOADING
             self._try_again_in(LEASE_RETRY_S)
             return
         number, address = self._number, self._address

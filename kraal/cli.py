@@ -100,6 +100,32 @@ def distributed(worker: Path, style: str) -> None:
     raise click.exceptions.Exit(code)
 
 
+@main.command("migrate")
+@click.option(
+    "--from", "source", required=True, metavar="URL", help="Any worker of the cluster to take from."
+)
+@click.option(
+    "--to",
+    "target",
+    default="http://127.0.0.1:8083",
+    show_default=True,
+    metavar="URL",
+    help="Any worker here.",
+)
+@click.option(
+    "--connector", "names", multiple=True, metavar="NAME", help="Which; all, unless given. Repeatable."
+)
+@click.option("--dry-run", is_flag=True, help="Look whether it can be done, and change nothing.")
+def migrate_command(source: str, target: str, names: tuple[str, ...], *, dry_run: bool) -> None:
+    """Take connectors over from another Connect cluster, one by one, with their offsets (KIP-980).
+
+    Each is stopped there, created here STOPPED, given its offsets, and started here; it stays STOPPED there.
+    """
+    from kraal.migrate import Cluster, migrate  # noqa: PLC0415 - other commands need none of it
+
+    migrate(Cluster(source), Cluster(target), names, dry_run=dry_run, say=click.echo)
+
+
 def _check_neighbours() -> None:
     """Stop when another package hides our `actors` or `web`: the names are generic, and so are the symptoms."""
     for name in ("actors", "web"):
