@@ -106,6 +106,8 @@ def distributed(
     for topic in ("config", "offset", "status"):
         settings[f"{topic}.storage.topic"] = f"{group}-{topic}"
         settings[f"{topic}.storage.replication.factor"] = "1"
+    if kind == "kraal":
+        settings["kraal.data.dir"] = str(directory / "data")  # so that a killed one leaves nothing elsewhere
     properties = write_properties(directory / "worker.properties", settings | dict(extra or {}))
     if kind == "java":
         return _java("ConnectDistributed", "Java distributed", directory, properties, port, REFUSED_S)
