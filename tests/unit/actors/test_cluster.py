@@ -160,7 +160,9 @@ def test_a_frozen_worker_writes_nothing_when_its_work_has_moved(seed: int, plugi
         cluster.feed(task, 20)
     cluster.settle()
     cluster.advance(1)
-    assert {task: cluster.outside.written[task] for task in tasks} == {task: list(range(55)) for task in tasks}
+    assert {task: cluster.outside.written[task] for task in tasks} == {
+        task: list(range(55)) for task in tasks
+    }
 
 
 @pytest.mark.parametrize("seed", SEEDS)
