@@ -372,6 +372,8 @@ class Herder:
             self._keys.check()
             if not led:
                 self._claim()
+        for name in () if self._start.over else message.assignment.connectors:
+            self._task_configs.look_again(name)  # said while we could not yet know it
         if self._book.take_withheld():
             self._herd.links.worker.tell(ReportWork())
         if not self._rebalances.under_way:
