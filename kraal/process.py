@@ -14,6 +14,7 @@ import signal
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from actors.assembly import Assembly, Parts, assemble
@@ -156,9 +157,12 @@ class Process(ABC, Generic[C]):
     def _engine(self, registry: Registry) -> Engine:
         # Imported late: what it needs takes longer to import than REST may take to answer.
         from kraal.spark.engine import SparkEngine  # noqa: PLC0415 - see above
+        from kraal.stores.kafka_leave import leave_group  # noqa: PLC0415
 
         settings = {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}
-        return SparkEngine(settings, registry, lambda: ensure("spark"), scratch=str(self._scratch()))
+        scratch = self._scratch()
+        leave = partial(leave_group, scratch=scratch)
+        return SparkEngine(settings, registry, lambda: ensure("spark"), leave=leave, scratch=str(scratch))
 
     def _find_kafka(self, assembly: Assembly) -> None:
         address = Address("finder")

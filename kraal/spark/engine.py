@@ -21,7 +21,7 @@ from kraal.spark.pool import Pool
 from kraal.spark.run import TaskRun
 from kraal.spark.session import Session, reason_of, scratch_directory
 from kraal.spark.sink_run import SinkWork
-from kraal.spark.source_run import Means, SourceWork
+from kraal.spark.source_run import Leave, Means, SourceWork
 from kraal.spark.together import Together
 from kraal.spark.trace import lost_context
 from kraal.spark.work import Launch, Work
@@ -52,6 +52,7 @@ class SparkEngine:
         plugins: Plugins,
         jars: Callable[[], Sequence[Path]],
         *,
+        leave: Leave,
         scratch: str | None = None,
     ) -> None:
         """Start Spark in the background.
@@ -61,6 +62,7 @@ class SparkEngine:
                 `consumer.*`, `spark.*`.
             plugins: finds plugin classes.
             jars: names the jar files for Spark; called on the session's thread, may fetch them.
+            leave: takes a sink task out of its group in the middle of a join.
             scratch: a directory of this worker's own; None makes a temporary one.
         """
         directory = scratch_directory(scratch)
@@ -84,6 +86,7 @@ class SparkEngine:
             view=view,
             jobs=self._jobs,
             together=self.together,
+            leave=leave,
             poll_interval_s=float(worker.get("poll.interval.ms") or DEFAULT_POLL_MS) / 1000,
         )
         self._session.start()

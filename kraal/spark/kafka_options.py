@@ -119,6 +119,12 @@ def reset_policy(worker: Mapping[str, str], connector: Mapping[str, str]) -> str
     return layered(worker, connector, "consumer").get("auto.offset.reset", "earliest").lower()
 
 
+def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
+    """Return a connector's consumer settings with Connect's names."""
+    given = layered(worker, connector, "consumer")
+    return {**given, "bootstrap.servers": bootstrap(worker, connector, "consumer")}
+
+
 def member_config(
     worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
 ) -> dict[str, str | int | bool]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,11 @@ from kraal.spark.ranges import Bounds
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
+_ID_S = 0.5
+_LOOK_S = 0.005
+_CLOSE_S = 0.25
+_CLOSE_JOINING_S = 0.02
+"""So long the client may take to leave by itself, once it was in the group, and before."""
 _GONE = frozenset(
     {
         ck.KafkaError.ILLEGAL_GENERATION,
@@ -68,10 +75,19 @@ class Member:
     """One group member. One thread at a time."""
 
     def __init__(
-        self, config: Mapping[str, str | int | bool], topics: Sequence[str], pattern: str | None
+        self,
+        config: Mapping[str, str | int | bool],
+        topics: Sequence[str],
+        pattern: str | None,
+        leave: Callable[[str, str], None],
     ) -> None:
-        """Join the group in the background, for `topics` or those that match `pattern`."""
+        """Join the group in the background, for `topics` or those that match `pattern`.
+
+        `leave(group, member id)` takes this member out of the group over another connection.
+        """
         self.group = str(config["group.id"])
+        self._leave = leave
+        self._joined = False
         self.assigned: frozenset[TopicPartition] = frozenset()
         self.changed = False
         """The assignment is new: positions must be found and given to `start`."""
@@ -180,15 +196,42 @@ class Member:
                 raise _told(ck.KafkaException(part.error))
 
     def close(self) -> None:
-        """Leave the group."""
-        self._consumer.close()
+        """Leave the group, also in the middle of a join. Waits.
+
+        Until a join is answered the broker hears nothing else of this client, and waits for a member that has got
+        its id and nothing more; both would hold up the whole group, and this task's next start.
+        """
+        member_id = self._id()
+        closed = threading.Event()
+        patience_s = _CLOSE_S if self._joined else _CLOSE_JOINING_S
+
+        def help_out() -> None:
+            if not closed.wait(patience_s):
+                self._leave(self.group, member_id)
+
+        helper = threading.Thread(target=help_out, name=f"leave-{self.group}", daemon=True)
+        if member_id:
+            helper.start()
+        try:
+            self._consumer.close()
+        finally:
+            closed.set()
+        if member_id and not self._joined:
+            helper.join()
+
+    def _id(self) -> str:
+        """Return the member's id; waits a moment for the one that the broker is about to give."""
+        until_s = time.monotonic() + _ID_S
+        while not (member_id := self._consumer.memberid()) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        return member_id or ""
 
     def _parts(self) -> list[Any]:
         return [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
 
     def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
         self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
-        self.changed = True
+        self.changed = self._joined = True
         # Nothing is fetched before the run has decided where to start.
         consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
         consumer.pause(parts)
@@ -199,7 +242,7 @@ class Member:
     def _on_revoke(self, consumer: Any, parts: Sequence[Any]) -> None:
         del parts
         self.assigned = frozenset()
-        self.changed = True
+        self.changed, self._joined = True, False
         consumer.unassign()
 
     def _error(self, error: Any) -> None:

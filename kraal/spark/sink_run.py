@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kraal.ids import TopicName
@@ -82,6 +83,7 @@ class SinkWork:
             kafka_options.member_config(self._means.worker, config, spec.task),
             topics,
             None if topics else config.get("topics.regex", ""),
+            partial(self._means.leave, kafka_options.consumer_settings(self._means.worker, config)),
         )
         return self._version
 

@@ -17,6 +17,9 @@ from kraal.spark.pool import Pool
 from kraal.spark.together import Part, Together
 from kraal.spark.work import Launch, Outcome, outcome_of
 
+Leave = Callable[[Mapping[str, str], str, str], None]
+"""Takes a member out of its group beside its own connection: consumer settings in Connect's words, group, member."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
@@ -27,6 +30,7 @@ class Means:
     view: WorkerView
     jobs: Pool
     together: Together
+    leave: Leave
     poll_interval_s: float
 
 

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from kraal.ids import ConnectorName, TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.spark.api import EngineReady, Failed, Run, RunEvent, TaskSpec, Waiting
 from kraal.spark.engine import SparkEngine
+from kraal.stores.kafka_leave import leave_group
 from tests.fakes.spark_plugins import FakePlugins
 
 E = TypeVar("E")
@@ -123,4 +125,5 @@ def await_ready(engine: SparkEngine, patience_s: float = PATIENCE_S) -> None:
 def make_engine(address: str, scratch: Path) -> SparkEngine:
     """Start an engine of the fakes."""
     worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
-    return SparkEngine(worker, FakePlugins(), lambda: jars.ensure("spark"), scratch=str(scratch))
+    leave = partial(leave_group, scratch=scratch)
+    return SparkEngine(worker, FakePlugins(), lambda: jars.ensure("spark"), leave=leave, scratch=str(scratch))

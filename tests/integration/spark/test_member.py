@@ -1,0 +1,104 @@
+"""A sink task's member of its group, beside another that is busy."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kraal.embedded.broker import Broker
+from kraal.ids import ConnectorName, TaskId
+from kraal.spark.kafka_options import member_config
+from kraal.spark.member import Member
+from kraal.stores.kafka_leave import leave_group
+
+PARTITIONS = 3
+SESSION_MS = 6000
+HEARTBEAT_S = 3.0
+"""So late the busy one is told of a third."""
+QUICK_S = 2.0
+"""Far below the session timeout, and the 5 s after which librdkafka gives up leaving."""
+
+
+class Group:
+    """Members of one group, on a topic of `PARTITIONS`."""
+
+    def __init__(self, bootstrap: str, scratch: Path) -> None:
+        self.name = ConnectorName(f"g-{uuid.uuid4().hex[:8]}")
+        self._worker = {"bootstrap.servers": bootstrap, "consumer.session.timeout.ms": str(SESSION_MS)}
+        self.admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+        self.admin.create_topics([NewTopic(self.name, PARTITIONS, 1)])[self.name].result(30)
+        self.members: list[Member] = []
+        self._leave = partial(leave_group, self._worker, scratch=scratch)
+
+    def join(self) -> Member:
+        config = member_config(self._worker, {}, TaskId(self.name, len(self.members)))
+        self.members.append(Member(config, [self.name], None, self._leave))
+        return self.members[-1]
+
+    def until_assigned(self, *members: Member) -> float:
+        """Serve these members until each has its part; return how long it took, in seconds."""
+        began_s = time.monotonic()
+        while sum(len(m.assigned) for m in members) != PARTITIONS or not all(m.assigned for m in members):
+            assert time.monotonic() < began_s + 30, [member.assigned for member in members]
+            for member in members:
+                member.poll(1)
+            time.sleep(0.01)
+        return time.monotonic() - began_s
+
+    def count(self) -> int:
+        """How many members the broker has."""
+        name = f"connect-{self.name}"
+        return len(self.admin.describe_consumer_groups([name])[name].result(30).members)
+
+
+@pytest.fixture
+def group(kafka: Broker, tmp_path: Path) -> Iterator[Group]:
+    made = Group(kafka.bootstrap, tmp_path)
+    yield made
+    for member in made.members:
+        member.close()
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.3])
+def test_a_member_leaves_at_once_while_others_are_busy(group: Group, after_s: float) -> None:
+    busy = group.join()
+    group.until_assigned(busy)
+    hasty = group.join()
+    group.members.remove(hasty)
+    time.sleep(after_s)  # whatever its join has come to meanwhile; the busy one does not rejoin
+    began_s = time.monotonic()
+    hasty.close()
+    assert time.monotonic() - began_s < QUICK_S
+    assert group.count() == 1
+    third = group.join()
+    assert group.until_assigned(busy, third) < HEARTBEAT_S + QUICK_S
+
+
+def test_members_that_come_and_go_together_do_not_hold_each_other_up(group: Group) -> None:
+    for _ in range(10):
+        members = [group.join() for _ in range(3)]
+        for member in members:
+            group.members.remove(member)
+        began_s = time.monotonic()
+        for member in members:
+            member.poll(1)
+            member.close()
+        assert time.monotonic() - began_s < QUICK_S
+    last = group.join()
+    assert group.until_assigned(last) < QUICK_S
+
+
+def test_without_a_broker_it_ends_all_the_same(tmp_path: Path) -> None:
+    worker = {"bootstrap.servers": "127.0.0.1:1"}
+    config = member_config(worker, {}, TaskId(ConnectorName("lonely"), 0))
+    member = Member(config, ["lonely"], None, partial(leave_group, worker, scratch=tmp_path))
+    began_s = time.monotonic()
+    member.close()
+    assert time.monotonic() - began_s < QUICK_S
