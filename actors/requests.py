@@ -189,10 +189,12 @@ class Requests:
             self._restart_plainly(name, reply, failure=f"Failed to start connector: {name}")
             return
         self._group.lead()
+        # When the record has come back, other workers may have restarted theirs already, and failures be cured.
+        original = self._restarts.plan_if_known(request)
 
         def planned() -> None:
             plan = self._restarts.plan(request)
-            body = plan_response(plan, self._herd.snapshot.types.get(name, "unknown"))
+            body = plan_response(original or plan, self._herd.snapshot.types.get(name, "unknown"))
             if self._herd.settings.standalone:
                 self._restarts.when_restarted(plan.instances, lambda _: reply.set(body))
             else:

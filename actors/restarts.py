@@ -49,6 +49,13 @@ class Restarts:
         """Plan from the stored statuses. Raises NotFound when the connector has none."""
         return plan_restart(request, self._herd.snapshot.status)
 
+    def plan_if_known(self, request: RestartRequest) -> RestartPlan | None:
+        """Plan as `plan`; None when the connector has no status."""
+        try:
+            return self.plan(request)
+        except NotFound:
+            return None
+
     def requested(self, request: RestartRequest) -> None:
         """A restart record was read: remember it, the widest for a connector wins, and show it."""
         pending = self._due.get(request.name)
