@@ -233,9 +233,21 @@ class WorkerProcess:
         """DELETE."""
         return self.request("DELETE", path)
 
+    def ask(self, method: str, path: str, body: object = None, timeout_s: float = PATIENCE_S) -> Answer:
+        """Ask REST, again as long as a rebalance makes it refuse (409), as clients of Connect do."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            answer = self.request(method, path, body)
+            conflict = answer.status == httpx2.codes.CONFLICT and "Cannot complete request" in str(
+                answer.body
+            )
+            if not conflict or time.monotonic() > deadline:
+                return answer
+            time.sleep(_EVERY_S)
+
     def create(self, name: str, config: Config, **more: object) -> Answer:
         """Create a connector. Raises AssertionError when it was refused; `more` are fields of the request."""
-        answer = self.post("/connectors", {"name": name, "config": config, **more})
+        answer = self.ask("POST", "/connectors", {"name": name, "config": config, **more})
         assert answer.status == httpx2.codes.CREATED, answer  # noqa: S101 - a test's own assertion
         return answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -50,10 +50,17 @@ class Cluster:
 
     def start(self, count: int) -> None:
         """Start so many more workers, side by side, and wait until each has its first assignment."""
-        made = [self.add() for _ in range(count)]
+        self.start_all([self.add() for _ in range(count)])
+
+    def start_dead(self) -> None:
+        """Start those that do not run, side by side, and wait until each has its first assignment."""
+        self.start_all([worker for worker in self.workers if not worker.alive])
+
+    def start_all(self, workers: Sequence[WorkerProcess]) -> None:
+        """Start these workers side by side, and wait until each has its first assignment."""
         with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda worker: worker.start(), made))
-        for worker in made:
+            list(threads.map(lambda worker: worker.start(), workers))
+        for worker in workers:
             worker.wait_until("it was in the group", partial(_is_ready, worker))
 
     def close(self) -> None:

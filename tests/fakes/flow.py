@@ -6,7 +6,6 @@ import itertools
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -116,7 +115,7 @@ class Flow:
     def delete(self) -> None:
         """Delete all connectors."""
         for name in self.names:
-            self.cluster.alive[0].delete(f"/connectors/{name}")
+            self.cluster.alive[0].ask("DELETE", f"/connectors/{name}")
 
     def _run(self) -> None:
         sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
@@ -198,12 +197,6 @@ class StatusTopic:
             assert bounds is not None
             ends[partition] = bounds[1]
         return ends
-
-
-def side_by_side(actions: Sequence[Any]) -> list[Any]:
-    """Call all at the same time; return what they returned."""
-    with ThreadPoolExecutor() as threads:
-        return list(threads.map(lambda action: action(), actions))
 
 
 def wait_until_balanced(cluster: Cluster, workers: int) -> None:

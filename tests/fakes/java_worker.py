@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from typing_extensions import override
@@ -94,14 +92,3 @@ class MixedCluster(Cluster):
         worker = self.add(properties)
         self.start_all([worker])
         return worker
-
-    def start_all(self, workers: Sequence[WorkerProcess]) -> None:
-        """Start these workers side by side, and wait until each has its first assignment."""
-        with ThreadPoolExecutor() as threads:
-            list(threads.map(lambda worker: worker.start(), workers))
-        for worker in workers:
-            worker.wait_until("it was in the group", partial(_is_ready, worker))
-
-
-def _is_ready(worker: WorkerProcess) -> bool:
-    return worker.get("/health").status == 200

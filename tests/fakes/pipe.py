@@ -75,7 +75,7 @@ class Pipe:
     def delete(self) -> None:
         """Delete both connectors."""
         for name in (self.source, self.sink):
-            self.worker.delete(f"/connectors/{name}")
+            self.worker.ask("DELETE", f"/connectors/{name}")
 
     def wait_until_running(self) -> None:
         """Wait until both connectors and their tasks run."""

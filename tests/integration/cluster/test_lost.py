@@ -18,14 +18,14 @@ from confluent_kafka.cimpl import NewTopic
 from kraal.embedded.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.cluster import Cluster
-from tests.fakes.flow import Flow, StatusTopic, rounded, side_by_side, wait_until_balanced
+from tests.fakes.flow import Flow, StatusTopic, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
 
 pytestmark = pytest.mark.timeout(240)
 
 WORKERS = 3
-STAMP = re.compile(r"^\[([^\]]+)\] INFO Joined group at generation ", re.MULTILINE)
+STAMP = re.compile(r"^\[([^\]]+)\] INFO \[[^\]]*\] Joined group at generation ", re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def mortals(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture
 def flow(mortals: Cluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
     """Six pipes on three workers."""
-    side_by_side([worker.start for worker in mortals.workers if not worker.alive])
+    mortals.start_dead()
     wait_until_balanced(mortals, WORKERS)
     made = Flow(mortals, kafka.bootstrap, tmp_path, 6)
     wait_until_balanced(mortals, WORKERS)
@@ -109,7 +109,7 @@ def test_the_work_of_a_killed_worker_moves_and_what_the_others_run_never_stops(
 def test_failed_tasks_of_other_workers_are_restarted_and_nothing_stays_restarting(
     mortals: Cluster, kafka: Broker, tmp_path: Path, times: int
 ) -> None:
-    side_by_side([worker.start for worker in mortals.workers if not worker.alive])
+    mortals.start_dead()
     name = f"cured-{tmp_path.name}"
     file, tasks = tmp_path / "sink", WORKERS
     topics = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 2})
@@ -122,7 +122,7 @@ def test_failed_tasks_of_other_workers_are_restarted_and_nothing_stays_restartin
         mortals.wait_for_states(name, failed)
         file.rmdir()
         asked = mortals.workers[turn % WORKERS]
-        answer = asked.post(f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
+        answer = asked.ask("POST", f"/connectors/{name}/restart?includeTasks=true&onlyFailed=true")
         assert answer.status == 202
         assert answer.body["connector"]["state"] == "RUNNING"
         assert [task["state"] for task in answer.body["tasks"]] == ["RESTARTING"] * tasks
@@ -131,13 +131,13 @@ def test_failed_tasks_of_other_workers_are_restarted_and_nothing_stays_restartin
         mortals.wait_for_states(name, ["RUNNING"] * (1 + tasks), 30)
         file.unlink()
         file.mkdir()
-        assert asked.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
+        assert asked.ask("POST", f"/connectors/{name}/restart?includeTasks=true").status == 202
     mortals.wait_for_states(name, failed)
-    mortals.workers[0].delete(f"/connectors/{name}")
+    mortals.workers[0].ask("DELETE", f"/connectors/{name}")
 
 
 def test_bad_records_in_the_config_topic_are_logged_and_passed_over(mortals: Cluster, kafka: Broker) -> None:
-    side_by_side([worker.start for worker in mortals.workers if not worker.alive])
+    mortals.start_dead()
     topic = f"{mortals.group}-config"
     bad = [
         ("connector-bad", b"{not json"),
@@ -182,4 +182,4 @@ def test_bad_records_in_the_config_topic_are_logged_and_passed_over(mortals: Clu
             [(o, k[0]) for o, k in zip(offsets, [*bad, ("bytes", b"")], strict=True)]
         )
         assert worker.get("/connectors/bad").status == 404
-    mortals.workers[1].delete(f"/connectors/{name}")
+    mortals.workers[1].ask("DELETE", f"/connectors/{name}")

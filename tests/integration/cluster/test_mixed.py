@@ -114,18 +114,19 @@ def test_task_configs_reach_the_leader_signed(mixed: Mixed, pipes: Sequence[Pipe
     # a changed config has its owner make other task configs, and send them
     for name in theirs:
         changed = {**mixed.leader.get(f"/connectors/{name}/config").body, "client.note": "changed"}
-        assert mixed.follower.put(f"/connectors/{name}/config", changed).status == 200
+        assert mixed.follower.ask("PUT", f"/connectors/{name}/config", changed).status == 200
 
-        def has_come(name: str = name) -> bool:
-            return all(
-                [task["config"].get("client.note") for task in worker.get(f"/connectors/{name}/tasks").body]
-                == ["changed"]
-                for worker in mixed.workers
-            )
-
-        mixed.cluster.wait_until("the tasks of the new config were known", has_come)
+        mixed.cluster.wait_until("the new task configs were known", partial(has_come, mixed, name))
         mixed.cluster.wait_for_states(name, RUNNING)
     write_through(pipes)
+
+
+def has_come(mixed: Mixed, name: str) -> bool:
+    answers = [worker.get(f"/connectors/{name}/tasks") for worker in mixed.workers]
+    return all(
+        answer.status == 200 and [task["config"].get("client.note") for task in answer.body] == ["changed"]
+        for answer in answers
+    )
 
 
 def test_either_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
@@ -138,7 +139,7 @@ def test_either_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[P
             ("resume", RUNNING, 202),
         ):
             for name in names:
-                assert asked.put(f"/connectors/{name}/{path}").status == code
+                assert asked.ask("PUT", f"/connectors/{name}/{path}").status == code
             if states != RUNNING:
                 for name in names:
                     mixed.cluster.wait_for_states(name, states)
@@ -154,7 +155,7 @@ def test_either_pauses_resumes_stops_and_deletes(mixed: Mixed, pipes: Sequence[P
                 400,
                 409,
             )
-            assert asked.delete(f"/connectors/{name}").status == 204
+            assert asked.ask("DELETE", f"/connectors/{name}").status == 204
     for name in names:
         mixed.cluster.wait_until(f"{name} was gone", partial(is_gone, mixed, name))
 
@@ -191,13 +192,13 @@ def test_only_what_has_failed_is_restarted_wherever_it_runs(
         for name in sinks:
             mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"], 30)
     for name in sinks:
-        mixed.leader.delete(f"/connectors/{name}")
+        assert mixed.leader.ask("DELETE", f"/connectors/{name}").status == 204
 
 
 def restart_all(asked: WorkerProcess, names: Sequence[str], *, only_failed: bool) -> None:
     query = f"includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
     for name in names:
-        answer = asked.post(f"/connectors/{name}/restart?{query}")
+        answer = asked.ask("POST", f"/connectors/{name}/restart?{query}")
         assert answer.status == 202, answer
         states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
         assert states == (["RUNNING", "RESTARTING"] if only_failed else ["RESTARTING", "RESTARTING"])
@@ -222,7 +223,7 @@ def test_the_tasks_of_one_sink_on_both_kinds(mixed: Mixed, kafka: Broker, tmp_pa
     wait_for_lines(mixed, out, lines[:2000])
     produce(kafka, name, lines[2000:])
     wait_for_lines(mixed, out, lines)
-    assert mixed.leader.delete(f"/connectors/{name}").status == 204
+    assert mixed.leader.ask("DELETE", f"/connectors/{name}").status == 204
 
 
 def produce(kafka: Broker, topic: str, lines: Sequence[str]) -> None:

@@ -181,7 +181,7 @@ def test_an_older_protocol_of_java_is_what_the_group_speaks(
     assert lines.write() == 0
     assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == version
     for name in lines.names:
-        assert java.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
+        assert java.ask("POST", f"/connectors/{name}/restart?includeTasks=true").status == 202
     lines.wait_until_running()
     assert lines.write() == 0
 
