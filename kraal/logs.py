@@ -126,10 +126,15 @@ def _context(record: logging.LogRecord) -> tuple[str, str, int | None, int]:
 
 
 def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:
-    """Log our own packages from `level` on, others from WARNING on."""
+    """Log our own packages from `level` on, others from WARNING on.
+
+    kafka-python calls every attempt to connect an ERROR, several a second while a broker is away; what comes of
+    them is said by those who asked. It is heard when we log at DEBUG.
+    """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if style is LogFormat.JSON else TextLines())
     handler.addFilter(who)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("actors", "web", "kraal"):
         logging.getLogger(name).setLevel(level)
+    logging.getLogger("kafka").setLevel(logging.WARNING if level <= logging.DEBUG else logging.CRITICAL)

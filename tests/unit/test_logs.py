@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -130,3 +132,17 @@ def _fail() -> None:
         raise ValueError("two\nlines")
     except ValueError:
         LOGGER.exception("it failed: %s", "é")
+
+
+@pytest.mark.parametrize(("level", "heard"), [("INFO", False), ("DEBUG", True)])
+def test_each_attempt_to_connect_is_only_told_to_who_looks_closely(level: str, *, heard: bool) -> None:
+    code = f"""
+import logging
+from kraal.logs import LogFormat, log_to_stderr
+log_to_stderr(LogFormat.TEXT, logging.{level})
+logging.getLogger("kafka.net").error("connection refused")
+logging.getLogger("kraal.some").info("this is ours")
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    assert ("connection refused" in said) is heard
+    assert "this is ours" in said
