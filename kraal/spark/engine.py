@@ -43,6 +43,12 @@ class _View:
     scratch: str
 
 
+def _wait(settings: Mapping[str, str], group: str, member_id: str) -> None:
+    """Let the member's own client leave, when its join is over."""
+    del settings
+    log.info("%s: member %s waits for its join before it leaves", group, member_id)
+
+
 class SparkEngine:
     """Implements `kraal.spark.api.Engine` on one Spark session."""
 
@@ -52,7 +58,7 @@ class SparkEngine:
         plugins: Plugins,
         jars: Callable[[], Sequence[Path]],
         *,
-        leave: Leave,
+        leave: Leave | None = None,
         scratch: str | None = None,
     ) -> None:
         """Start Spark in the background.
@@ -62,7 +68,7 @@ class SparkEngine:
                 `consumer.*`, `spark.*`.
             plugins: finds plugin classes.
             jars: names the jar files for Spark; called on the session's thread, may fetch them.
-            leave: takes a sink task out of its group in the middle of a join.
+            leave: takes a sink task out of its group in the middle of a join; None lets it wait for the join.
             scratch: a directory of this worker's own; None makes a temporary one.
         """
         directory = scratch_directory(scratch)
@@ -86,7 +92,7 @@ class SparkEngine:
             view=view,
             jobs=self._jobs,
             together=self.together,
-            leave=leave,
+            leave=leave or _wait,
             poll_interval_s=float(worker.get("poll.interval.ms") or DEFAULT_POLL_MS) / 1000,
         )
         self._session.start()

@@ -24,8 +24,6 @@ STATED_S = 5.0 + 15.0
 """What docs/operations.md says of SIGTERM: `task.shutdown.graceful.timeout.ms`, and 15 s for the rest."""
 MOST_ROUNDS = 4
 """Two rebalances of two rounds: one revokes, the next hands out."""
-STANDSTILL_S = 6.0
-"""What is allowed here, on two cores that start Spark meanwhile; the benchmark measures it alone."""
 
 
 @pytest.fixture(scope="module")
@@ -102,4 +100,3 @@ def test_a_rolling_restart_loses_no_line_and_repeats_none(flow: Flow, travellers
         flow.wait_until_lines_come_again()
     log.info("rolling restart: %s s without lines", rounded(flow.pauses))
     assert all(pipe.is_through_exactly() for pipe in flow.pipes), flow.repeats()
-    assert max(flow.pauses.values()) < STANDSTILL_S

@@ -98,10 +98,15 @@ def test_both_have_work_and_say_the_same_of_it(mixed: Mixed, pipes: Sequence[Pip
     for name in names_of(pipes):
         for path in ("", "/config", "/tasks", "/status", "/topics", "/tasks/0/status"):
             wait_until_both_say_the_same(mixed, f"/connectors/{name}{path}")
-        assert mixed.follower.get(f"/connectors/{name}/topics").body[name]["topics"] == [
-            next(pipe.topic for pipe in pipes if name in (pipe.source, pipe.sink))
-        ]
+        topic = next(pipe.topic for pipe in pipes if name in (pipe.source, pipe.sink))
+        for worker in mixed.workers:
+            worker.wait_until(f"{name} had its topic", partial(has_topic, worker, name, topic))
     wait_until_both_say_the_same(mixed, "/connectors?expand=info&expand=status")
+
+
+def has_topic(worker: WorkerProcess, name: str, topic: str) -> bool:
+    topics: list[str] = worker.get(f"/connectors/{name}/topics").body[name]["topics"]
+    return topics == [topic]
 
 
 def test_task_configs_reach_the_leader_signed(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
@@ -182,26 +187,29 @@ def test_only_what_has_failed_is_restarted_wherever_it_runs(
         asked = mixed.workers[n % 2]
         for pipe in pipes:
             pipe.sink_file.parent.mkdir()
-        restart_all(asked, sinks, only_failed=True)
+        restart_all(mixed, asked, sinks, only_failed=True)
         for name in sinks:
             mixed.cluster.wait_for_states(name, RUNNING, 30)
         for pipe in pipes:
             parent = pipe.sink_file.parent
             parent.rename(parent.with_name(f"{parent.name}-was-here-{n}"))  # whatever is in it
-        restart_all(asked, sinks, only_failed=False)
+        restart_all(mixed, asked, sinks, only_failed=False)
         for name in sinks:
             mixed.cluster.wait_for_states(name, ["RUNNING", "FAILED"], 30)
     for name in sinks:
         assert mixed.leader.ask("DELETE", f"/connectors/{name}").status == 204
 
 
-def restart_all(asked: WorkerProcess, names: Sequence[str], *, only_failed: bool) -> None:
+def restart_all(mixed: Mixed, asked: WorkerProcess, names: Sequence[str], *, only_failed: bool) -> None:
     query = f"includeTasks=true&onlyFailed={'true' if only_failed else 'false'}"
     for name in names:
         answer = asked.ask("POST", f"/connectors/{name}/restart?{query}")
         assert answer.status == 202, answer
         states = [answer.body["connector"]["state"], *(t["state"] for t in answer.body["tasks"])]
-        assert states == (["RUNNING", "RESTARTING"] if only_failed else ["RESTARTING", "RESTARTING"])
+        wanted = ["RUNNING", "RESTARTING"] if only_failed else ["RESTARTING", "RESTARTING"]
+        # Java plans its answer when the request has come back: what a quick owner has cured by then is RUNNING.
+        cured = [["RUNNING", "RUNNING"]] if only_failed and isinstance(mixed.leader, JavaWorker) else []
+        assert states in [wanted, *cured]
 
 
 def task_home(mixed: Mixed, name: str) -> str:
