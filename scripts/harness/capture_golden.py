@@ -1,0 +1,223 @@
+"""Captures what real Java workers write, for `tests/golden`: group metadata, assignments, and internal topics.
+
+    python -m scripts.harness.capture_golden DIRECTORY
+
+Starts a broker and groups of two Java workers, one for each `connect.protocol`, and writes `group.jsonl`,
+`configs.jsonl`, `statuses.jsonl` and `offsets.jsonl`. Takes a minute. Needs the jars of `broker` and `connect`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx2
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from kraal.embedded.broker import Broker, free_port
+from scripts.harness.processes import wait_until
+from scripts.harness.workers import Worker, distributed
+
+QUICK = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1000",
+    "scheduled.rebalance.max.delay.ms": "2000",
+    "offset.flush.interval.ms": "500",
+    "offset.storage.partitions": "1",
+    "status.storage.partitions": "1",
+}
+LOOK_S = 0.02
+READ_S = 3.0
+UP_S = 60.0
+
+Row = dict[str, str | int | None]
+
+
+class Blobs:
+    """Every different pair of metadata and assignment that the members of a group have had, in order."""
+
+    def __init__(self, bootstrap: str, group: str, protocol: str) -> None:
+        """Describe what to look at; `protocol` is what the workers were configured with."""
+        self.rows: list[Row] = []
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+        self._group, self._protocol = group, protocol
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look at the group all the time."""
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(LOOK_S):
+                with suppress(KafkaException):  # the coordinator is not there yet
+                    self._look()
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _look(self) -> None:
+        for found in self._admin.list_groups(self._group, timeout=10):
+            for member in found.members:
+                row: Row = {
+                    "connect.protocol": self._protocol,
+                    "protocol": found.protocol,
+                    "member": member.id,
+                    "metadata": bytes(member.metadata or b"").hex(),
+                    "assignment": bytes(member.assignment or b"").hex(),
+                }
+                if str(found.state) == "Stable" and row not in self.rows:
+                    self.rows.append(row)
+
+
+def dump(bootstrap: str, topic: str) -> list[Row]:
+    """Return all records of a topic; keys and values are text."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "scripts", "enable.auto.commit": False})
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+    rows: list[Row] = []
+    while (message := consumer.poll(READ_S)) is not None:
+        value = message.value()
+        rows.append(
+            {
+                "partition": message.partition(),
+                "offset": message.offset(),
+                "timestamp_ms": message.timestamp()[1],
+                "key": (message.key() or b"").decode(),
+                "value": None if value is None else value.decode(),
+            }
+        )
+    consumer.close()
+    return rows
+
+
+class Story:
+    """What the workers are asked to do, so that they write every kind of record."""
+
+    def __init__(self, directory: Path, workers: Sequence[Worker]) -> None:
+        """Write the source's file; nothing is asked yet."""
+        self._directory = directory
+        self._client = httpx2.Client(base_url=workers[0].rest.url, timeout=60.0, trust_env=False)
+        self._source = directory / "in put.txt"
+        self._source.write_text("one\ntwo\n", encoding="ascii")
+
+    def tell(self) -> None:
+        """Tell all of it, and wait for what each step leads to."""
+        source = {"connector.class": "FileStreamSource", "file": str(self._source), "topic": "golden"}
+        sink = {"connector.class": "FileStreamSink", "topics": "golden", "tasks.max": "3"}
+        self.ask("POST", "/connectors", {"name": "source", "config": source})
+        self.running("source", 1)
+        for state in ("RUNNING", "PAUSED", "STOPPED"):
+            config = sink | {"file": str(self._directory / state)}
+            body = {"name": f"sink-{state}", "config": config, "initial_state": state}
+            self.ask("POST", "/connectors", body)
+        self.running("sink-RUNNING", 3)
+        for verb in ("pause", "resume", "stop", "resume"):
+            self.ask("PUT", f"/connectors/sink-RUNNING/{verb}")
+        self.running("sink-RUNNING", 3)
+        for query in ("includeTasks=true&onlyFailed=false", "includeTasks=false&onlyFailed=true"):
+            self.ask("POST", f"/connectors/sink-RUNNING/restart?{query}")
+        self.ask("PATCH", "/connectors/sink-RUNNING/config", {"tasks.max": "2"})
+        self.ask("PUT", "/admin/loggers/org.apache.kafka.connect.file?scope=cluster", {"level": "DEBUG"})
+        self.running("sink-RUNNING", 2)
+        time.sleep(1.5)  # offsets are flushed
+        self.ask("PUT", "/connectors/source/stop")
+        self.until("source", lambda states: states == ["STOPPED"])
+        self.ask("DELETE", "/connectors/source/offsets")
+        self.ask("PUT", "/connectors/source/topics/reset")
+        self.ask("DELETE", "/connectors/sink-PAUSED")
+
+    def ask(self, method: str, path: str, body: object = None) -> None:
+        """Ask the first worker, again while a rebalance is under way."""
+
+        def answered() -> bool:
+            answer = self._client.request(method, path, json=body)
+            if answer.status_code != httpx2.codes.CONFLICT:
+                answer.raise_for_status()
+            return answer.is_success
+
+        wait_until(f"{method} {path} was answered", answered, timeout_s=UP_S)
+
+    def running(self, name: str, tasks: int) -> None:
+        """Wait until a connector and all of its tasks run."""
+        self.until(name, lambda states: states == ["RUNNING"] * (tasks + 1))
+
+    def until(self, name: str, done: Callable[[list[str]], bool]) -> None:
+        """Wait until `done` with the states of a connector and its tasks."""
+
+        def look() -> bool:
+            answer = self._client.get(f"/connectors/{name}/status")
+            if not answer.is_success:
+                return False
+            body = answer.json()
+            return done([each["state"] for each in (body["connector"], *body["tasks"])])
+
+        wait_until(f"{name} was as wanted", look, timeout_s=UP_S)
+
+
+def capture(bootstrap: str, directory: Path, protocol: str) -> dict[str, list[Row]]:
+    """Play the story with workers of one `connect.protocol`; return rows by file."""
+    group = f"golden-{protocol}"
+    workers: list[Worker] = []
+
+    def start() -> None:
+        own = directory / f"{group}-{len(workers)}"
+        own.mkdir(parents=True)
+        extra = QUICK | {"connect.protocol": protocol}
+        workers.append(distributed("java", bootstrap, own, group=group, extra=extra))
+        wait_until("it was healthy", workers[-1].rest.is_healthy, timeout_s=UP_S, program=workers[-1].process)
+
+    blobs = Blobs(bootstrap, group, protocol)
+    try:
+        with blobs.watched():
+            start()
+            Story(directory, workers).tell()
+            start()  # takes over a part: revocations, where there are such
+            time.sleep(3.0)
+            workers.pop().stop()  # its work is given away after a delay, where there is one
+            time.sleep(4.0)
+    finally:
+        for worker in workers:
+            worker.stop()
+    topics = {"configs": "config", "statuses": "status", "offsets": "offset"}
+    rows = {name: dump(bootstrap, f"{group}-{topic}") for name, topic in topics.items()}
+    return {"group": blobs.rows, **rows}
+
+
+def write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write one JSON object a line."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="ascii")
+
+
+def main(target: Path) -> None:
+    """Capture with every protocol; the topics are the same with each, so those of `sessioned` are kept."""
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="golden-") as name:
+        directory = Path(name)
+        broker = Broker(directory / "kafka", free_port())
+        broker.start()
+        try:
+            taken = {
+                protocol: capture(broker.bootstrap, directory / protocol, protocol)
+                for protocol in ("sessioned", "compatible", "eager")
+            }
+        finally:
+            broker.stop()
+    write(target / "group.jsonl", [row for rows in taken.values() for row in rows["group"]])
+    for file in ("configs", "statuses", "offsets"):
+        write(target / f"{file}.jsonl", taken["sessioned"][file])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,74 @@
+"""Our bytes against what groups of real Java workers 4.3.0 sent and wrote: scripts/harness/capture_golden.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.protocol.group import (
+    ConnectProtocol,
+    GroupProtocol,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+    encode_metadata,
+)
+from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
+from kraal.protocol.records import decode, encode
+from kraal.protocol.status_records import decode_status, encode_status
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "protocol" / "4.3.0"
+
+
+def captured(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (GOLDEN / name).read_text(encoding="ascii").splitlines()]
+
+
+def pairs(name: str) -> list[Any]:
+    return [pytest.param(r["key"], r["value"], id=f"{r['offset']} {r['key']}") for r in captured(name)]
+
+
+MEMBERS = captured("group.jsonl")
+
+
+@pytest.mark.parametrize("row", MEMBERS)
+def test_what_members_sent_and_were_told_is_written_again_byte_for_byte(row: dict[str, str]) -> None:
+    metadata, assignment = bytes.fromhex(row["metadata"]), bytes.fromhex(row["assignment"])
+    joined, told = decode_metadata(metadata), decode_assignment(assignment)
+    assert encode_metadata(joined) == metadata
+    assert encode_assignment(told) == assignment
+    protocol = GroupProtocol(row["protocol"])
+    assert (joined.version, told.version) == (protocol.version, protocol.version)
+    assert ConnectProtocol(row["connect.protocol"]).offered[0] is protocol
+
+
+def test_the_members_have_shown_every_field() -> None:
+    told = [decode_assignment(bytes.fromhex(row["assignment"])) for row in MEMBERS]
+    joined = [decode_metadata(bytes.fromhex(row["metadata"])) for row in MEMBERS]
+    assert {each.version for each in told} == {0, 1, 2}
+    for version in (1, 2):
+        assert any(each.allocation for each in joined if each.version == version)
+        assert any(each.revoked for each in told if each.version == version)
+        assert any(each.delay_ms for each in told if each.version == version)
+
+
+@pytest.mark.parametrize(("key", "value"), pairs("configs.jsonl"))
+def test_config_records(key: str, value: str | None) -> None:
+    data = None if value is None else value.encode()
+    assert encode(decode(key, data)) == (key, data)
+
+
+@pytest.mark.parametrize(("key", "value"), pairs("statuses.jsonl"))
+def test_status_records(key: str, value: str | None) -> None:
+    data = None if value is None else value.encode()
+    assert encode_status(decode_status(key, data)) == (key, data)
+
+
+@pytest.mark.parametrize(("key", "value"), pairs("offsets.jsonl"))
+def test_offset_records(key: str, value: str | None) -> None:
+    data = None if value is None else value.encode()
+    assert encode_key(*decode_key(key.encode())) == key.encode()
+    assert encode_value(decode_value(data)) == data
