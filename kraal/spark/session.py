@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from kraal.spark import settings
 from kraal.spark.api import EngineReady, EngineStarting, EngineState
-from kraal.spark.arrow import map_in_arrow
 from kraal.spark.trace import root_cause
+from kraal.spark.warm_up import warm_up
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,7 +181,7 @@ class Session:
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
-        _warm_up(session, tiny)
+        warm_up(session, tiny, self._worker)
         return Spark(session, tiny, gateway.proc)
 
     def _clean_up(self) -> None:
@@ -202,23 +202,6 @@ class SparkAway(Exception):
 def reason_of(state: EngineState) -> str:
     """Return the sentence to show while the engine is in `state`."""
     return state.reason if isinstance(state, EngineStarting) else "Spark is up"
-
-
-def _warm_up(session: SparkSession, tiny: SparkSession) -> None:
-    """Run what loads classes and forks the Python worker, so that a task's first job is quick too."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
-
-    def same(batches: Any) -> Any:
-        yield from batches
-
-    table = pa.table({"topic": ["t"], "value": ["v"]})
-    frame = tiny.createDataFrame(table).coalesce(1)
-    frame.selectExpr("topic", "cast(value as binary) as value").write.format("noop").mode("append").save()
-    map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
-    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to it
-    for name in ("producer.KafkaProducer", "consumer.KafkaConsumer", "admin.KafkaAdminClient"):
-        with contextlib.suppress(Exception):  # without these jars the first Kafka job says so
-            jvm.java.lang.Class.forName(f"org.apache.kafka.clients.{name}")
 
 
 def _stop_context(spark: Spark) -> None:

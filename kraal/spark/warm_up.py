@@ -1,0 +1,100 @@
+"""What a new Spark does before it counts as up, so that a task's first batch is nearly as quick as its hundredth.
+
+A JVM loads classes and compiles at first use: without this the first batch takes seconds, in which a task that has
+just moved here from another worker stands still. Nothing is written anywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kraal.spark import kafka_options
+from kraal.spark.arrow import map_in_arrow
+from kraal.spark.trace import root_cause
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_QUICK_S = 0.1
+_QUICK_BATCHES = 3
+"""Spark is warm when so many batches, one after another, took less than `_QUICK_S` each."""
+_LONGEST_S = 5.0
+_BROKER_MS = "3000"
+_BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
+
+
+def warm_up(session: SparkSession, tiny: SparkSession, worker: Mapping[str, str]) -> None:
+    """Run what small batches run; what fails is logged. Takes some seconds of the session's thread."""
+    began_s = time.monotonic()
+    _tried("the Python worker", lambda: _python(session))
+    _tried("Kafka's clients", lambda: _clients(session, worker))
+    batches = _tried("small batches", lambda: _batches(tiny, worker))
+    log.info("Spark was warmed up by %s batches in %.1f s", batches, time.monotonic() - began_s)
+
+
+def _python(session: SparkSession) -> None:
+    """Fork the Python worker."""
+
+    def same(batches: Any) -> Any:
+        yield from batches
+
+    map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
+
+
+def _clients(session: SparkSession, worker: Mapping[str, str]) -> None:
+    """Make a producer, and ask the brokers for their cluster's id as they are asked for all else."""
+    options = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to it
+    settings = jvm.java.util.HashMap()
+    for key, value in options.items():
+        settings.put(key.removeprefix("kafka."), value)
+    settings.put("request.timeout.ms", _BROKER_MS)
+    settings.put("default.api.timeout.ms", _BROKER_MS)
+    settings.put("delivery.timeout.ms", str(2 * int(_BROKER_MS)))
+    clients = jvm.org.apache.kafka.clients
+    serializers = {"key.serializer": _BYTES, "value.serializer": _BYTES}
+    for key, value in serializers.items():
+        settings.put(key, value)
+    clients.producer.KafkaProducer(settings).close()
+    admin = clients.admin.AdminClient.create(settings)
+    try:
+        admin.describeCluster().clusterId().get()
+    finally:
+        admin.close()
+    jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer")
+
+
+def _batches(tiny: SparkSession, worker: Mapping[str, str]) -> int:
+    """Write batches of one record to nowhere until they are quick, and one without any to Kafka; return how many."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
+
+    table = pa.table({"topic": ["t"], "value": ["v"]})
+    end_s = time.monotonic() + _LONGEST_S
+    quick = count = 0
+
+    def one() -> DataFrame:
+        frame = tiny.createDataFrame(table).coalesce(1)
+        return frame.selectExpr("topic", "cast(value as binary) as value")
+
+    options = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
+    one().where("rand() > 2").write.format("kafka").options(**options).mode("append").save()
+    while quick < _QUICK_BATCHES and time.monotonic() < end_s:
+        began_s = time.monotonic()
+        one().write.format("noop").mode("append").save()
+        count += 1
+        quick = quick + 1 if time.monotonic() - began_s < _QUICK_S else 0
+    return count
+
+
+def _tried(what: str, function: Callable[[], object]) -> object:
+    """Return what `function` returns, None when it fails: the first real batch says what is wrong, and whose it is."""
+    try:
+        return function()
+    except Exception as error:  # noqa: BLE001 - as above
+        log.info("Spark is up without having been warmed up by %s: %s", what, root_cause(error))
+        return None
