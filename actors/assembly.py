@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from actors.alone import Alone
@@ -31,6 +32,9 @@ from kraal.cluster.budget import RestartBudget
 from kraal.cluster.member import MemberSettings
 from kraal.cluster.snapshot import Published, Snapshot, Stage
 from kraal.ids import Instance, TaskId, TopicName
+from kraal.metrics.board import Board
+from kraal.metrics.task import TaskMeter
+from kraal.metrics.windows import Windows
 from kraal.spark.api import EngineReady, TaskSpec
 
 if TYPE_CHECKING:
@@ -100,6 +104,8 @@ class Parts:
     cluster: ClusterParts | None = None
     """None: a group of one."""
     budget: RestartBudget = field(default_factory=RestartBudget)
+    windows: Windows = field(default_factory=Windows)
+    """`metrics.sample.window.ms` and `metrics.num.samples`"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +116,8 @@ class Assembly:
     worker: Address
     supervisor: Address
     published: Published
+    board: Board
+    """What is measured here."""
 
 
 def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Assembly:
@@ -132,6 +140,7 @@ def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Ass
         worker=make.links.worker,
         supervisor=supervisor,
         published=make.published,
+        board=make.board,
     )
 
 
@@ -162,6 +171,7 @@ class _Maker:
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
         self.published = Published(Snapshot(worker_id=parts.settings.worker_id, stage=stage))
+        self.board = Board(parts.clock, parts.windows, in_group=parts.cluster is not None)
         self.seat = None if parts.cluster is None else self._take_seat(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
         self._tokens = itertools.count(1)
@@ -209,6 +219,7 @@ class _Maker:
             settings=cluster.member,
             patience_s=cluster.patience_s,
             ready=lambda: isinstance(self._parts.engine.state, EngineReady),
+            board=self.board,
         )
 
     def _cluster_factories(self) -> dict[Address, Factory]:
@@ -259,6 +270,7 @@ class _Maker:
             slots=self._slots,
             abandon=self._parts.engine.abandon,
             graceful_s=self._parts.graceful_s,
+            board=self.board,
         )
 
     def _herder(self) -> Herder:
@@ -303,7 +315,9 @@ class _Maker:
             task_config=_present(wanted.task_config or {}),
             connector_config=_present(wanted.connector_config),
             lease=self._lease(),
+            assigned=partial(self.board.has_partitions, task),
         )
+        is_source = parts.plugins.kind_of(wanted.connector_config) != "sink"
 
         def known_topics() -> frozenset[TopicName] | None:
             known = self.published.latest.status.topics
@@ -313,13 +327,20 @@ class _Maker:
             spec=spec,
             incarnation=wanted.incarnation,
             target=wanted.target,
-            is_source=parts.plugins.kind_of(wanted.connector_config) != "sink",
+            is_source=is_source,
             known_topics=known_topics,
             address=address,
             worker=self.links.worker,
             offsets=self.offsets,
             engine=parts.engine,
             clock=parts.clock,
+            meter=TaskMeter(
+                task,
+                is_source=is_source,
+                time=parts.clock,
+                windows=parts.windows,
+                publish=self.board.publish,
+            ),
         )
 
 

@@ -35,6 +35,26 @@ class Clock(Protocol):
         """Tell `address` the message in `delay_s` seconds."""
 
 
+class Patience:
+    """One message to oneself at a time, for when an answer does not come."""
+
+    def __init__(self, clock: Clock, address: Address) -> None:
+        self._clock = clock
+        self._address = address
+        self._timer: Timer | None = None
+
+    def lasts(self, delay_s: float, message: Tell) -> None:
+        """Send `message` in `delay_s` seconds, and nothing that was to be sent before."""
+        self.ends()
+        self._timer = self._clock.after(delay_s, self._address, message)
+
+    def ends(self) -> None:
+        """Send nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
 class _Alarm:
     __slots__ = ("address", "cancelled", "message")
 

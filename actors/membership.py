@@ -157,8 +157,11 @@ class Membership:
         )
 
     def _step(self, event: flow.Event) -> None:
+        if isinstance(event, flow.Prepare):
+            self._seat.rebalance_began()
         for decision in self._seat.step(event):
             self._carry_out(decision)
+        self._seat.publish_work()
         self._set_timer()
 
     def _carry_out(self, decision: flow.Decision) -> None:
@@ -213,6 +216,7 @@ class Membership:
         owned = state.assignment
         if owned is None:
             return
+        self._seat.rebalance_ended()
         self._herder.tell(
             AssignmentReceived(
                 generation=Generation(state.generation),

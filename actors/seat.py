@@ -11,13 +11,17 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.messages.membership import CoordinatorLost, GroupJoined, PrepareJoin
-from kraal.cluster.assign import GroupPlan, Joined, latest_offset, plan_group
+from kraal.cluster.assign import GroupPlan, Joined, latest_offset, plan_group, work_of
 from kraal.cluster.member import Decision, Event, MemberSettings, MemberState
 from kraal.cluster.member_flow import step
 from kraal.cluster.rebalance import AssignorState
+from kraal.cluster.work import Assignment
+from kraal.metrics.board import Board
+from kraal.metrics.windows import Windows
 from kraal.protocol.group import (
     ConnectProtocol,
     GroupProtocol,
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from actors.clock import Clock
     from actors.mailbox import Address
     from kraal.cluster.snapshot import Published
+    from kraal.metrics.group import GroupNumbers
+    from kraal.protocol.group import GroupAssignment
     from kraal.stores.group import Group
 
 log = logging.getLogger(__name__)
@@ -69,6 +75,7 @@ class Seat:
         settings: MemberSettings,
         patience_s: float = PATIENCE_S,
         ready: Callable[[], bool] = _always,
+        board: Board | None = None,
     ) -> None:
         """Describe one worker's place in its group; nothing is sent before the herder begins.
 
@@ -82,6 +89,7 @@ class Seat:
             settings: how long things may take.
             patience_s: how long the leader may wait for its own reader; blocks the group's thread.
             ready: whether tasks can run here now; any thread.
+            board: hears of rebalances and of what the group gave us; None: nobody does.
         """
         self.address = address
         self.group = group
@@ -97,6 +105,8 @@ class Seat:
         self._url = url
         self._patience_s = patience_s
         self._ready = ready
+        self._board = board or Board(clock, Windows(), in_group=True)
+        self._published_work: GroupAssignment | None = None
         self._made_s = clock.now()
         self._assignor = AssignorState()
         self._planned: tuple[int, GroupPlan] | None = None
@@ -124,6 +134,30 @@ class Seat:
             settings=self.settings,
         )
         return decisions
+
+    # -- numbers; the actor only ---------------------------------------------------------------------------
+
+    def rebalance_began(self) -> None:
+        """The group is about to join."""
+        self._publish(lambda numbers: numbers.rebalance_began(self._clock.now()))
+
+    def rebalance_ended(self) -> None:
+        """What the group said is being carried out."""
+        self._publish(lambda numbers: numbers.rebalance_ended(self._clock.now()))
+
+    def publish_work(self) -> None:
+        """Publish how much the group gave us, if that is news."""
+        owned = self.state.assignment
+        if owned is not self._published_work:
+            self._published_work = owned
+            work = Assignment() if owned is None else work_of(owned)
+            self._publish(
+                lambda numbers: replace(numbers, connectors=len(work.connectors), tasks=len(work.tasks))
+            )
+
+    def _publish(self, change: Callable[[GroupNumbers], GroupNumbers]) -> None:
+        if self._board.group is not None:
+            self._board.group = change(self._board.group)
 
     def doing(self) -> str:
         """Return what the herder is doing, as Connect's texts have it."""

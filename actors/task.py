@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
+from actors.clock import Patience
 from actors.messages.herder import InstanceChanged, TopicsSeen
 from actors.messages.instances import (
     CancelInstance,
@@ -35,9 +36,10 @@ from kraal.ids import State, TargetState, TopicName
 from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
 
 if TYPE_CHECKING:
-    from actors.clock import Clock, Timer
+    from actors.clock import Clock
     from actors.mailbox import Address
     from kraal.cluster.work import Incarnation
+    from kraal.metrics.task import TaskMeter
     from kraal.offsets import Offset, SourcePartition
     from kraal.spark.api import Engine, Run, RunEvent, TaskSpec
 
@@ -62,6 +64,26 @@ class _Phase(Enum):
     FAILED = auto()
 
 
+def _count(meter: TaskMeter, event: RunEvent, phase: _Phase) -> None:
+    """Tell the meter what an event that comes in `phase` means for the task's numbers."""
+    match event:
+        case Waiting(retry=True):
+            if phase is _Phase.STORING:
+                meter.commit_refused()
+            else:
+                meter.retried()
+        case BatchDone():
+            if phase is _Phase.ASKING:
+                meter.batch(records=event.records, duration_s=event.duration_s, poll_s=event.poll_s)
+        case Committed():
+            if phase is not _Phase.STORING:
+                meter.commit_was_late()
+        case Failed():
+            meter.failed()
+        case _:
+            pass
+
+
 class Task:
     """Lives from one start of a task to its end; a restart is a new one."""
 
@@ -78,6 +100,7 @@ class Task:
         offsets: Address,
         engine: Engine,
         clock: Clock,
+        meter: TaskMeter,
     ) -> None:
         """`known_topics` returns what the snapshot lists for the connector; None: tracking is off."""
         self._spec = spec
@@ -90,7 +113,7 @@ class Task:
         self._worker = worker
         self._offsets = offsets
         self._engine = engine
-        self._clock = clock
+        self._meter = meter
         self._phase = _Phase.RESTING
         self._run: Run | None = None
         self._number = 0
@@ -100,7 +123,7 @@ class Task:
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False
         self._said: InstanceChanged | None = None
-        self._patience: Timer | None = None
+        self._patience = Patience(clock, address)
         """Ends when the offset keeper has not answered: it may have died with our message in its mailbox."""
 
     def receive(self, message: TaskMessage) -> None:
@@ -196,16 +219,10 @@ class Task:
             self._store()
 
     def _try_again_in(self, delay_s: float) -> None:
-        self._calm()
-        self._patience = self._clock.after(delay_s, self._address, StoreAgain(self._number))
-
-    def _calm(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        self._patience.lasts(delay_s, StoreAgain(self._number))
 
     def _open(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        self._calm()
+        self._patience.ends()
         if self._ending:
             return
         if not self._spec.lease():  # it may run elsewhere by now; if not, the lease comes back
@@ -218,6 +235,7 @@ class Task:
         )
 
     def _heard(self, event: RunEvent) -> None:
+        _count(self._meter, event, self._phase)
         match event:
             case Waiting():
                 # A run that is open goes on by itself, and FAILED with its trace says more than waiting.
@@ -270,6 +288,7 @@ class Task:
         self._token = next(_numbers)
         self._phase = _Phase.STORING
         if self._batch:
+            self._meter.committing()
             self._store()
         else:
             self._stored()
@@ -284,18 +303,15 @@ class Task:
         if not self._is_source:
             self._run.commit(self._batch)
             return
+        name, token = self._task.connector, self._token
         self._offsets.tell(
-            StoreOffsets(
-                connector=self._task.connector,
-                offsets=self._batch,
-                reply_to=self._address,
-                token=self._token,
-            )
+            StoreOffsets(connector=name, offsets=self._batch, reply_to=self._address, token=token)
         )
         self._try_again_in(KEEPER_PATIENCE_S)
 
     def _stored(self) -> None:
-        self._calm()
+        self._patience.ends()
+        self._meter.committed()
         if self._held or self._ending or self._target is not TargetState.STARTED:
             self._phase = _Phase.ASKING
             if self._held:
@@ -333,7 +349,7 @@ class Task:
             self._begin_run()
 
     def _ended(self) -> None:
-        self._calm()
+        self._patience.ends()
         self._number = self._token = 0
         self._phase = _Phase.STOPPING
         self._report(State.UNASSIGNED, stopped=True)
@@ -341,17 +357,20 @@ class Task:
     def _offsets_failed(self, message: OffsetsFailed) -> None:
         if message.token != self._token:
             return
-        self._calm()
+        self._patience.ends()
         if self._phase is _Phase.LOADING and isinstance(message.error, StoreAway):
             self._report(State.UNASSIGNED, f"its offsets cannot be read yet: {message.error}")
             self._try_again_in(STORE_RETRY_S)
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
+            self._meter.failed()
             self._report(State.FAILED, f"StoreError: {message.error}")
         elif self._phase is _Phase.STORING:
+            self._meter.commit_refused()
             self._try_again_in(STORE_RETRY_S)
 
     def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
+        self._meter.state(state)
         self._said = InstanceChanged(
             instance=self._task,
             incarnation=self._incarnation,

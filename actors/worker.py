@@ -24,6 +24,7 @@ from kraal.ids import Instance, State, TaskId
 if TYPE_CHECKING:
     from actors.clock import Clock, Timer
     from kraal.cluster.work import Incarnation, Wanted
+    from kraal.metrics.board import Board
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ class Worker:
         slots: dict[Instance, Slot],
         abandon: Callable[[TaskId], None],
         graceful_s: float,
+        board: Board,
     ) -> None:
         """Make a life of the worker.
 
@@ -76,6 +78,7 @@ class Worker:
             slots: outlives the actor, so that a restarted worker goes on with what runs.
             abandon: ends what a task whose actor is dead for good has left in the engine.
             graceful_s: how long an instance has to stop.
+            board: hears what lives here, and how its start went; outlives the actor.
         """
         self._address = address
         self._herder = herder
@@ -85,6 +88,7 @@ class Worker:
         self._slots = slots
         self._abandon = abandon
         self._graceful_s = graceful_s
+        self._board = board
 
     def receive(self, message: WorkerMessage | Begin) -> None:
         """Handle one message."""
@@ -155,6 +159,7 @@ class Worker:
         kind = "task" if isinstance(instance, TaskId) else "connector"
         address = Address(f"{kind} {instance}")
         slot.address, slot.life = address, wanted
+        self._board.started(instance)
 
         def gave_up(error: BaseException) -> None:
             trace = f"{type(error).__name__}: {error}\nthe actor of {instance} died too often"
@@ -183,6 +188,7 @@ class Worker:
         if slot.stopping is not None and slot.address is not None:
             slot.address.tell(StopInstance())  # again: its actor may have died and been restarted since
         slot.fact = fact
+        self._board.changed(fact.instance, fact.state, fact.version)
         self._herder.tell(fact)
 
     def _gone(self, instance: Instance, slot: Slot, fact: InstanceChanged) -> None:
@@ -191,6 +197,7 @@ class Worker:
         if slot.address is not None:
             self._supervisor.tell(Release(slot.address))
         slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
+        self._board.gone(instance)
         self._herder.tell(fact)
         self._move(instance)
 
@@ -222,6 +229,7 @@ class Worker:
             state=State.FAILED,
             trace=message.trace,
         )
+        self._board.changed(message.instance, State.FAILED, None)
         self._herder.tell(slot.fact)
         self._begin_again(message.instance)
 

@@ -118,6 +118,10 @@ class DistributedProcess(Process[DistributedConfig]):
         )
 
     @override
+    def _client_id(self) -> str:
+        return self.config.member_client_id
+
+    @override
     def _client_options(self) -> dict[str, str]:
         return self._kafka
 
@@ -152,6 +156,7 @@ class DistributedProcess(Process[DistributedConfig]):
             settings=self._herder_settings(),
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
+            windows=self._windows(),
             cluster=ClusterParts(
                 group=self._group,
                 protocol=config.protocol,

@@ -30,6 +30,9 @@ from kraal.config.worker import WorkerConfig
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
 from kraal.logs import who
+from kraal.metrics.families import Identity
+from kraal.metrics.scrape import Scrape
+from kraal.metrics.windows import Windows
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import validate_for_rest
@@ -89,6 +92,10 @@ class Process(ABC, Generic[C]):
     def _before_actors(self) -> None:
         """Do what the actors will wait for, without waiting for it."""
 
+    def _client_id(self) -> str:
+        """Return what the worker calls itself in metrics."""
+        return self.config.worker_id
+
     def _client_options(self) -> dict[str, str]:
         """Return librdkafka's options for the worker's own clients."""
         return librdkafka_options(self.config.own_client)
@@ -118,6 +125,7 @@ class Process(ABC, Generic[C]):
             registry,
             lambda plugin, raw: validate_for_rest(registry, self.config, plugin, raw),
             self._settings(),
+            self._scrape(assembly, registry),
         )
         self._server.start(app)
         log.info("REST listens at %s", self.config.advertised_url)
@@ -153,6 +161,25 @@ class Process(ABC, Generic[C]):
             topic_reset=config.topic_tracking_reset,
             shown_restarting_s=config.graceful_timeout_s + 10,
         )
+
+    def _scrape(self, assembly: Assembly, registry: Registry) -> Scrape | None:
+        """Return what makes `GET /metrics`; None when it is switched off."""
+        settings = self._settings()
+        if not self.config.metrics_endpoint:
+            return None
+        identity = Identity(
+            client_id=self._client_id(),
+            version=settings.connect_version,
+            commit=settings.commit,
+            started_ms=self._clock.wall_ms(),
+        )
+        return Scrape(
+            assembly.published, assembly.board, identity, lambda name: registry.resolve(name) or name
+        )
+
+    def _windows(self) -> Windows:
+        """Return how long metrics remember."""
+        return Windows(self.config.metrics_window_s, self.config.metrics_samples)
 
     def _engine(self, registry: Registry) -> Engine:
         # Imported late: what it needs takes longer to import than REST may take to answer.

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from actors.mailbox import Address
 from kraal.cluster.snapshot import Published
 from kraal.errors import KraalError
-from web import admin, connectors, plugins
+from web import admin, connectors, metrics, plugins
 from web.errors import on_http_exception, on_kraal_error
 from web.front import Front
 from web.settings import Services, Settings, Validate
@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 
 
 def create_app(
-    herder: Address, published: Published, registry: Registry, validate: Validate, settings: Settings
+    herder: Address,
+    published: Published,
+    registry: Registry,
+    validate: Validate,
+    settings: Settings,
+    scrape: metrics.Scrape | None = None,
 ) -> Starlette:
     """Build the application: route tables, error handlers, and the front before them.
 
-    `published` is what GETs render from, `herder` is asked for everything else.
+    `published` is what GETs render from, `herder` is asked for everything else. `scrape` makes what Prometheus gets;
+    None: there is no such path.
     """
     services = Services(
         herder=herder, published=published, registry=registry, validate=validate, settings=settings
@@ -42,7 +48,12 @@ def create_app(
 
     app = Starlette(
         lifespan=lifespan,
-        routes=[*connectors.routes(services), *plugins.routes(services), *admin.routes(services)],
+        routes=[
+            *connectors.routes(services),
+            *plugins.routes(services),
+            *admin.routes(services),
+            *metrics.routes(scrape),
+        ],
         exception_handlers={KraalError: on_kraal_error, HTTPException: on_http_exception},
         middleware=[Middleware(Front, services=services)],
     )

@@ -29,7 +29,8 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _IGNORED = {
     "plugin.path": "Kraal's plugins are Python packages and are found by their entry points",
     "plugin.discovery": "Kraal's plugins are found by their entry points",
-    "metric.reporters": "its values are Java classes",
+    "metric.reporters": "its values are Java classes; GET /metrics has the numbers",
+    "metrics.recording.level": "all that is measured is of level INFO",
     "rest.extension.classes": "extensions of REST are Java classes",
     **dict.fromkeys(
         (
@@ -44,9 +45,6 @@ _IGNORED = {
             "access.control.allow.origin",
             "admin.listeners",
             "config.providers",
-            "metrics.num.samples",
-            "metrics.recording.level",
-            "metrics.sample.window.ms",
             "response.http.headers.config",
             "topic.creation.enable",
         ),
@@ -84,6 +82,10 @@ class WorkerConfig:
     topic_tracking_reset: bool
     topic_creation: bool
     override_policy: OverridePolicy
+    metrics_endpoint: bool
+    """Whether there is `GET /metrics`."""
+    metrics_window_s: float
+    metrics_samples: int
     cors_origin: str
     cors_methods: str
     response_headers: str
@@ -187,6 +189,9 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "topic_creation": values["topic.creation.enable"] is True,
         "override_policy": OverridePolicy.parse(text("connector.client.config.override.policy"))
         or OverridePolicy.NONE,
+        "metrics_endpoint": values["metrics.endpoint.enabled"] is True,
+        "metrics_window_s": seconds("metrics.sample.window.ms"),
+        "metrics_samples": checked.number("metrics.num.samples"),
         "cors_origin": text("access.control.allow.origin"),
         "cors_methods": text("access.control.allow.methods"),
         "response_headers": text("response.http.headers.config"),

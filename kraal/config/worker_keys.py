@@ -128,6 +128,9 @@ _KRAAL = [
     worker_key("poll.interval.ms", _LONG, _LOW,
          "How often an idle task looks for something new, in milliseconds.",
          default=50, check=at_least(1), source="Kraal"),
+    worker_key("metrics.endpoint.enabled", _BOOLEAN, _LOW,
+         "Answer GET /metrics, for Prometheus, wherever REST listens.",
+         default=True, source="Kraal"),
 ]  # fmt: skip
 
 _STANDALONE = [

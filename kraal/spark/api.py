@@ -33,6 +33,8 @@ class TaskSpec:
     connector_config: Mapping[str, str]
     lease: Callable[[], bool] = field(default=lambda: True, compare=False)
     """True while this worker may still write and commit for the task; asked before each job and commit."""
+    assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
+    """Told how many partitions a sink's task has, whenever that changes; any thread, returns at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class Waiting:
     """The run cannot go on yet; `reason` is for people, e.g. "Spark is starting"."""
 
     reason: str
+    retry: bool = False
+    """Something has failed and will be tried again; there is one such event for each time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,8 @@ class BatchDone:
     topics: frozenset[TopicName]
     """Topics written (source, after transforms) or read (sink, before them) in this batch (KIP-558)."""
     duration_s: float
+    poll_s: float = 0.0
+    """A source: how long the plugin took to find the batch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,10 @@ _MISSING = frozenset(
 )
 
 
+def _nobody(count: int) -> None:
+    """Nobody wants to know."""
+
+
 class MemberFailed(Exception):
     """The group or the broker refuses this member for good."""
 
@@ -80,13 +84,16 @@ class Member:
         topics: Sequence[str],
         pattern: str | None,
         leave: Callable[[str, str], None],
+        told: Callable[[int], None] = _nobody,
     ) -> None:
         """Join the group in the background, for `topics` or those that match `pattern`.
 
-        `leave(group, member id)` takes this member out of the group over another connection.
+        `leave(group, member id)` takes this member out of the group over another connection. `told` hears how many
+        partitions there are, whenever that changes.
         """
         self.group = str(config["group.id"])
         self._leave = leave
+        self._told = told
         self._joined = False
         self.assigned: frozenset[TopicPartition] = frozenset()
         self.changed = False
@@ -216,6 +223,7 @@ class Member:
             self._consumer.close()
         finally:
             closed.set()
+            self._told(0)
         if member_id and not self._joined:
             helper.join()
 
@@ -232,6 +240,7 @@ class Member:
     def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
         self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
         self.changed = self._joined = True
+        self._told(len(self.assigned))
         # Nothing is fetched before the run has decided where to start.
         consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
         consumer.pause(parts)
@@ -243,6 +252,7 @@ class Member:
         del parts
         self.assigned = frozenset()
         self.changed, self._joined = True, False
+        self._told(0)
         consumer.unassign()
 
     def _error(self, error: Any) -> None:

@@ -320,13 +320,10 @@ class TaskRun:
         self._failures += 1
         log.warning("%s: %s is tried again in %.1f s: %s", self.spec.task, doing, delay_s, error)
         with self._lock:
-            self._report_waiting(f"{doing} is tried again: {error}")
+            self._report_waiting(f"{doing} is tried again: {error}", retry=True)
             if launch is None:
                 self._phase = Phase.IDLE
-                if self._wishes.end is not None or self._wishes.stop:
-                    self._advance()
-                else:
-                    self._poll_after(delay_s)
+                self._settle(delay_s)
                 return
             self._back(Phase.RETRYING)
 
@@ -358,9 +355,10 @@ class TaskRun:
             self._report_waiting("this worker may not write for the task: its lease has ended")
         return leased
 
-    def _report_waiting(self, reason: str) -> None:
-        """Report each reason once, and nothing after the end is decided."""
+    def _report_waiting(self, reason: str, *, retry: bool = False) -> None:
+        """Report each retry, of other reasons each once, and nothing after the end is decided."""
         with self._lock:
-            if self._waiting != reason and self._wishes.end is None and self._phase is not Phase.OVER:
+            over = self._wishes.end is not None or self._phase is Phase.OVER
+            if not over and (retry or self._waiting != reason):
                 self._waiting = reason
-                self._report_to(Waiting(reason))
+                self._report_to(Waiting(reason, retry=retry))

@@ -84,6 +84,7 @@ class SinkWork:
             topics,
             None if topics else config.get("topics.regex", ""),
             partial(self._means.leave, kafka_options.consumer_settings(self._means.worker, config)),
+            spec.assigned,
         )
         return self._version
 

@@ -59,6 +59,8 @@ class SourceWork:
         self._converters: Converters | None = None
         self._part: Part | None = None
         self._batches = 0
+        self._poll_s = 0.0
+        """How long the plugin took to find the latest batch."""
 
     @property
     def poll_interval_s(self) -> float:
@@ -84,9 +86,11 @@ class SourceWork:
         del asked  # sources are polled only when asked
         if self._task is None:
             return None
+        began = time.monotonic()
         batch = self._task.poll()
         if batch is None:
             return None
+        self._poll_s = time.monotonic() - began
         self._batches += 1
         if batch.table is not None:
             return self._table_launch(batch)
@@ -118,6 +122,7 @@ class SourceWork:
                 offsets=batch.offsets,
                 plan=plan,
                 done=done,
+                poll_s=self._poll_s,
             )
             self._means.together.put(self._part)
 
@@ -125,7 +130,7 @@ class SourceWork:
 
     def _read_launch(self, batch: SourceBatch) -> Launch:
         plan = self._plan(batch, kafka_options.producer_client_id(self._spec.task))
-        number = self._batches
+        number, poll_s = self._batches, self._poll_s
 
         def run() -> Outcome:
             if batch.read is None:
@@ -135,7 +140,11 @@ class SourceWork:
             with self._group.job(f"{self._spec.task} batch {number}") as spark:
                 records, topics = write(batch.read(spark.session), plan, batch.topic)
             return BatchDone(
-                offsets=batch.offsets, records=records, topics=topics, duration_s=time.monotonic() - began
+                offsets=batch.offsets,
+                records=records,
+                topics=topics,
+                duration_s=time.monotonic() - began,
+                poll_s=poll_s,
             )
 
         return lambda done: self._means.jobs.submit(lambda: done(outcome_of(run)))

@@ -52,6 +52,7 @@ class Part:
     offsets: Mapping[SourcePartition, Offset]
     plan: WritePlan
     done: Callable[[Outcome], None]
+    poll_s: float = 0.0
     given_up: bool = False
     job: list[Part] = field(default_factory=list)
     """The parts that go in the same job, once it runs."""
@@ -84,6 +85,7 @@ class Part:
             records=self.table.num_rows,
             topics=frozenset(TopicName(name) for name in named) if self.table.num_rows else frozenset(),
             duration_s=time.monotonic() - self.began,
+            poll_s=self.poll_s,
         )
 
 

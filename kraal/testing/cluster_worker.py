@@ -21,6 +21,7 @@ from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.testing.engine import FakeEngine, FakeRun, Outside
 from kraal.testing.group import FakeGroup
+from kraal.testing.metrics import scrape
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
 from kraal.testing.worker import CONVERTERS, DEFAULTS
 
@@ -86,6 +87,10 @@ class ClusterWorker:
     def snapshot(self) -> Snapshot:
         """What GETs render from."""
         return self.assembly.published.latest
+
+    def metrics(self) -> str:
+        """Return what `GET /metrics` answers now."""
+        return scrape(self.assembly, self.worker_id)
 
     @property
     def running(self) -> set[Instance]:

@@ -85,6 +85,10 @@ class FakeEngine:
         """Fail the task's open run."""
         self._runs[task].fail(trace)
 
+    def retry(self, task: TaskId, reason: str) -> None:
+        """Have the task's open run say that it tries something again."""
+        self._runs[task].retry(reason)
+
     def fail_opening(self, task: TaskId, trace: str | None) -> None:
         """Fail every later open of the task; None: not any more."""
         if trace is None:
@@ -210,6 +214,7 @@ class FakeRun:
             self.fail(error)
             return
         self._opened = True
+        self._spec.assigned(1)  # a sink's; as if its topic had one partition for each task
         self._report(Opened(version="1.0"))
 
     def look(self) -> None:
@@ -226,6 +231,10 @@ class FakeRun:
     def fail(self, trace: str, *, engine_lost: bool = False) -> None:
         """Fail this run."""
         self._end(Failed(trace=trace, engine_lost=engine_lost))
+
+    def retry(self, reason: str) -> None:
+        """Say that something is tried again."""
+        self._report(Waiting(reason, retry=True))
 
     def next(self) -> None:
         """Ask for one more batch."""
@@ -258,5 +267,6 @@ class FakeRun:
             return
         self._over = True
         self._asked = False
+        self._spec.assigned(0)
         self._engine.closed(self)
         self._report(event)

@@ -23,10 +23,12 @@ from actors.system import Crash
 from kraal.cluster import view
 from kraal.config.standalone import parse_standalone
 from kraal.ids import ConnectorName, TargetState, WorkerId
+from kraal.metrics.windows import Windows
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing.engine import FakeEngine
+from kraal.testing.metrics import scrape
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
 from kraal.testing.scheduler import Scheduler
 
@@ -101,6 +103,7 @@ class EmbeddedWorker:
             ),
             leader_url=f"http://{WORKER_ID}/",
             graceful_s=config.graceful_timeout_s,
+            windows=Windows(config.metrics_window_s, config.metrics_samples),
         )
         self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
         self.assembly.herder.tell(StartupDone())
@@ -146,6 +149,10 @@ class EmbeddedWorker:
     def close(self) -> None:
         """Stop all tasks, gracefully; a real engine is free for the next worker then."""
         self.ask(ShutDown())
+
+    def metrics(self) -> str:
+        """Return what `GET /metrics` answers now."""
+        return scrape(self.assembly, WORKER_ID)
 
     def status(self, name: str) -> dict[str, Any]:
         """Return what `GET /connectors/{name}/status` shows. Raises NotFound."""

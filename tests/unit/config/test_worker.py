@@ -42,6 +42,7 @@ def test_defaults_are_those_of_connect() -> None:
     )
     assert config.override_policy is OverridePolicy.ALL
     assert config.topic_tracking
+    assert (config.metrics_endpoint, config.metrics_window_s, config.metrics_samples) == (True, 30, 2)
     assert config.warnings == ()
     assert config.header_converter.endswith("SimpleHeaderConverter")
 
@@ -80,6 +81,19 @@ def test_every_address_is_advertised_as_one() -> None:
     config = parse(listeners="http://:8083")
     assert config.advertised_url.startswith("http://")
     assert not config.advertised_url.startswith("http://:")
+
+
+def test_metrics_can_be_switched_off_and_their_windows_set() -> None:
+    config = parse(
+        metrics__endpoint__enabled="false", metrics__sample__window__ms="500", metrics__num__samples="4"
+    )
+    assert (config.metrics_endpoint, config.metrics_window_s, config.metrics_samples) == (False, 0.5, 4)
+    assert config.warnings == ()
+
+
+def test_a_level_of_metrics_has_no_effect_and_says_so() -> None:
+    config = parse(metrics__recording__level="DEBUG")
+    assert config.warnings == ("metrics.recording.level is ignored: all that is measured is of level INFO.",)
 
 
 def test_prefixes_pass_through() -> None:

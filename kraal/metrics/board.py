@@ -1,0 +1,124 @@
+"""Where the parts of a worker publish their numbers, for scrapes to take.
+
+Each entry has one writer: a task's actor its own numbers, the worker's actor what lives here, membership the
+group's. Entries are immutable and are replaced whole, so a reader needs no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kraal.ids import Instance, State, TaskId
+from kraal.metrics.group import GroupNumbers, no_rebalance
+from kraal.metrics.task import TaskNumbers, Time
+from kraal.metrics.windows import Sampled, Windows
+
+
+@dataclass(frozen=True, slots=True)
+class Startups:
+    """How starts of connectors, or of tasks, ended. Source: WorkerMetricsGroup."""
+
+    results: Sampled
+    """1 for a start that succeeded, 0 for one that failed."""
+    succeeded: int = 0
+    failed: int = 0
+
+    def ended(self, now_s: float, *, well: bool) -> Startups:
+        """Return the same with one start more."""
+        return replace(
+            self,
+            results=self.results.record(int(well), now_s),
+            succeeded=self.succeeded + well,
+            failed=self.failed + (not well),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """All that was published, at one moment."""
+
+    living: Mapping[Instance, str | None]
+    """What runs in this process, or has failed and was not taken away, with the version of its plugin."""
+    tasks: Mapping[TaskId, TaskNumbers]
+    partitions: Mapping[TaskId, int]
+    connector_startups: Startups
+    task_startups: Startups
+    group: GroupNumbers | None
+    """None in standalone."""
+
+
+class Board:
+    """Holds what was published last. `picture` may be called by any thread."""
+
+    def __init__(self, time: Time, windows: Windows, *, in_group: bool) -> None:
+        self.time = time
+        self.windows = windows
+        self.group = no_rebalance(windows) if in_group else None
+        """Written by membership."""
+        self._living: dict[Instance, str | None] = {}
+        self._states: dict[Instance, State] = {}
+        """The latest of each that lives; no RUNNING among them is forgotten in `_up`."""
+        self._up: set[Instance] = set()
+        """Those whose start has succeeded."""
+        self._tasks: dict[TaskId, TaskNumbers] = {}
+        self._partitions: dict[TaskId, int] = {}
+        self._connector_startups = Startups(Sampled(windows))
+        self._task_startups = Startups(Sampled(windows))
+
+    def picture(self) -> Picture:
+        """Return what is published now."""
+        return Picture(
+            living=self._living.copy(),
+            tasks=self._tasks.copy(),
+            partitions=self._partitions.copy(),
+            connector_startups=self._connector_startups,
+            task_startups=self._task_startups,
+            group=self.group,
+        )
+
+    # -- tasks ---------------------------------------------------------------------------------------------
+
+    def publish(self, task: TaskId, numbers: TaskNumbers) -> None:
+        """Take over a task's numbers. The task's actor."""
+        self._tasks[task] = numbers
+
+    def has_partitions(self, task: TaskId, count: int) -> None:
+        """Take over how many partitions a sink's task has. One thread of the engine at a time."""
+        self._partitions[task] = count
+
+    # -- the worker's actor --------------------------------------------------------------------------------
+
+    def started(self, instance: Instance) -> None:
+        """A life of an instance begins."""
+        self._forget(instance)
+        self._living[instance] = None
+
+    def changed(self, instance: Instance, state: State, version: str | None) -> None:
+        """An instance that lives says how it is; saying the same again counts for nothing."""
+        if self._states.get(instance) is state:
+            return
+        self._states[instance] = state
+        self._living[instance] = version or self._living.get(instance)
+        if instance in self._up or state not in (State.RUNNING, State.FAILED):
+            return
+        well = state is State.RUNNING
+        if well:
+            self._up.add(instance)
+        now_s = self.time.now()
+        if isinstance(instance, TaskId):
+            self._task_startups = self._task_startups.ended(now_s, well=well)
+        else:
+            self._connector_startups = self._connector_startups.ended(now_s, well=well)
+
+    def gone(self, instance: Instance) -> None:
+        """The life of an instance is over."""
+        self._forget(instance)
+
+    def _forget(self, instance: Instance) -> None:
+        self._living.pop(instance, None)
+        self._states.pop(instance, None)
+        self._up.discard(instance)
+        if isinstance(instance, TaskId):
+            self._tasks.pop(instance, None)
+            self._partitions.pop(instance, None)

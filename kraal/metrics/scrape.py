@@ -1,0 +1,32 @@
+"""One worker's scrape: takes what is published, and renders it piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kraal.metrics.families import Identity, families
+from kraal.metrics.text import render
+
+if TYPE_CHECKING:
+    from kraal.cluster.snapshot import Published
+    from kraal.metrics.board import Board
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """Call it for one scrape. Any thread; asks nobody."""
+
+    published: Published
+    board: Board
+    identity: Identity
+    class_of: Callable[[str], str]
+    """Gives the full name of a connector's class by what its config says."""
+
+    def __call__(self) -> Iterator[str]:
+        """Return the text in pieces, all of one moment, each made in a few milliseconds; some are empty."""
+        found = families(
+            self.published.latest, self.board.picture(), self.identity, self.class_of, self.board.time.now()
+        )
+        return map(render, found)

@@ -1,0 +1,182 @@
+"""What one task has done since its last start.
+
+`TaskNumbers` is what is published; `TaskMeter` belongs to the task's actor, which tells it what happens.
+Source: WorkerTask.TaskMetricsGroup, AbstractWorkerSourceTask.SourceTaskMetricsGroup,
+WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from kraal.ids import State, TaskId
+from kraal.metrics.windows import Sampled, Windows
+
+
+class Time(Protocol):
+    """What o'clock it is."""
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateTimes:
+    """How long an instance has been in each state, since its first."""
+
+    state: State | None = None
+    since_s: float = 0.0
+    before: Mapping[State, float] = field(default_factory=dict)
+    """Seconds in each state, the present stay not counted."""
+
+    def changed(self, state: State, now_s: float) -> StateTimes:
+        """Return the same in another state."""
+        if state is self.state:
+            return self
+        if self.state is None:
+            return StateTimes(state, now_s)
+        stay_s = self.before.get(self.state, 0.0) + now_s - self.since_s
+        return StateTimes(state, now_s, {**self.before, self.state: stay_s})
+
+    def ratio(self, state: State, now_s: float) -> float:
+        """Return the part of the time spent in `state`, from 0 to 1."""
+        if self.state is None:
+            return 0.0
+        stay_s = now_s - self.since_s
+        total_s = stay_s + sum(self.before.values())
+        wanted_s = self.before.get(state, 0.0) + (stay_s if state is self.state else 0.0)
+        return wanted_s / total_s if total_s else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskNumbers:
+    """One picture of a task. Times within samples are milliseconds, as they are shown."""
+
+    is_source: bool
+    states: StateTimes = StateTimes()
+    batch_size: Sampled
+    records: Sampled
+    """Records by batch, for the rate."""
+    records_total: int = 0
+    batch_ms: Sampled
+    """A source: how long the plugin took to poll; a sink: how long the batch took to be put."""
+    commit_ms: Sampled
+    """Of commits that succeeded."""
+    commit_results: Sampled
+    """1 for a commit that succeeded, 0 for one that failed."""
+    commits: Sampled
+    """1 for each commit that succeeded."""
+    commits_total: int = 0
+    commit_number: int = 0
+    """How many commits were tried."""
+    late_commits: Sampled
+    late_commits_total: int = 0
+    retries: int = 0
+    last_error_ms: int = 0
+    """Since the epoch; 0: never."""
+
+
+def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
+    """Return the numbers of a task that has done nothing yet."""
+    empty = Sampled(windows)
+    return TaskNumbers(
+        is_source=is_source,
+        batch_size=empty,
+        records=empty,
+        batch_ms=empty,
+        commit_ms=empty,
+        commit_results=empty,
+        commits=empty,
+        late_commits=empty,
+    )
+
+
+class TaskMeter:
+    """Counts what one life of a task does, and publishes it. Thread: the task's actor."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        *,
+        is_source: bool,
+        time: Time,
+        windows: Windows,
+        publish: Callable[[TaskId, TaskNumbers], None],
+    ) -> None:
+        """`publish` is told the new numbers after each change."""
+        self._task = task
+        self._time = time
+        self._publish = publish
+        self._numbers = no_numbers(windows, is_source=is_source)
+        self._commit_began_s: float | None = None
+
+    def state(self, state: State) -> None:
+        """The task says that it is in this state."""
+        self._set(states=self._numbers.states.changed(state, self._time.now()))
+
+    def batch(self, *, records: int, duration_s: float, poll_s: float) -> None:
+        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's."""
+        numbers, now_s = self._numbers, self._time.now()
+        took_s = poll_s if numbers.is_source else duration_s
+        self._set(
+            batch_size=numbers.batch_size.record(records, now_s),
+            records=numbers.records.record(records, now_s),
+            records_total=numbers.records_total + records,
+            batch_ms=numbers.batch_ms.record(took_s * 1000, now_s),
+        )
+
+    def committing(self) -> None:
+        """Offsets are on their way to be stored."""
+        self._commit_began_s = self._time.now()
+        self._set(commit_number=self._numbers.commit_number + 1)
+
+    def committed(self) -> None:
+        """They are stored. Of no effect when none were on their way."""
+        if self._commit_began_s is None:
+            return
+        numbers, now_s = self._numbers, self._time.now()
+        took_ms = (now_s - self._commit_began_s) * 1000
+        self._commit_began_s = None
+        self._set(
+            commit_ms=numbers.commit_ms.record(took_ms, now_s),
+            commit_results=numbers.commit_results.record(1, now_s),
+            commits=numbers.commits.record(1, now_s),
+            commits_total=numbers.commits_total + 1,
+        )
+
+    def commit_refused(self) -> None:
+        """They could not be stored, and it is tried again."""
+        self._commit_failed()
+        self.committing()
+        self.retried()
+
+    def commit_was_late(self) -> None:
+        """A commit was answered when nobody waited for it any more."""
+        numbers = self._numbers
+        self._set(
+            late_commits=numbers.late_commits.record(1, self._time.now()),
+            late_commits_total=numbers.late_commits_total + 1,
+        )
+
+    def retried(self) -> None:
+        """Something failed that is tried again."""
+        self._set(retries=self._numbers.retries + 1, last_error_ms=self._time.wall_ms())
+
+    def failed(self) -> None:
+        """The task has failed."""
+        self._commit_failed()
+        self._set(last_error_ms=self._time.wall_ms())
+
+    def _commit_failed(self) -> None:
+        if self._commit_began_s is not None:
+            self._commit_began_s = None
+            self._set(commit_results=self._numbers.commit_results.record(0, self._time.now()))
+
+    def _set(self, **parts: Any) -> None:
+        self._numbers = replace(self._numbers, **parts)
+        self._publish(self._task, self._numbers)

@@ -1,0 +1,67 @@
+"""Prometheus' text format, version 0.0.4. Pure.
+
+Source: https://prometheus.io/docs/instrumenting/exposition_formats/
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_LABEL = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP = str.maketrans({"\\": r"\\", "\n": r"\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with all its series."""
+
+    name: str
+    kind: Literal["counter", "gauge"]
+    help: str
+    rows: Sequence[tuple[str, float]]
+    """Labels as `labels` writes them, and the value."""
+
+
+def labels(*pairs: tuple[str, str]) -> str:
+    """Write labels: `{connector="a",task="0"}`; nothing for none. Values may hold anything."""
+    inner = ",".join(f'{name}="{escaped(value)}"' for name, value in pairs)
+    return f"{{{inner}}}" if inner else ""
+
+
+def escaped(value: str) -> str:
+    """Return a label's value as it stands between the quotes. Half a surrogate pair becomes `?`, as in JSON."""
+    if value.isascii() and not ('"' in value or "\\" in value or "\n" in value):
+        return value
+    return value.translate(_LABEL).encode("utf-8", "replace").decode("utf-8")
+
+
+def render(family: Family) -> str:
+    """Write one family; nothing when it has no series."""
+    if not family.rows:
+        return ""
+    name = family.name
+    head = f"# HELP {name} {family.help.translate(_HELP)}\n# TYPE {name} {family.kind}\n"
+    # What is finite is written as Python writes it; the difference is 0 for nothing else.
+    lines = [
+        f"{name}{label} {value if value - value == 0 else number(value)}\n" for label, value in family.rows
+    ]
+    return head + "".join(lines)
+
+
+def render_all(families: Iterable[Family]) -> str:
+    """Write several families."""
+    return "".join(render(family) for family in families)
+
+
+def number(value: float) -> str:
+    """Write a value as Go reads it."""
+    if isinstance(value, int) or math.isfinite(value):
+        return repr(value)
+    if math.isnan(value):
+        return "NaN"
+    return "+Inf" if value > 0 else "-Inf"

@@ -1,0 +1,97 @@
+"""Averages, maxima and rates over the last samples, as Kafka's metrics have them. Immutable.
+
+A sample begins with the first event after its predecessor is `length_s` old, and is forgotten `count * length_s`
+after its last event. So with Connect's defaults a number speaks of the last 30 to 90 seconds.
+Source: SampledStat, Avg, Max, Rate, Frequencies (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How long numbers remember."""
+
+    length_s: float = 30.0
+    """`metrics.sample.window.ms`"""
+    count: int = 2
+    """`metrics.num.samples`"""
+
+    @property
+    def memory_s(self) -> float:
+        """How long a sample counts after its last event."""
+        return self.length_s * self.count
+
+
+class _Sample(NamedTuple):
+    began_s: float
+    last_s: float
+    events: int
+    total: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What was recorded lately. Times are monotonic seconds; each method takes the time as it is now."""
+
+    windows: Windows
+    samples: tuple[_Sample, ...] = ()
+    """Oldest first; one more than the windows count, for the one that the memory cuts through."""
+
+    def record(self, value: float, now_s: float) -> Sampled:
+        """Return the same with one event more."""
+        samples, windows = self.samples, self.windows
+        if samples and now_s - samples[-1].began_s < windows.length_s:
+            last = samples[-1]
+            grown = _Sample(last.began_s, now_s, last.events + 1, last.total + value, max(last.most, value))
+            return Sampled(windows, (*samples[:-1], grown))
+        fresh = _Sample(now_s, now_s, 1, value, value)
+        return Sampled(windows, (*samples[-windows.count :], fresh))
+
+    def average(self, now_s: float) -> float:
+        """Return the mean of what is remembered; NaN when that is nothing."""
+        kept = self._kept(now_s)
+        return sum(s.total for s in kept) / sum(s.events for s in kept) if kept else math.nan
+
+    def most(self, now_s: float) -> float:
+        """Return the largest value that is remembered; NaN when there is none."""
+        kept = self._kept(now_s)
+        return max(s.most for s in kept) if kept else math.nan
+
+    def rate(self, now_s: float) -> float:
+        """Return the sum per second. Windows that have not passed yet count as passed, as in Kafka."""
+        kept = self._kept(now_s)
+        if not kept:
+            return 0.0
+        length_s = self.windows.length_s
+        elapsed_s = now_s - kept[0].began_s
+        if length_s > 0:
+            full = int(elapsed_s / length_s)
+            elapsed_s += max(0, self.windows.count - 1 - full) * length_s
+        return sum(s.total for s in kept) / max(elapsed_s, 0.001)
+
+    def share(self, now_s: float) -> float | None:
+        """Return the mean of events that are 0 or 1; None when none is remembered."""
+        return self.average(now_s) if self._kept(now_s) else None
+
+    def _kept(self, now_s: float) -> tuple[_Sample, ...]:
+        samples, memory_s = self.samples, self.windows.memory_s
+        if not samples or now_s - samples[-1].last_s >= memory_s:
+            return ()
+        if now_s - samples[0].last_s < memory_s:
+            return samples
+        return tuple(s for s in samples if now_s - s.last_s < memory_s)
+
+
+def shares(results: Sampled, now_s: float) -> tuple[float, float]:
+    """Return how many of the results were failures (0) and successes (1), from 0 to 1; both 0 without results.
+
+    The attributes are called percentages; Connect shows them from 0 to 1 as well.
+    """
+    good = results.share(now_s)
+    return (0.0, 0.0) if good is None else (1.0 - good, good)

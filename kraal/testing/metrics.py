@@ -1,0 +1,18 @@
+"""A scrape of a worker inside a test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraal.metrics.families import Identity
+from kraal.metrics.scrape import Scrape
+
+if TYPE_CHECKING:
+    from actors.assembly import Assembly
+    from kraal.ids import WorkerId
+
+
+def scrape(assembly: Assembly, worker: WorkerId) -> str:
+    """Return what `GET /metrics` of this worker answers now; it calls itself by its worker id."""
+    identity = Identity(client_id=worker, version="4.3.0", commit="test", started_ms=0)
+    return "".join(Scrape(assembly.published, assembly.board, identity, str)())

@@ -1,0 +1,93 @@
+r"""Reads Prometheus' text format as strictly as a server may, and a little more: families in one piece, with TYPE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"(,|(?=}))')
+_VALUE = re.compile(r"NaN|[+-]Inf|-?\d+(\.\d+)?(e[+-]?\d+)?")
+_ESCAPES = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+
+Labels = frozenset[tuple[str, str]]
+
+
+@dataclass
+class Scraped:
+    """What a scrape said."""
+
+    types: dict[str, str] = field(default_factory=dict)
+    helps: dict[str, str] = field(default_factory=dict)
+    values: dict[tuple[str, Labels], float] = field(default_factory=dict)
+
+    def value(self, name: str, **labels: str) -> float:
+        """Return the value of exactly this series. Raises KeyError."""
+        return self.values[name, frozenset(labels.items())]
+
+    def all_of(self, name: str) -> dict[Labels, float]:
+        """Return every series of a name."""
+        return {labels: value for (each, labels), value in self.values.items() if each == name}
+
+    def label_of(self, name: str, label: str, **labels: str) -> set[str]:
+        """Return the values of a label in the series of a name that have these labels."""
+        wanted = set(labels.items())
+        return {dict(found)[label] for found in self.all_of(name) if wanted <= found and label in dict(found)}
+
+
+def scraped(text: str) -> Scraped:
+    """Parse a scrape. Raises AssertionError for what a server would refuse."""
+    result = Scraped()
+    assert text.endswith("\n"), "the last line ends as well"
+    current = ""
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            current, _, said = line[7:].partition(" ")
+            assert current not in result.helps, f"two pieces of {current}"
+            result.helps[current] = said
+        elif line.startswith("# TYPE "):
+            name, _, kind = line[7:].partition(" ")
+            assert name == current
+            assert kind in {"counter", "gauge"}
+            result.types[name] = kind
+        else:
+            name, labels, value = _series(line)
+            assert name == current, f"{name} in the middle of {current}"
+            assert name in result.types
+            assert (name, labels) not in result.values, f"twice: {line}"
+            result.values[name, labels] = value
+    return result
+
+
+def _series(line: str) -> tuple[str, Labels, float]:
+    found = _NAME.match(line)
+    assert found, line
+    rest = line[found.end() :]
+    labels: Labels = frozenset()
+    if rest.startswith("{"):
+        pairs = list(_labels(rest))
+        labels = frozenset(pairs)
+        assert len(dict(pairs)) == len(pairs), f"a label twice: {line}"
+        rest = rest[_end(rest) :]
+    assert rest.startswith(" "), line
+    assert _VALUE.fullmatch(rest[1:]), line
+    return found[0], labels, float(rest[1:])
+
+
+def _labels(text: str) -> Iterator[tuple[str, str]]:
+    at = 1
+    while text[at] != "}":
+        found = _LABEL.match(text, at)
+        assert found, text
+        yield found[1], re.sub(r'\\[\\"n]', lambda escape: _ESCAPES[escape[0]], found[2])
+        at = found.end()
+
+
+def _end(text: str) -> int:
+    at = 1
+    while text[at] != "}":
+        found = _LABEL.match(text, at)
+        assert found, text
+        at = found.end()
+    return at + 1

@@ -1,0 +1,39 @@
+"""`GET /metrics` of a real worker while lines flow through a pipe. Source: contract 10.4."""
+
+from __future__ import annotations
+
+import httpx2
+import pytest
+
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import Pipe
+from tests.fakes.prometheus import scraped
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_the_numbers_of_a_pipe(pipe: Pipe, worker: WorkerProcess) -> None:
+    pipe.write(100)
+    worker.wait_until("both files were equal", pipe.is_through_exactly)
+    sink = {"connector": pipe.sink, "task": "0"}
+    sink_metrics = "kafka_connect_sink_task_metrics_"
+
+    def found_all() -> bool:
+        answer = httpx2.get(f"{worker.url}/metrics")
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        found = scraped(answer.text)
+        return found.value(sink_metrics + "offset_commit_completion_total", **sink) >= 1
+
+    worker.wait_until("the sink's commit was counted", found_all)
+    found = scraped(httpx2.get(f"{worker.url}/metrics").text)
+    source = {"connector": pipe.source, "task": "0"}
+    assert found.value("kafka_connect_source_task_metrics_source_record_write_total", **source) == 100
+    assert found.value("kafka_connect_source_task_metrics_poll_batch_max_time_ms", **source) > 0
+    assert found.value("kafka_connect_connector_task_metrics_offset_commit_avg_time_ms", **source) > 0
+    assert found.value(sink_metrics + "sink_record_read_total", **sink) == 100
+    assert found.value(sink_metrics + "put_batch_max_time_ms", **sink) > 0
+    assert found.value(sink_metrics + "partition_count", **sink) >= 1
+    assert found.value("kafka_connect_connector_task_metrics", **sink, status="running") == 1
+    assert found.label_of("kafka_connect_connector_metrics", "connector_class", connector=pipe.source) == {
+        "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    }

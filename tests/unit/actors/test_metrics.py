@@ -1,0 +1,307 @@
+"""The numbers of whole workers: a life of connectors, and what `GET /metrics` says after each step of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+from typing_extensions import override
+
+from actors.messages.herder import DeleteConnector, RestartConnector, SetTargetState
+from kraal.errors import StoreAway, StoreError
+from kraal.ids import ConnectorName, TargetState, TaskId
+from kraal.offsets import Offset, SourcePartition
+from kraal.spark.api import RunEvent, TaskSpec
+from kraal.stores.memory import MemoryOffsets
+from kraal.testing.cluster import EmbeddedCluster
+from kraal.testing.engine import FakeEngine, FakeRun
+from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing.worker import EmbeddedWorker
+from tests.fakes.prometheus import Scraped, scraped
+
+NAME = ConnectorName("numbers")
+T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
+SEEDS = range(6)
+WORKER = "kafka_connect_connect_worker_metrics_"
+TASK = "kafka_connect_connector_task_metrics_"
+SOURCE = "kafka_connect_source_task_metrics_"
+SINK = "kafka_connect_sink_task_metrics_"
+ERRORS = "kafka_connect_task_error_metrics_"
+REBALANCE = "kafka_connect_connect_worker_rebalance_metrics_"
+
+
+def config(plugin: str = FAKE_SOURCE, **more: str) -> dict[str, str | None]:
+    return {"connector.class": plugin, "tasks.max": "2", "topics": "lines", **more}
+
+
+def metrics(worker: EmbeddedWorker) -> Scraped:
+    return scraped(worker.metrics())
+
+
+def of_task(found: Scraped, prefix: str, task: TaskId = T0) -> dict[str, float]:
+    """Return the numbers of a task in one group, by what follows the prefix."""
+    wanted = frozenset({("connector", str(task.connector)), ("task", str(task.task))})
+    return {
+        name.removeprefix(prefix): value
+        for (name, labels), value in found.values.items()
+        if name.startswith(prefix) and labels == wanted
+    }
+
+
+def states(found: Scraped) -> tuple[set[str], dict[str, float]]:
+    """Return the connector's state, and how many of its tasks are in which."""
+    words = ("running", "paused", "failed", "unassigned", "destroyed", "restarting")
+    counts = {w: found.all_of(f"{WORKER}connector_{w}_task_count") for w in words}
+    return found.label_of("kafka_connect_connector_metrics", "status", connector=NAME), {
+        word: sum(series.values()) for word, series in counts.items() if sum(series.values())
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_life_of_a_source(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    assert metrics(worker).value(WORKER + "connector_count") == 0
+    worker.create(NAME, config())
+    worker.fake.feed(T0, 25)
+    worker.run()
+    worker.advance(10)
+    found = metrics(worker)
+    assert (found.value(WORKER + "connector_count"), found.value(WORKER + "task_count")) == (1, 2)
+    assert states(found) == ({"running"}, {"running": 2})
+    assert of_task(found, TASK) == {
+        "running_ratio": 1,
+        "pause_ratio": 0,
+        "offset_commit_max_time_ms": 0,
+        "offset_commit_avg_time_ms": 0,
+        "offset_commit_failure_percentage": 0,
+        "offset_commit_success_percentage": 1,
+        "batch_size_max": 10,
+        "batch_size_avg": pytest.approx(25 / 3),
+    }
+    assert of_task(found, SOURCE) == {
+        "source_record_poll_rate": 25 / 40,
+        "source_record_poll_total": 25,
+        "source_record_write_rate": 25 / 40,
+        "source_record_write_total": 25,
+        "poll_batch_max_time_ms": 0,
+        "poll_batch_avg_time_ms": 0,
+    }
+    assert set(of_task(found, ERRORS).values()) == {0}
+    assert of_task(found, SINK) == {}
+    idle = of_task(found, SOURCE, T1)
+    assert idle["source_record_poll_total"] == 0
+    assert math.isnan(idle["poll_batch_avg_time_ms"]), "as Kafka has it: of nothing there is no average"
+
+    worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
+    worker.run()
+    worker.advance(30)
+    found = metrics(worker)
+    assert states(found) == ({"paused"}, {"paused": 2})
+    assert of_task(found, TASK)["running_ratio"] == pytest.approx(0.25)
+    assert of_task(found, TASK)["pause_ratio"] == pytest.approx(0.75)
+
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STOPPED))
+    worker.run()
+    found = metrics(worker)
+    assert states(found) == ({"stopped"}, {})
+    assert (found.value(WORKER + "connector_count"), found.value(WORKER + "task_count")) == (1, 0)
+    assert of_task(found, TASK) == {}
+
+    worker.ask(DeleteConnector(name=NAME))
+    worker.run()
+    found = metrics(worker)
+    assert found.all_of("kafka_connect_connector_metrics") == {}
+    assert found.value(WORKER + "connector_count") == 0
+    assert found.value(WORKER + "connector_startup_attempts_total") == 1
+    assert found.value(WORKER + "task_startup_success_total") == 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_life_of_a_sink(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config(FAKE_SINK))
+    worker.fake.feed(T0, 30)
+    worker.run()
+    found = metrics(worker)
+    assert of_task(found, SINK) == {
+        "sink_record_read_rate": 1,
+        "sink_record_read_total": 30,
+        "sink_record_send_rate": 1,
+        "sink_record_send_total": 30,
+        "partition_count": 1,
+        "offset_commit_seq_no": 3,
+        "offset_commit_completion_rate": pytest.approx(0.1),
+        "offset_commit_completion_total": 3,
+        "offset_commit_skip_rate": 0,
+        "offset_commit_skip_total": 0,
+        "put_batch_max_time_ms": 0,
+        "put_batch_avg_time_ms": 0,
+    }
+    assert of_task(found, SOURCE) == {}
+
+
+class SlowToCommit(FakeEngine):
+    """Tries each commit twice; the second try comes two seconds after the first."""
+
+    @override
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        return _SlowToCommit(self, spec, position, report)
+
+
+class _SlowToCommit(FakeRun):
+    offsets: Mapping[SourcePartition, Offset] | None = None
+
+    @override
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        self.offsets = offsets
+        self.retry("commit is tried again: not now")
+
+    def commit_again(self) -> None:
+        """Do what was put off."""
+        assert self.offsets is not None
+        super().commit(self.offsets)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_sink_s_commit_that_is_tried_again(seed: int) -> None:
+    engine = SlowToCommit()
+    worker = EmbeddedWorker(seed=seed, engine=engine)
+    worker.create(NAME, config(FAKE_SINK))
+    engine.feed(T0, 1)
+    worker.run()
+    assert of_task(metrics(worker), TASK)["offset_commit_failure_percentage"] == 1
+    worker.advance(2)
+    run = engine.run_of(T0)
+    assert isinstance(run, _SlowToCommit)
+    run.commit_again()
+    worker.run()
+    found = metrics(worker)
+    assert of_task(found, TASK)["offset_commit_success_percentage"] == 0.5
+    assert of_task(found, TASK)["offset_commit_max_time_ms"] == pytest.approx(2000)
+    assert of_task(found, SINK)["offset_commit_seq_no"] == 2
+    assert of_task(found, SINK)["offset_commit_completion_total"] == 1
+    assert of_task(found, ERRORS)["total_retries"] == 1
+    run.commit_again()
+    worker.run()
+    found = metrics(worker)
+    assert of_task(found, SINK)["offset_commit_skip_total"] == 1, "nobody waited for it any more"
+    assert of_task(found, SINK)["offset_commit_completion_total"] == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_failures_retries_and_a_restart(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.fake.feed(T0, 5)
+    worker.run()
+    worker.fake.retry(T0, "batch 2 is tried again: no")
+    worker.fake.retry(T0, "batch 2 is tried again: no")
+    worker.fake.fail(T0, "RuntimeError: no")
+    worker.run()
+    found = metrics(worker)
+    assert states(found) == ({"running"}, {"running": 1, "failed": 1}), "what has failed is still shown"
+    failed = of_task(found, ERRORS)
+    assert failed.pop("last_error_timestamp") == worker.scheduler.clock.wall_ms()
+    assert failed.pop("total_retries") == 2
+    assert set(failed.values()) == {0}
+    assert of_task(found, SOURCE)["source_record_write_total"] == 5
+    assert found.value(WORKER + "task_startup_failure_total") == 0, "it had started"
+
+    worker.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
+    worker.run()
+    found = metrics(worker)
+    assert states(found) == ({"running"}, {"running": 2})
+    assert of_task(found, SOURCE)["source_record_write_total"] == 0, "since the task was restarted"
+    assert of_task(found, ERRORS)["total_retries"] == 0
+    assert found.value(WORKER + "task_startup_success_total") == 3
+
+
+def test_a_task_that_cannot_start_is_a_failed_start() -> None:
+    worker = EmbeddedWorker()
+    worker.fake.fail_opening(T0, "ValueError: no")
+    worker.create(NAME, config())
+    found = metrics(worker)
+    assert found.value(WORKER + "task_startup_attempts_total") == 2
+    assert found.value(WORKER + "task_startup_failure_total") == 1
+    assert found.value(WORKER + "task_startup_failure_percentage") == 0.5
+    assert of_task(found, TASK)["running_ratio"] == 0
+
+
+def test_a_connector_that_cannot_start_is_a_failed_start() -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, config(**{"fail.in": "start"}))
+    found = metrics(worker)
+    assert states(found)[0] == {"failed"}
+    assert found.value(WORKER + "connector_startup_failure_total") == 1
+    assert found.value(WORKER + "connector_startup_success_percentage") == 0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_offsets_that_cannot_be_stored_are_failed_commits(seed: int) -> None:
+    errors: list[StoreError] = []
+
+    def fault(_operation: str) -> None:
+        if errors:
+            raise errors[0]
+
+    worker = EmbeddedWorker(seed=seed, offsets=MemoryOffsets(fault=fault))
+    worker.create(NAME, config())
+    errors.append(StoreAway("the broker is away"))
+    worker.fake.feed(T0, 1)
+    worker.run()
+    found = metrics(worker)
+    assert of_task(found, TASK)["offset_commit_failure_percentage"] == 1
+    assert of_task(found, ERRORS)["total_retries"] == 1
+    errors.clear()
+    worker.advance(1.5)
+    found = metrics(worker)
+    assert of_task(found, TASK)["offset_commit_success_percentage"] == 0.5
+    assert of_task(found, TASK)["offset_commit_max_time_ms"] == pytest.approx(1000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("actor", ["herder", "worker", "task numbers-0", "numbers"])
+def test_a_death_of_an_actor_spoils_no_number(seed: int, actor: str) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, config())
+    worker.crash("connector numbers" if actor == "numbers" else actor)
+    worker.advance(5)
+    worker.fake.feed(T0, 4)
+    worker.run()
+    found = metrics(worker)
+    assert states(found) == ({"running"}, {"running": 2})
+    assert (found.value(WORKER + "connector_count"), found.value(WORKER + "task_count")) == (1, 2)
+    assert of_task(found, SOURCE)["source_record_write_total"] == 4
+    assert found.value(WORKER + "task_startup_attempts_total") == 2
+    assert found.value(WORKER + "connector_startup_attempts_total") == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cluster_counts_its_rebalances(seed: int) -> None:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    cluster.create(NAME, config())
+    cluster.settle()
+    found = {worker.name: scraped(worker.metrics()) for worker in cluster.alive}
+    for worker in cluster.alive:
+        mine = found[worker.name]
+        assert mine.value(REBALANCE + "rebalancing") == 0
+        assert mine.value(REBALANCE + "completed_rebalances_total") >= 1
+        assert mine.value(REBALANCE + "epoch") == worker.snapshot.generation
+        assert math.isfinite(mine.value(REBALANCE + "time_since_last_rebalance_ms"))
+        assert mine.label_of(REBALANCE[:-1], "connect_protocol") == {"SESSIONED"}
+        assert mine.label_of(REBALANCE[:-1], "leader_name") == {cluster.leader.url}
+    for kind, count in (("connectors", 1), ("tasks", 2)):
+        name = f"kafka_connect_connect_coordinator_metrics_assigned_{kind}"
+        assert sum(sum(each.all_of(name).values()) for each in found.values()) == count
+    assert sum(each.value(WORKER + "task_count") for each in found.values()) == 2
+
+    before = {name: each.value(REBALANCE + "completed_rebalances_total") for name, each in found.items()}
+    [left] = [worker for worker in cluster.alive if worker is not cluster.leader]
+    cluster.kill(left)
+    cluster.settle(within_s=30)
+    after = scraped(cluster.leader.metrics())
+    assert after.value(REBALANCE + "completed_rebalances_total") > before[cluster.leader.name]
+    assert after.value(WORKER + "task_count") == 2
+    assert after.value(REBALANCE + "rebalance_max_time_ms") >= 0

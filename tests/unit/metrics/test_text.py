@@ -1,0 +1,62 @@
+"""The text format: what a server reads is what was meant."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from kraal.metrics.text import Family, labels, number, render, render_all
+from tests.fakes.prometheus import scraped
+
+ODD = 'a "quoted" \\ back\nnew line, {brace} = ü %2F'
+
+
+def test_a_family() -> None:
+    rows = [(labels(("connector", "a"), ("task", "0")), 1.5), ("", 2)]
+    assert render(Family("kafka_connect_x", "gauge", "What it is.", rows)) == (
+        "# HELP kafka_connect_x What it is.\n"
+        "# TYPE kafka_connect_x gauge\n"
+        'kafka_connect_x{connector="a",task="0"} 1.5\n'
+        "kafka_connect_x 2\n"
+    )
+
+
+def test_a_family_without_series_is_left_out() -> None:
+    assert render(Family("x", "gauge", "y", [])) == ""
+
+
+def test_any_connector_name_survives_as_a_label() -> None:
+    written = labels(("connector", ODD), ("task", "0"))
+    assert written == r'{connector="a \"quoted\" \\ back\nnew line, {brace} = ü %2F",task="0"}'
+    found = scraped(render(Family("x", "gauge", "h", [(written, 1)])))
+    assert found.value("x", connector=ODD, task="0") == 1
+
+
+def test_half_a_surrogate_pair_does_not_spoil_the_scrape() -> None:
+    text = render(Family("x", "gauge", "h", [(labels(("connector", "a\ud800")), 1)]))
+    assert scraped(text.encode().decode()).value("x", connector="a?") == 1
+
+
+def test_a_help_text_stays_on_its_line() -> None:
+    text = render(Family("x", "counter", "one\ntwo \\", [("", 1)]))
+    assert text.startswith("# HELP x one\\ntwo \\\\\n")
+    assert scraped(text).types == {"x": "counter"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (1_700_000_000_000, "1700000000000"),
+        (0.1, "0.1"),
+        (1e-7, "1e-07"),
+        (math.nan, "NaN"),
+        (math.inf, "+Inf"),
+        (-math.inf, "-Inf"),
+    ],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert number(value) == text
+    found = scraped(render_all([Family("x", "gauge", "h", [("", value)])])).value("x")
+    assert found == value or math.isnan(value)

@@ -1,0 +1,125 @@
+"""What a run says when something is tried again: each time, so that it can be counted."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from kraal.ids import ConnectorName, TaskId
+from kraal.offsets import Offset, SourcePartition
+from kraal.plugins.api import RetriableError
+from kraal.spark import run as module
+from kraal.spark.api import BatchDone, Held, Opened, RunEvent, TaskSpec, Waiting
+from kraal.spark.poller import Poller
+from kraal.spark.pool import Pool
+from kraal.spark.run import TaskRun
+from kraal.spark.work import Launch
+
+DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
+SPEC = TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={})
+
+
+@dataclass
+class Fickle:
+    """Work whose polls and jobs fail so often before they succeed."""
+
+    polls: int = 0
+    during: Callable[[], None] = lambda: None
+    """Called in each poll."""
+    jobs: int = 0
+    poll_interval_s: float = 0.01
+    polls_idle: bool = False
+    owes_commit: bool = False
+
+    def open(self) -> str | None:
+        return "1.0"
+
+    def poll(self, *, asked: bool) -> Launch | None:
+        del asked
+        self.during()
+        self.polls -= 1
+        if self.polls >= 0:
+            raise RetriableError("the source is away")
+        return lambda done: done(self._job())
+
+    def _job(self) -> BatchDone | BaseException:
+        self.jobs -= 1
+        return DONE if self.jobs < 0 else RetriableError("the sink is away")
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        del offsets
+
+    def close(self) -> None:
+        pass
+
+    def cancel(self) -> None:
+        pass
+
+
+@dataclass
+class Threads:
+    """A host with threads of its own and Spark up."""
+
+    pool: Pool = field(default_factory=lambda: Pool(1, "test"))
+    poller: Poller = field(default_factory=Poller)
+
+    def spark_missing(self) -> str | None:
+        return None
+
+    def obituary(self, error: BaseException) -> str | None:
+        del error
+        return None
+
+    def over(self, run: TaskRun) -> None:
+        del run
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
+    monkeypatch.setattr(module, "RETRY_S", (0.01,))
+    threads = Threads()
+    yield threads
+    threads.poller.close(1.0)
+    threads.pool.close(1.0)
+
+
+def events_of(host: Threads, work: Fickle) -> list[RunEvent]:
+    """Return what a run says until its first batch is done."""
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, SPEC, work, said.put)
+    run.start()
+    run.next()
+    events: list[RunEvent] = []
+    while DONE not in events:
+        events.append(said.get(timeout=10))
+    run.cancel()
+    return events
+
+
+def test_every_poll_that_is_tried_again_is_said(host: Threads) -> None:
+    again = Waiting("poll is tried again: the source is away", retry=True)
+    assert events_of(host, Fickle(polls=3)) == [Opened(version="1.0"), again, again, again, DONE]
+
+
+def test_every_job_that_is_tried_again_is_said(host: Threads) -> None:
+    again = Waiting("batch 1 is tried again: the sink is away", retry=True)
+    assert events_of(host, Fickle(jobs=2)) == [Opened(version="1.0"), again, again, DONE]
+
+
+def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Threads) -> None:
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    work = Fickle(polls=1)
+    run = TaskRun(host, SPEC, work, said.put)
+    work.during = run.hold
+    run.start()
+    run.next()
+    again = Waiting("poll is tried again: the source is away", retry=True)
+    assert [said.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), again, Held()]
+    run.cancel()
+
+
+def test_a_run_without_trouble_says_nothing_of_it(host: Threads) -> None:
+    assert events_of(host, Fickle()) == [Opened(version="1.0"), DONE]
