@@ -46,6 +46,11 @@ class Resource:
             self._handlers["HEAD"] = handlers["GET"]
         self._shown = [method for method in _SHOWN_ORDER if method in self._handlers or method == "OPTIONS"]
 
+    @property
+    def methods(self) -> frozenset[str]:
+        """What it has handlers for; OPTIONS is answered for all."""
+        return frozenset(self._handlers)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         response = await self._answer(Request(scope, receive, send))
