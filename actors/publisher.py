@@ -19,7 +19,7 @@ from actors.mailbox import Address, Tell
 from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublished
 from actors.system import Begin
 from kraal.errors import KraalError
-from kraal.peers import PeerFailed, PeerRefused, send_task_configs
+from kraal.peers import MakeContext, PeerFailed, PeerRefused, send_task_configs
 
 if TYPE_CHECKING:
     from actors.system import System
@@ -41,10 +41,15 @@ class Sent(Tell):
     error: Exception | None
 
 
-def send_to_leader(request: PublishTasks) -> None:
-    """Send one request over HTTP. Raises PeerRefused, PeerFailed."""
+def send_to_leader(request: PublishTasks, tls: MakeContext | None = None) -> None:
+    """Send one request over HTTP or HTTPS. Raises PeerRefused, PeerFailed."""
     send_task_configs(
-        request.leader_url, request.name, request.configs, key=request.key, algorithm=request.algorithm
+        request.leader_url,
+        request.name,
+        request.configs,
+        key=request.key,
+        algorithm=request.algorithm,
+        tls=tls,
     )
 
 

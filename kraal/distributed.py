@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from typing_extensions import override
 from actors.assembly import Assembly, ClusterParts, Parts
 from actors.herd import HerderSettings, SessionKeySettings
 from actors.messages.herder import StartupDone
+from actors.publisher import send_to_leader
 from kraal.cluster.member import MemberSettings
 from kraal.config.distributed import DistributedConfig, InternalTopic, MissingPlugins, load_distributed
 from kraal.config.kafka.kafka_python import kafka_python_options
@@ -38,12 +40,12 @@ from kraal.stores.kafka_log import KafkaLog
 from kraal.stores.kafka_offsets import KafkaOffsets
 from kraal.stores.kafka_topics import TopicAdmin, ensure_topics
 from kraal.stores.tokens import TokenProvider
-from web.settings import Settings
 
 if TYPE_CHECKING:
     from kraal.plugins.provided import ProvidedPlugins
     from kraal.spark.api import Engine, EngineState
     from kraal.stores.group import Group
+    from web.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -108,13 +110,11 @@ class DistributedProcess(Process[DistributedConfig]):
 
     @override
     def _settings(self) -> Settings:
-        config = self.config
-        return Settings(
-            advertised_url=config.advertised_url,
+        return replace(
+            super()._settings(),
             distributed=True,
-            verification_algorithms=config.verification_algorithms,
-            topic_tracking=config.topic_tracking,
-            topic_reset=config.topic_tracking_reset,
+            verification_algorithms=self.config.verification_algorithms,
+            unsigned_internal=self.config.unsigned_internal,
         )
 
     @override
@@ -168,6 +168,7 @@ class DistributedProcess(Process[DistributedConfig]):
                     rebalance_timeout_s=config.rebalance_timeout_s,
                 ),
                 fence=self._fence,
+                send=partial(send_to_leader, tls=self._peer_tls),
                 refuse=self._refuse if refuses else None,
             ),
         )

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+import ssl
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ from kraal.protocol.signature import signature_headers
 
 if TYPE_CHECKING:
     import httpx2
+
+MakeContext = Callable[[], ssl.SSLContext]
+"""Makes the TLS context for HTTPS; asked when it is needed. Raises KraalError."""
 
 CONNECT_TIMEOUT_S = 15.0
 """As of Jetty's client, which Connect uses."""
@@ -61,9 +65,13 @@ class PeerAnswer:
 
 
 class Peers:
-    """Asks other workers over connections that it keeps open. Thread: those of one event loop only."""
+    """Asks other workers over connections that it keeps open. Thread: those of one event loop only.
 
-    def __init__(self) -> None:
+    Without `tls` it trusts workers that the system trusts.
+    """
+
+    def __init__(self, tls: MakeContext | None = None) -> None:
+        self._tls = tls
         self.waiting = 0
         """How many requests wait for their answer: a gauge."""
         self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}
@@ -94,6 +102,8 @@ class Peers:
                     content = await response.aread()
                 finally:
                     await response.aclose()
+        except KraalError as exc:  # no TLS context
+            raise PeerFailed(f"Error trying to forward REST request: {exc}") from exc
         except TimeoutError as exc:
             raise _io_error(f"{url} gave no answer within {timeout_s:g} s") from exc
         except httpx2.ConnectTimeout as exc:
@@ -123,7 +133,8 @@ class Peers:
                 keepalive_expiry=_IDLE_S,
             )
             # Certificates take long to load, and nobody needs them for plain HTTP.
-            transport = httpx2.AsyncHTTPTransport(verify=scheme == "https", trust_env=False, limits=limits)
+            verify = self._tls() if scheme == "https" and self._tls is not None else scheme == "https"
+            transport = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
             self._transports[scheme] = transport
         return transport
 
@@ -136,6 +147,7 @@ def send_task_configs(
     key: bytes | None,
     algorithm: str,
     timeout_s: float = ANSWER_TIMEOUT_S,
+    tls: MakeContext | None = None,
 ) -> None:
     """Have the leader write a connector's task configs; signed, unless `key` is None.
 
@@ -148,7 +160,7 @@ def send_task_configs(
     target = f"/connectors/{quote(name, safe='')}/tasks".encode()
 
     async def send() -> None:
-        peers = Peers()
+        peers = Peers(tls)
         try:
             await peers.ask("POST", leader_url, target, body=body, headers=headers, timeout_s=timeout_s)
         finally:
@@ -211,6 +223,8 @@ def _reason(error: BaseException) -> str:
     """Say what is behind a failed request: the system's own words, where it has some."""
     below: BaseException | None = error
     while below is not None:
+        if isinstance(below, ssl.SSLError):  # its number is none of the system's
+            return str(below)
         if isinstance(below, OSError) and below.errno:
             return below.strerror if below.errno < 0 and below.strerror else os.strerror(below.errno)
         below = below.__cause__ or below.__context__

@@ -26,7 +26,10 @@ from actors.messages.herder import ShutDown
 from actors.messages.supervisor import Supervise
 from actors.system import ThreadSystem
 from kraal.config.kafka.librdkafka import librdkafka_options
+from kraal.config.response_headers import sets_date
+from kraal.config.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
 from kraal.config.worker import WorkerConfig
+from kraal.config.worker_keys import allowed_origins
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
 from kraal.logs import who
@@ -37,15 +40,18 @@ from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import validate_for_rest
 from kraal.stores.kafka_info import cluster_id
-from web.app import create_app
-from web.server import HttpServer, Listener
+from web.app import create_apps
+from web.cors import CorsRules
+from web.server import HttpServer, Listener, Site
+from web.settings import Settings
 
 if TYPE_CHECKING:
+    import ssl
     from pathlib import Path
     from types import FrameType
 
+    from kraal.config.listeners import Listener as ConfiguredListener
     from kraal.spark.api import Engine
-    from web.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -63,10 +69,17 @@ class Process(ABC, Generic[C]):
 
     def __init__(self, config: C) -> None:
         """Bind the sockets. Raises KraalError with a sentence for the operator."""
-        listeners = [Listener(each.host, each.port) for each in config.listeners]
-        self._server = HttpServer(listeners)
-        self.config: C = config.bound_to(self._server.bound[0].port)
+        self._server = HttpServer(
+            [
+                *(_listener(each) for each in config.listeners),
+                *(_listener(each, admin=True) for each in config.admin_listeners or ()),
+            ],
+            date_header=not sets_date(config.response_headers),
+        )
+        ports = [each.port for each in self._server.bound if not each.admin]
+        self.config: C = config.bound_to(*ports)
         who.worker = self.config.worker_id
+        self._peer_context: ssl.SSLContext | None = None
         self._exit_code = 0
         # No Event: its lock is not for signal handlers, and a signal just before its wait begins is missed.
         self._ending = False
@@ -82,12 +95,28 @@ class Process(ABC, Generic[C]):
         """Return what the actors are made of."""
 
     @abstractmethod
-    def _settings(self) -> Settings:
-        """Return what the REST API is to know."""
-
-    @abstractmethod
     def _scratch(self) -> Path:
         """Return the directory for what may be lost."""
+
+    def _settings(self) -> Settings:
+        """Return what the REST API is to know; a mode adds what is its own."""
+        config = self.config
+        return Settings(
+            advertised_url=config.advertised_url,
+            basic_auth=config.basic_auth,
+            admin_apart=config.admin_listeners is not None,
+            cors=CorsRules.of(allowed_origins(config.cors_origin), config.cors_methods),
+            response_headers=config.response_headers,
+            peer_tls=self._peer_tls,
+            topic_tracking=config.topic_tracking,
+            topic_reset=config.topic_tracking_reset,
+        )
+
+    def _peer_tls(self) -> ssl.SSLContext:
+        """Return the TLS context for requests to other workers; any thread. Raises ConfigInvalid."""
+        if self._peer_context is None:
+            self._peer_context = peer_context(self.config.raw, self._scratch())
+        return self._peer_context
 
     def _before_actors(self) -> None:
         """Do what the actors will wait for, without waiting for it."""
@@ -113,13 +142,14 @@ class Process(ABC, Generic[C]):
 
     def run(self) -> int:
         """Serve until a signal comes; return the exit code."""
+        tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry = Registry.load()
         plugins = ProvidedPlugins(registry, self.config)
         engine = self._engine(registry)
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
         who.generation = lambda: assembly.published.latest.generation
-        app = create_app(
+        apps = create_apps(
             assembly.herder,
             assembly.published,
             registry,
@@ -127,7 +157,7 @@ class Process(ABC, Generic[C]):
             self._settings(),
             self._scrape(assembly, registry),
         )
-        self._server.start(app)
+        self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
         self._find_kafka(assembly)
         self._started(assembly)
@@ -135,6 +165,13 @@ class Process(ABC, Generic[C]):
             os.read(self._wake_reader, 64)
         self._shut_down(assembly, engine)
         return self._exit_code
+
+    def _tls(self, prefix: str) -> ssl.SSLContext | None:
+        """Return the TLS context of listeners; None when none of them speaks HTTPS. Raises ConfigInvalid."""
+        is_admin = prefix == ADMIN_LISTENERS
+        if not any(each.https and each.admin == is_admin for each in self._server.bound):
+            return None
+        return listener_context(self.config.raw, prefix, self._scratch())
 
     def end(self, exit_code: int = 0) -> None:
         """Ask the process to end; any thread, and signal handlers."""
@@ -227,6 +264,10 @@ class Process(ABC, Generic[C]):
         self._clock.close()
         self._close_stores()
         log.info("stopped")
+
+
+def _listener(configured: ConfiguredListener, *, admin: bool = False) -> Listener:
+    return Listener(configured.host, configured.port, https=configured.scheme == "https", admin=admin)
 
 
 def _ending(end: Callable[[], None]) -> Callable[[int, FrameType | None], None]:

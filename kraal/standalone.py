@@ -23,7 +23,6 @@ from kraal.process import CONNECTOR_FAILED, Process
 from kraal.stores.file_log import FileLog
 from kraal.stores.memory import MemoryLog
 from kraal.stores.offset_file import OffsetFile
-from web.settings import Settings
 
 if TYPE_CHECKING:
     from kraal.plugins.provided import ProvidedPlugins
@@ -66,15 +65,6 @@ class StandaloneProcess(Process[StandaloneConfig]):
     @override
     def _scratch(self) -> Path:
         return self.config.data_dir / "scratch"
-
-    @override
-    def _settings(self) -> Settings:
-        config = self.config
-        return Settings(
-            advertised_url=config.advertised_url,
-            topic_tracking=config.topic_tracking,
-            topic_reset=config.topic_tracking_reset,
-        )
 
     @override
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:

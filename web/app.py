@@ -1,9 +1,13 @@
-"""The REST API as one ASGI application."""
+"""The REST API as ASGI applications: one for all listeners, or a second one for those of administrators.
+
+From the outside in: CORS, headers of every answer, the front, which asks for a password, and the route tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -13,30 +17,51 @@ from starlette.middleware import Middleware
 from actors.mailbox import Address
 from kraal.cluster.snapshot import Published
 from kraal.errors import KraalError
-from web import admin, connectors, metrics, plugins
+from kraal.peers import Peers
+from web import admin, connectors, metrics, openapi, plugins
+from web.cors import CrossOrigin
 from web.errors import on_http_exception, on_kraal_error
 from web.front import Front
+from web.rendered import Rendered
+from web.response_headers import ResponseHeaders
 from web.settings import Services, Settings, Validate
 
 if TYPE_CHECKING:
+    from starlette.routing import Route
+    from starlette.types import Lifespan
+
     from kraal.plugins.registry import Registry
 
 
-def create_app(
+@dataclass(frozen=True, slots=True)
+class Apps:
+    """What listeners serve."""
+
+    main: Starlette
+    admin: Starlette
+    """For `admin.listeners`: the endpoints of administrators alone. Its life is a part of the other's."""
+
+
+def create_apps(
     herder: Address,
     published: Published,
     registry: Registry,
     validate: Validate,
     settings: Settings,
     scrape: metrics.Scrape | None = None,
-) -> Starlette:
-    """Build the application: route tables, error handlers, and the front before them.
+) -> Apps:
+    """Build the applications: route tables, error handlers, and what stands before them.
 
     `published` is what GETs render from, `herder` is asked for everything else. `scrape` makes what Prometheus gets;
     None: there is no such path.
     """
     services = Services(
-        herder=herder, published=published, registry=registry, validate=validate, settings=settings
+        herder=herder,
+        published=published,
+        registry=registry,
+        validate=validate,
+        settings=settings,
+        peers=Peers(settings.peer_tls),
     )
 
     @asynccontextmanager
@@ -46,16 +71,43 @@ def create_app(
         finally:
             await services.peers.close()
 
+    main = [
+        *connectors.routes(services),
+        *plugins.routes(services),
+        *admin.routes(services),
+        *metrics.routes(services, scrape),
+        *openapi.routes(services),
+    ]
+    if not settings.admin_apart:
+        main += admin_routes(services)
+    cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
+    # What the main listeners have kept to answer with is not for those of administrators.
+    theirs = replace(services, rendered=Rendered())
+    return Apps(main=_app(services, main, cors, lifespan), admin=_app(theirs, admin_routes(theirs), [], None))
+
+
+def admin_routes(services: Services) -> list[Route]:
+    """Return the route tables of all below `/admin`, which `admin.listeners` can take away from the other paths.
+
+    Source: ConnectRestServer.adminResources (Kafka 4.3.0).
+    """
+    del services
+    return []
+
+
+def _app(
+    services: Services,
+    routes: Sequence[Route],
+    outermost: Sequence[Middleware],
+    lifespan: Lifespan[Starlette] | None,
+) -> Starlette:
+    rules = services.settings.response_headers
+    headers = [Middleware(ResponseHeaders, rules=rules)] if rules else []
     app = Starlette(
         lifespan=lifespan,
-        routes=[
-            *connectors.routes(services),
-            *plugins.routes(services),
-            *admin.routes(services),
-            *metrics.routes(scrape),
-        ],
+        routes=routes,
         exception_handlers={KraalError: on_kraal_error, HTTPException: on_http_exception},
-        middleware=[Middleware(Front, services=services)],
+        middleware=[*outermost, *headers, Middleware(Front, services=services)],
     )
     app.router.redirect_slashes = False
     return app

@@ -75,19 +75,28 @@ async def _forward(
             retry_after_s=1,
         )
     hop = f"{_HOP}={'true' if hops > 1 else 'false'}"
-    authorization = request.headers.get("authorization")
     answer = await services.peers.ask(
         request.method,
         url,
         request.scope["raw_path"] + f"?{hop}{'&' if query else ''}{query}".encode("latin-1"),
         body=body,
-        headers={} if authorization is None else {"Authorization": authorization},
+        headers=_credentials(request, url),
         timeout_s=settings.request_timeout_s + hops * MARGIN_S,
     )
     headers = {"Content-Type": JSON} if answer.body else {}
     if answer.location is not None:
         headers["Location"] = answer.location
     return Response(answer.body, answer.status, headers)
+
+
+def _credentials(request: Request, url: str) -> dict[str, str]:
+    """Return the caller's credentials for a member's URL: only over the scheme that they came by.
+
+    So what came by HTTPS never goes on in the clear; and nothing else of the caller's headers goes on at all.
+    """
+    sent = request.headers.get("authorization")
+    same = url.partition(":")[0].lower() == request.scope.get("scheme", "http")
+    return {"Authorization": sent} if sent is not None and same else {}
 
 
 def _hops_left(request: Request) -> int:

@@ -1,4 +1,7 @@
-"""What every request passes first: kept answers, the undecoded path, the `Server` header, the last resort."""
+"""What every request passes first: the password, kept answers, the undecoded path, the `Server` header.
+
+And what is left: exceptions that nobody expected are answered here.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from urllib.parse import quote
 
 from starlette.requests import ClientDisconnect
 
+from web.basic_auth import may_pass, refusal
 from web.errors import on_unexpected
 from web.paths import use_raw_path
 from web.rendered import key_of
@@ -25,6 +29,7 @@ class Front:
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app
         self._services = services
+        self._auth = services.settings.basic_auth
         self._server = (b"server", f"kraal/{services.settings.version}".encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,6 +39,9 @@ class Front:
             return
         if scope.get("raw_path") is None:  # ASGI leaves it to the server
             scope["raw_path"] = quote(scope["path"]).encode()
+        if self._auth is not None and not may_pass(self._auth, scope):
+            await refusal()(scope, receive, self._signed(send))
+            return
         if scope["method"] == "GET" and _asks_for_json(scope["headers"]):
             body = self._services.rendered.find(self._services.published.latest, key_of(scope))
             if body is not None:
@@ -50,26 +58,35 @@ class Front:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
+    def _signed(self, send: Send) -> Send:
+        """Return `send` with our name in answers."""
 
         async def send_signed(message: Message) -> None:
-            nonlocal started
             if message["type"] == "http.response.start":
-                started = True
                 message["headers"] = [*message["headers"], self._server]
             await send(message)
 
+        return send_signed
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+        signed = self._signed(send)
+
+        async def send_noting(message: Message) -> None:
+            nonlocal started
+            started = True
+            await signed(message)
+
         use_raw_path(scope)
         try:
-            await self._app(scope, receive, send_signed)
+            await self._app(scope, receive, send_noting)
         except ClientDisconnect:
             return  # nobody is left to answer
         except Exception as error:
             if started:
                 raise
             response = on_unexpected(scope["method"], scope["path"], error)
-            await response(scope, receive, send_signed)
+            await response(scope, receive, send_noting)
 
 
 def _asks_for_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:

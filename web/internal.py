@@ -5,7 +5,8 @@ covers the raw body, and is checked before anything is looked up: a stranger lea
 what cannot be read at all is refused before that, as in Java, which parses first.
 
 As long as this worker does not know yet what its group speaks, requests have to be signed: else a worker that
-starts would do what anybody wants. Source: InternalClusterResource, DistributedHerder (Kafka 4.3.0).
+starts would do what anybody wants. So does a worker that asks for passwords, which workers do not have, in a group
+without signatures, unless it is told otherwise. Source: InternalClusterResource, DistributedHerder (Kafka 4.3.0).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from actors.messages.herder import FenceZombies, PutTaskConfigs
-from kraal.errors import KraalError
+from kraal.errors import BadRequest, KraalError
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Signature, verify
 from web.body import parse_task_configs, read_raw
 from web.forward import ask_or_forward
@@ -59,7 +60,13 @@ def _check_signature(services: Services, request: Request, body: bytes) -> None:
     """Raises BadRequest, Unavailable, Forbidden."""
     snapshot = services.published.latest
     if snapshot.protocol is not None and not snapshot.protocol.signed:
-        return
+        if services.settings.unsigned_internal:
+            return
+        raise BadRequest(
+            "Internal request missing required signature: this worker asks for passwords, and the group's protocol "
+            "is one without signatures. Set connect.protocol=sessioned on all workers, or "
+            "internal.requests.unsigned=allow on this one."
+        )
     key = snapshot.config.session_key
     headers = request.headers
     verify(

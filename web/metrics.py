@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from http import HTTPMethod
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from kraal.metrics.text import CONTENT_TYPE
+from web.resource import Resource
+from web.settings import Services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -18,23 +19,19 @@ if TYPE_CHECKING:
 Scrape = Callable[[], Iterator[str]]
 """Begins a scrape; each piece of it is made when it is asked for, in a few milliseconds."""
 
-_ALLOW = "HEAD,GET,OPTIONS"
 
-
-def routes(scrape: Scrape | None) -> list[Route]:
+def routes(services: Services, scrape: Scrape | None) -> list[Route]:
     """Return the route; none without `scrape`, so that the path is unknown."""
     if scrape is None:
         return []
 
-    async def metrics(request: Request) -> Response:
+    async def metrics(services: Services, request: Request) -> Response:
         """GET /metrics: always the text format, whatever `Accept` says, as exporters do."""
-        if request.method == HTTPMethod.OPTIONS:
-            shown = {"Content-Type": "text/plain", "Allow": _ALLOW}
-            return Response(_ALLOW.replace(",", ", "), headers=shown)
+        del services, request
         pieces: list[str] = []
         for piece in scrape():
             pieces.append(piece)
             await asyncio.sleep(0)  # a scrape of thousands of tasks must not hold up other requests
         return Response("".join(pieces), headers={"Content-Type": CONTENT_TYPE})
 
-    return [Route("/metrics", metrics, methods=["GET", "OPTIONS"])]
+    return [Route("/metrics", Resource(services, any_accept=True, GET=metrics))]

@@ -37,14 +37,27 @@ _ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
 class Resource:
     """The ASGI application behind one route."""
 
-    def __init__(self, services: Services, *, any_type: Collection[str] = (), **handlers: Handler) -> None:
-        """`any_type` names the methods that take bodies of any Content-Type."""
+    def __init__(
+        self,
+        services: Services,
+        *,
+        any_type: Collection[str] = (),
+        any_accept: bool = False,
+        **handlers: Handler,
+    ) -> None:
+        """`any_type` names the methods that take bodies of any Content-Type; `any_accept`: `Accept` says nothing."""
         self._services = services
         self._any_type = any_type
+        self._any_accept = any_accept
         self._handlers = dict(handlers)
         if "GET" in handlers:
             self._handlers["HEAD"] = handlers["GET"]
         self._shown = [method for method in _SHOWN_ORDER if method in self._handlers or method == "OPTIONS"]
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """What it has handlers for; OPTIONS is answered for all."""
+        return frozenset(self._handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -62,7 +75,7 @@ class Resource:
         takes_any = request.method in self._any_type
         if not takes_any and sent is not None and _media_type(sent) != JSON:
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        if not _accepts_json(request.headers.getlist("accept")):
+        if not self._any_accept and not _accepts_json(request.headers.getlist("accept")):
             raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)
         return await handler(self._services, request)
 

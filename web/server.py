@@ -2,29 +2,38 @@
 
 The sockets are bound before anything else of the worker starts: a taken port is known at once, and whoever
 connects early waits for the answer instead of being refused. Uvicorn handles no signals; the process does.
+
+All listeners share one event loop. Those that serve the same in the same way, such as all that speak HTTPS, are one
+server of uvicorn's, which knows one application and one TLS context only.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import socket
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 import uvicorn
 from typing_extensions import override
+from uvicorn.lifespan.on import LifespanOn
 
 from kraal.errors import KraalError
 
 if TYPE_CHECKING:
+    import ssl
+
     from starlette.types import ASGIApp
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 30
 """How long an idle connection stays open; as in Jetty."""
+_TLS_END_S = 0.5
+"""How long a connection waits for the other side's word that TLS ends; only idle ones are ended so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +42,42 @@ class Listener:
 
     host: str
     port: int
+    https: bool = False
+    admin: bool = False
+    """For the endpoints of administrators alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What listeners serve, and the context of those of them that speak HTTPS."""
+
+    app: ASGIApp
+    tls: ssl.SSLContext | None = None
 
 
 class _QuietServer(uvicorn.Server):
-    """Uvicorn without signal handlers."""
+    """Uvicorn without signal handlers, and without patience for clients that do not see a TLS connection end."""
+
+    @override
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at the sockets. As uvicorn's own, which waits 30 s for a client to agree that TLS ends."""
+        config = self.config
+
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state={}
+            )
+            return made
+
+        loop = asyncio.get_running_loop()
+        patience_s = None if config.ssl is None else _TLS_END_S
+        self.servers = [
+            await loop.create_server(
+                protocol, sock=each, ssl=config.ssl, backlog=_BACKLOG, ssl_shutdown_timeout=patience_s
+            )
+            for each in sockets or ()
+        ]
+        self.started = True
 
     @override
     @contextlib.contextmanager
@@ -47,52 +88,89 @@ class _QuietServer(uvicorn.Server):
 class HttpServer:
     """Holds the listening sockets from its creation on; `run` or `start` serves, `stop` ends.
 
-    Raises KraalError with a sentence for the operator when a listener cannot be had.
+    Raises KraalError with a sentence for the operator when a listener cannot be had. Without `date_header` answers
+    have no `Date` but the application's.
     """
 
-    def __init__(self, listeners: Iterable[Listener], *, graceful_s: int = 5) -> None:
-        self._sockets: list[socket.socket] = []
+    def __init__(
+        self, listeners: Iterable[Listener], *, graceful_s: int = 5, date_header: bool = True
+    ) -> None:
+        self._sockets: list[tuple[Listener, socket.socket]] = []
         self._graceful_s = graceful_s
-        self._server: _QuietServer | None = None
+        self._date_header = date_header
+        self._servers: tuple[_QuietServer, ...] = ()
         self._thread: threading.Thread | None = None
         self._stopping = False
         try:
             for listener in listeners:
-                self._sockets.append(_bound(listener))
+                self._sockets.append((listener, _bound(listener)))
         except KraalError:
             self.close()
             raise
 
     @property
     def bound(self) -> tuple[Listener, ...]:
-        """The listeners with the ports that they really have."""
-        names = (each.getsockname() for each in self._sockets)
-        return tuple(Listener(name[0], name[1]) for name in names)
+        """The listeners, in their order, with the ports that they really have."""
+        found = ((listener, each.getsockname()) for listener, each in self._sockets)
+        return tuple(replace(listener, host=name[0], port=name[1]) for listener, name in found)
 
-    def run(self, app: ASGIApp) -> None:
-        """Serve in this thread until `stop` is called from another one or from a signal handler."""
-        config = uvicorn.Config(
+    def run(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
+        """Serve in this thread until `stop` is called from another one or from a signal handler.
+
+        `tls` is for HTTPS listeners; `admin` is what admin listeners serve. The application's life is that of all
+        listeners; `admin` has none of its own.
+        """
+        asyncio.run(self._serve(Site(app, tls), admin))
+
+    async def _serve(self, main: Site, admin: Site | None) -> None:
+        groups: dict[tuple[bool, bool], list[socket.socket]] = {}
+        for listener, each in self._sockets:
+            groups.setdefault((listener.admin, listener.https), []).append(each)
+        servers: list[tuple[_QuietServer, list[socket.socket]]] = []
+        for (is_admin, https), sockets in groups.items():
+            site = admin if is_admin else main
+            if site is None or (https and site.tls is None):
+                raise ValueError("a listener has nothing to serve, or no TLS context")
+            config = self._config(site.app, site.tls if https else None)
+            servers.append((_QuietServer(config), sockets))
+        life = LifespanOn(self._config(main.app, None, lifespan="on"))
+        await life.startup()
+        if life.should_exit:
+            raise RuntimeError("the REST application could not be started")
+        self._servers = tuple(server for server, _ in servers)
+        for server in self._servers:
+            server.should_exit = self._stopping
+        try:
+            await asyncio.gather(*(server.serve(sockets=sockets) for server, sockets in servers))
+        finally:
+            await life.shutdown()
+
+    def _config(
+        self, app: ASGIApp, tls: ssl.SSLContext | None, *, lifespan: Literal["on", "off"] = "off"
+    ) -> uvicorn.Config:
+        return uvicorn.Config(
             app,
             http="h11",
             ws="none",
             loop="asyncio",
-            lifespan="on",
+            lifespan=lifespan,
             log_config=None,
             log_level="warning",
             access_log=False,
             server_header=False,
+            date_header=self._date_header,
             proxy_headers=False,
             backlog=_BACKLOG,
             timeout_keep_alive=_KEEP_ALIVE_S,
             timeout_graceful_shutdown=self._graceful_s,
+            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
         )
-        self._server = _QuietServer(config)
-        self._server.should_exit = self._stopping
-        self._server.run(sockets=self._sockets)
 
-    def start(self, app: ASGIApp) -> None:
-        """Serve in a thread of our own; returns at once."""
-        self._thread = threading.Thread(target=self.run, args=(app,), name="http", daemon=True)
+    def start(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
+        """Serve as `run` does, in a thread of our own; returns at once."""
+        self._thread = threading.Thread(
+            target=self.run, args=(app,), kwargs={"tls": tls, "admin": admin}, name="http", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -101,15 +179,15 @@ class HttpServer:
         Waits for the thread of `start`; of `run`, which may be below us in a signal handler, it asks the end.
         """
         self._stopping = True
-        if self._server is not None:
-            self._server.should_exit = True
+        for server in self._servers:
+            server.should_exit = True
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(self._graceful_s + 5)
             self.close()
 
     def close(self) -> None:
         """Give the sockets back; for a server that never ran."""
-        for each in self._sockets:
+        for _, each in self._sockets:
             each.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -9,9 +10,12 @@ from typing import TYPE_CHECKING
 from actors.mailbox import Address
 from kraal import __version__
 from kraal.cluster.snapshot import Published
+from kraal.config.basic_auth import BasicAuth
+from kraal.config.response_headers import HeaderRule
 from kraal.ids import Config
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
+from web.cors import CorsRules
 from web.rendered import Rendered
 
 if TYPE_CHECKING:
@@ -37,6 +41,16 @@ class Settings:
     """Whether this worker may be one of a group; a standalone worker takes no internal requests."""
     verification_algorithms: tuple[str, ...] = (DEFAULT_ALGORITHM,)
     """`inter.worker.verification.algorithms`."""
+    unsigned_internal: bool = True
+    """Whether workers' requests need no signature while their group's protocol has none."""
+    basic_auth: BasicAuth | None = None
+    """Who may use the API; None: everybody."""
+    admin_apart: bool = False
+    """The endpoints of administrators are on listeners of their own, or nowhere."""
+    cors: CorsRules | None = None
+    response_headers: tuple[HeaderRule, ...] = ()
+    peer_tls: Callable[[], ssl.SSLContext] | None = None
+    """Makes the TLS context for requests to workers; None: they are trusted as the system does."""
     topic_tracking: bool = True
     """`topic.tracking.enable`."""
     topic_reset: bool = True

@@ -19,6 +19,7 @@ from kraal.config.distributed_keys import (
     SIGNATURE,
     TOPIC_PREFIXES,
     TOPIC_SETTINGS,
+    UNSIGNED,
     VERIFICATION,
 )
 from kraal.config.properties import read_properties
@@ -108,6 +109,8 @@ class DistributedConfig(WorkerConfig):
     """0: session keys do not expire."""
     signature_algorithm: str
     verification_algorithms: tuple[str, ...]
+    unsigned_internal: bool
+    """With basic authentication: whether unsigned requests of other workers are done."""
     exactly_once: ExactlyOnce
     missing_plugins: MissingPlugins
     data_dir: Path | None
@@ -147,7 +150,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
     checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
     checked.errors.extend(_cross_errors(checked.values))
     checked.refuse_errors()
-    fields = worker_fields(checked, _warnings(raw))
+    fields = worker_fields(checked, [*_warnings(raw), *_unsigned_warnings(checked)])
     fields["client"] = MappingProxyType(
         {name: value for name, value in fields["client"].items() if name != "client.id"}
     )
@@ -174,6 +177,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         session_key_ttl_ms=number("inter.worker.key.ttl.ms"),
         signature_algorithm=text(SIGNATURE),
         verification_algorithms=tuple(as_strings(checked.values[VERIFICATION])),
+        unsigned_internal=checked.basic_auth is None or text(UNSIGNED) == "allow",
         exactly_once=ExactlyOnce(text(EXACTLY_ONCE).lower()),
         missing_plugins=MissingPlugins(text(MISSING_PLUGINS)),
         data_dir=Path(data_dir) if data_dir else None,
@@ -229,6 +233,27 @@ def _group_client(bootstrap_servers: str, raw: Mapping[str, str]) -> Mapping[str
     }
     settings |= {name: value for name, value in raw.items() if name in wanted}
     return MappingProxyType({**settings, "bootstrap.servers": bootstrap_servers})
+
+
+def _unsigned_warnings(checked: Checked) -> list[str]:
+    """Say what basic authentication leaves open, or shuts, between workers."""
+    if checked.basic_auth is None:
+        return []
+    if checked.text(UNSIGNED) == "allow":
+        return [
+            (
+                f"{UNSIGNED}=allow: as long as the group's protocol is below sessioned, anybody who reaches this "
+                "worker may write task configs without a password."
+            )
+        ]
+    if checked.text(PROTOCOL).lower() != ConnectProtocol.SESSIONED:
+        return [
+            (
+                f"{PROTOCOL}={checked.text(PROTOCOL)} has no signatures, so that this worker will refuse what other "
+                f"workers ask of it: set {PROTOCOL}=sessioned on all of them, or {UNSIGNED}=allow."
+            )
+        ]
+    return []
 
 
 def _warnings(raw: Mapping[str, str]) -> list[str]:

@@ -25,6 +25,7 @@ KEY_SIZE: Final = "inter.worker.key.size"
 SIGNATURE: Final = "inter.worker.signature.algorithm"
 VERIFICATION: Final = "inter.worker.verification.algorithms"
 MISSING_PLUGINS: Final = "mixed.group.missing.plugins"
+UNSIGNED: Final = "internal.requests.unsigned"
 
 TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
 """What else follows one of these is a setting of that internal topic."""
@@ -121,6 +122,10 @@ _GROUP = [
          "What to do in a group whose connectors are of classes that this worker lacks: refuse to join it, "
          "or fail-task: join, and fail what is assigned here of them.",
          default="refuse", check=one_of("refuse", "fail-task"), source="Kraal"),
+    worker_key(UNSIGNED, _STRING, _LOW,
+         "With basic authentication, what to do with requests of other workers that are not signed, because the "
+         "group's protocol is below sessioned: refuse, or allow them from anybody.",
+         default="refuse", check=one_of("refuse", "allow"), source="Kraal"),
     worker_key("kraal.data.dir", _STRING, _LOW,
          "The directory for files that are needed only while the worker runs. Without it: one below the "
          "system's directory for temporary files.",

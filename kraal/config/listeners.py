@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from typing_extensions import override
 
@@ -13,7 +13,8 @@ _LISTENER = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>[0-9]+)/?"
 )
 _LAST_PORT = 65_535
-_FORM = "http://HOST:PORT, where HOST may be left out to listen on every address"
+_SCHEMES = ("http", "https")
+_FORM = "http://HOST:PORT or https://HOST:PORT, where HOST may be left out to listen on every address"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,33 +39,36 @@ def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, .
         match = _LISTENER.fullmatch(entry)
         if match is None or int(match["port"]) > _LAST_PORT:
             errors.append(f"Invalid value {entry} for configuration {key}: a listener has the form {_FORM}.")
-        elif match["scheme"].lower() == "https":
+        elif (scheme := match["scheme"].lower()) not in _SCHEMES:
             errors.append(
-                f"Invalid value {entry} for configuration {key}: HTTPS listeners are not supported yet; "
-                f"use {_FORM}, and put a proxy before it that speaks HTTPS."
-            )
-        elif match["scheme"].lower() != "http":
-            errors.append(
-                f"Invalid value {entry} for configuration {key}: the scheme must be http; "
+                f"Invalid value {entry} for configuration {key}: the scheme must be http or https; "
                 f"a listener has the form {_FORM}."
             )
         else:
-            found.append(Listener("http", match["host"].strip("[]"), int(match["port"])))
+            found.append(Listener(scheme, match["host"].strip("[]"), int(match["port"])))
     return tuple(found), errors
 
 
 def advertise(
-    listeners: tuple[Listener, ...], advertised: Mapping[str, object], *, bound_port: int | None = None
+    listeners: Sequence[Listener], advertised: Mapping[str, object], *, bound_ports: Sequence[int] = ()
 ) -> str:
     """Return the URL that other workers and clients should use; ends with `/`.
 
-    `advertised` holds the parsed `rest.advertised.*` keys. `bound_port` replaces port 0 once it is known.
+    The scheme is `rest.advertised.listener`, or else http when any listener has it; host and port are the first
+    listener's of that scheme, or the first one's when there is none. `advertised` holds the parsed
+    `rest.advertised.*` keys. `bound_ports` replace ports 0 once they are known, in the listeners' order.
     Source: RestServer.advertisedUrl.
     """
-    scheme = str(advertised.get("rest.advertised.listener") or "").lower() or "http"
-    listener = next((each for each in listeners if each.scheme == scheme), Listener(scheme, "", 0))
+    known = [
+        replace(each, port=port) if each.port == 0 else each
+        for each, port in zip(listeners, bound_ports or [each.port for each in listeners], strict=True)
+    ]
+    asked = str(advertised.get("rest.advertised.listener") or "").lower()
+    scheme = asked or ("http" if not known or any(each.scheme == "http" for each in known) else "https")
+    first = known[0] if known else Listener(scheme, "", 0)
+    listener = next((each for each in known if each.scheme == scheme), first)
     host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _own_address()
-    port = advertised.get("rest.advertised.port") or listener.port or bound_port or 0
+    port = advertised.get("rest.advertised.port") or listener.port
     return f"{Listener(scheme, host, int(str(port)))}/"
 
 

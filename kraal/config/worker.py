@@ -14,12 +14,15 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+from kraal.config.basic_auth import EXTENSIONS, JAAS_FILE, BasicAuth, read_basic_auth
 from kraal.config.clients import client_def, client_names
 from kraal.config.kafka.checks import client_errors
 from kraal.config.kafka.librdkafka import unknown_to_librdkafka
 from kraal.config.key import ConfigDef
 from kraal.config.listeners import Listener, advertise, parse_listeners
 from kraal.config.overrides import OverridePolicy
+from kraal.config.response_headers import HeaderRule, parse_header_rules
+from kraal.config.rest_tls import https_errors, https_warnings
 from kraal.config.values import Resolve, as_strings
 from kraal.config.worker_keys import PREFIXES, REST, WORKER
 from kraal.errors import ConfigInvalid
@@ -31,7 +34,6 @@ _IGNORED = {
     "plugin.discovery": "Kraal's plugins are found by their entry points",
     "metric.reporters": "its values are Java classes; GET /metrics has the numbers",
     "metrics.recording.level": "all that is measured is of level INFO",
-    "rest.extension.classes": "extensions of REST are Java classes",
     **dict.fromkeys(
         (
             "offset.flush.interval.ms",
@@ -41,11 +43,7 @@ _IGNORED = {
     ),
     **dict.fromkeys(
         (
-            "access.control.allow.methods",
-            "access.control.allow.origin",
-            "admin.listeners",
             "config.providers",
-            "response.http.headers.config",
             "topic.creation.enable",
         ),
         "this version does not do what it asks for yet",
@@ -88,7 +86,9 @@ class WorkerConfig:
     metrics_samples: int
     cors_origin: str
     cors_methods: str
-    response_headers: str
+    response_headers: tuple[HeaderRule, ...]
+    basic_auth: BasicAuth | None
+    """Who may use REST; None: everybody."""
     spark: Mapping[str, str] = field(repr=False)
     """Spark's settings, with their prefix: `spark.master`."""
     client: Mapping[str, str] = field(repr=False)
@@ -107,9 +107,9 @@ class WorkerConfig:
         """What the worker's own clients are made with, in Connect's words: for `kraal.config.kafka`."""
         return {**self.client, "bootstrap.servers": self.bootstrap_servers}
 
-    def bound_to(self, port: int) -> Self:
-        """Return the config with the port that the first listener got, where it asked for any."""
-        url = advertise(self.listeners, REST.parse(self.raw), bound_port=port)
+    def bound_to(self, *ports: int) -> Self:
+        """Return the config with the ports that the listeners got, where they asked for any."""
+        url = advertise(self.listeners, REST.parse(self.raw), bound_ports=ports)
         return replace(self, advertised_url=url, worker_id=_worker_id(url))
 
 
@@ -121,6 +121,7 @@ class Checked:
     values: Mapping[str, object]
     listeners: tuple[Listener, ...]
     admin_listeners: tuple[Listener, ...] | None
+    basic_auth: BasicAuth | None
     errors: list[str]
 
     def text(self, name: str) -> str:
@@ -153,15 +154,16 @@ def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Reso
     if values["admin.listeners"] is not None:
         admin, wrong = parse_listeners("admin.listeners", as_strings(values["admin.listeners"]))
         errors += wrong
-    if str(values["rest.advertised.listener"]).lower() == "https":
-        errors.append(
-            "Invalid value https for configuration rest.advertised.listener: HTTPS listeners are not "
-            "supported yet; use http."
-        )
+    errors += https_errors(raw, listeners, admin)
+    basic_auth = None
+    try:
+        basic_auth = read_basic_auth(raw)
+    except ConfigInvalid as exc:
+        errors += exc.errors
     own = {name: value for name, value in raw.items() if name in own_client_keys()}
     told = set(errors)
     errors += [error for error in client_errors(raw, own, definition) if error not in told]
-    return Checked(raw, values, listeners, admin, errors)
+    return Checked(raw, values, listeners, admin, basic_auth, errors)
 
 
 def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
@@ -194,7 +196,8 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "metrics_samples": checked.number("metrics.num.samples"),
         "cors_origin": text("access.control.allow.origin"),
         "cors_methods": text("access.control.allow.methods"),
-        "response_headers": text("response.http.headers.config"),
+        "response_headers": parse_header_rules(text("response.http.headers.config")),
+        "basic_auth": checked.basic_auth,
         "spark": MappingProxyType({name: value for name, value in raw.items() if name.startswith("spark.")}),
         "client": MappingProxyType({name: value for name, value in raw.items() if name in own}),
         "producer": below(raw, "producer."),
@@ -242,6 +245,11 @@ def worker_warnings(
     """
     known = {key.name for key in definition} | own_client_keys()
     found = [f"{name} is ignored: {why}." for name, why in _IGNORED.items() if name in raw]
+    found += https_warnings(raw)
+    if raw.get(JAAS_FILE) and not raw.get(EXTENSIONS):
+        found.append(
+            f"{JAAS_FILE} is ignored: {EXTENSIONS} names no extension, and REST asks for no password."
+        )
     own = {name: value for name, value in raw.items() if name in own_client_keys()}
     found += [
         f"{name} does nothing for the worker's own Kafka clients: they are not Java."

@@ -5,6 +5,7 @@ Source: WorkerConfig, RestServerConfig, StandaloneConfig (Kafka 4.3.0).
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from kraal.config.checks import (
@@ -18,7 +19,8 @@ from kraal.config.checks import (
 )
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.overrides import OverridePolicy
-from kraal.config.values import invalid
+from kraal.config.response_headers import check_header_rules
+from kraal.config.values import invalid, trim
 
 _BOOLEAN, _CLASS, _INT, _LIST = ConfigType.BOOLEAN, ConfigType.CLASS, ConfigType.INT, ConfigType.LIST
 _LONG, _PASSWORD, _STRING = ConfigType.LONG, ConfigType.PASSWORD, ConfigType.STRING
@@ -53,6 +55,23 @@ def _not_empty_list(name: str, value: object) -> str | None:
     return distinct_entries(name, value) or (
         f"Configuration '{name}' must not be empty." if value == () else None
     )
+
+
+def _origins(name: str, value: object) -> str | None:
+    try:
+        allowed_origins(str(value or ""))
+    except re.error as exc:
+        return invalid(name, value, f"each origin is * or a regular expression, and one is none: {exc}")
+    return None
+
+
+def allowed_origins(text: str) -> tuple[re.Pattern[str], ...]:
+    """Return what matches the origins of `access.control.allow.origin`; raises re.error.
+
+    Source: RestServer, CrossOriginHandler (Jetty 12).
+    """
+    entries = [entry for each in text.split(",") if (entry := trim(each))]
+    return tuple(re.compile(".*" if each == "*" else each, re.IGNORECASE | re.ASCII) for each in entries)
 
 
 _WORK = [
@@ -101,7 +120,8 @@ _WORK = [
 ]  # fmt: skip
 
 _REST = [
-    worker_key("listeners", _LIST, _LOW, "Addresses to listen on: http://HOST:PORT, comma between them.",
+    worker_key("listeners", _LIST, _LOW,
+         "Addresses to listen on: http://HOST:PORT or https://HOST:PORT, comma between them.",
          default=("http://:8083",), check=_not_empty_list, source="RestServerConfig"),
     worker_key("rest.advertised.host.name", _STRING, _LOW, "The host that others should use for this worker.",
          source="RestServerConfig"),
@@ -112,14 +132,18 @@ _REST = [
     worker_key("admin.listeners", _LIST, _LOW,
          "Addresses for /admin alone; empty: nowhere; left out: wherever the rest is.",
          source="RestServerConfig"),
-    worker_key("rest.extension.classes", _LIST, _LOW, "Java's extensions of REST. Passed over.", default=(),
+    worker_key("rest.extension.classes", _LIST, _LOW,
+         "Extensions of REST: none, or Connect's BasicAuthSecurityRestExtension, which asks for a user and a password.",
+         default=(), source="RestServerConfig"),
+    worker_key("access.control.allow.origin", _STRING, _LOW,
+         "Origins whose pages may use REST (CORS): *, or regular expressions with commas between them.",
+         default="", check=_origins, source="RestServerConfig"),
+    worker_key("access.control.allow.methods", _STRING, _LOW,
+         "Methods that such pages may use, comma between them; empty: GET, POST and HEAD.", default="",
          source="RestServerConfig"),
-    worker_key("access.control.allow.origin", _STRING, _LOW, "Origins whose pages may use REST (CORS).", default="",
-         source="RestServerConfig"),
-    worker_key("access.control.allow.methods", _STRING, _LOW, "Methods that such pages may use.", default="",
-         source="RestServerConfig"),
-    worker_key("response.http.headers.config", _STRING, _LOW, "Rules for headers of every answer.", default="",
-         source="RestServerConfig"),
+    worker_key("response.http.headers.config", _STRING, _LOW,
+         "Rules for headers of every answer, comma between them: set, add, setDate or addDate, then NAME:VALUE.",
+         default="", check=check_header_rules, source="RestServerConfig"),
     worker_key("ssl.client.auth", _STRING, _LOW, "Whether HTTPS clients must show a certificate.", default="none",
          check=one_of("required", "requested", "none"), source="RestServerConfig"),
 ]  # fmt: skip
@@ -131,6 +155,9 @@ _KRAAL = [
     worker_key("metrics.endpoint.enabled", _BOOLEAN, _LOW,
          "Answer GET /metrics, for Prometheus, wherever REST listens.",
          default=True, source="Kraal"),
+    worker_key("java.security.auth.login.config", _STRING, _LOW,
+         "The JAAS file for basic authentication. Without it: the one that KAFKA_OPTS names, as for a JVM.",
+         check=non_empty, source="Kraal"),
 ]  # fmt: skip
 
 _STANDALONE = [

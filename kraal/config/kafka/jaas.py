@@ -1,8 +1,8 @@
-"""Reads `sasl.jaas.config`: a login module and its options.
+"""Reads `sasl.jaas.config`, which is a login module and its options; and JAAS files, which have several.
 
-Shape: `CLASS required NAME="VALUE" NAME="VALUE" ...;`. An error names no value and no name of an option: with
-a quote in the wrong place, either may be a part of the password.
-Source: JaasConfig (Kafka 4.3.0), java.io.StreamTokenizer.
+Shape: `CLASS required NAME="VALUE" NAME="VALUE" ...;`, and in a file `ENTRY { such modules };`. An error names no
+value and no name of an option: with a quote in the wrong place, either may be a part of the password.
+Source: JaasConfig (Kafka 4.3.0), java.io.StreamTokenizer, javax.security.auth.login.Configuration.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _ESCAPE = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _FLAGS = frozenset({"required", "requisite", "sufficient", "optional"})
 _FORM = 'CLASS required NAME="VALUE" ...;'
+_ENTRY = 'each has the form ENTRY { CLASS required NAME="VALUE" ...; };'
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,18 @@ def parse_jaas(text: str) -> LoginModule:
     return LoginModule(module.value.rpartition(".")[2], options)
 
 
+def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
+    """Parse a JAAS file: the login modules of each entry. Raises ValueError with the end of a sentence."""
+    tokens = _tokens(text)
+    entries: dict[str, tuple[LoginModule, ...]] = {}
+    for name in tokens:
+        brace = next(tokens, None)
+        if name.value is None or brace is None or brace.sign != "{":
+            raise ValueError(f"its entry {len(entries) + 1} is none: {_ENTRY}")
+        entries[name.value] = tuple(_modules(tokens, name.value))
+    return entries
+
+
 def jaas_line(module: str, options: Mapping[str, str]) -> str:
     """Return what Java reads as this login module with these options."""
     written = (f' {name}="{_quoted(value)}"' for name, value in options.items())
@@ -71,6 +84,20 @@ def _tokens(text: str) -> Iterator[_Token]:
             yield _Token(match["word"])
         elif match["sign"] is not None:
             yield _Token(None, match["sign"])
+
+
+def _modules(tokens: Iterator[_Token], entry: str) -> Iterator[LoginModule]:
+    """Read an entry's modules, up to the end of the entry."""
+    for module in tokens:
+        if module.sign == "}":
+            if (end := next(tokens, None)) is None or end.sign != ";":
+                raise ValueError(f"a semicolon must follow the brace that ends its entry {entry}")
+            return
+        flag = next(tokens, None)
+        if module.value is None or flag is None or (flag.value or "").lower() not in _FLAGS:
+            raise ValueError(f"its entry {entry} has something that is no login module: {_ENTRY}")
+        yield LoginModule(module.value.rpartition(".")[2], _options(tokens))
+    raise ValueError(f"its entry {entry} does not end: {_ENTRY}")
 
 
 def _options(tokens: Iterator[_Token]) -> dict[str, str]:

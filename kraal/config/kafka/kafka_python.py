@@ -7,24 +7,13 @@ all that it takes otherwise.
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 import socket
-import ssl
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    load_pem_private_key,
-)
-
-from kraal.config.kafka.security import Named, OAuthLogin, Tls, UserLogin, read_security
-from kraal.config.kafka.stores import Identity
+from kraal.config.kafka.security import Named, OAuthLogin, UserLogin, read_security
+from kraal.config.tls import client_context
 from kraal.config.values import invalid, split_list, trim
 from kraal.errors import ConfigInvalid
 
@@ -44,7 +33,6 @@ _LARGEST_ANSWER: Final = 2**31 - 1
 """As Java; kafka-python's own limit of 1,000,000 bytes is soon reached by the metadata of a large group."""
 _TALKATIVE: Final = ("kafka.net.connection", "kafka.protocol.parser")
 """Loggers that write every request at level DEBUG, logins too."""
-_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 TokenProvider = Callable[[OAuthLogin], object]
 """Makes what kafka-python asks for tokens; its class belongs to kafka-python, so it comes from outside."""
@@ -95,36 +83,6 @@ def kafka_python_options(
     return options
 
 
-def tls_context(tls: Tls, scratch: Path) -> ssl.SSLContext:
-    """Return a client's TLS context. A key passes through an encrypted file in `scratch`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    versions = [_VERSIONS[each] for each in tls.versions]
-    context.minimum_version, context.maximum_version = min(versions), max(versions)
-    context.check_hostname = tls.check_host
-    if tls.trusted is None:
-        context.load_default_certs()
-    else:
-        context.load_verify_locations(cadata=tls.trusted)
-    if tls.identity is not None:
-        _show(context, tls.identity, scratch)
-    return context
-
-
-def _show(context: ssl.SSLContext, identity: Identity, scratch: Path) -> None:
-    """Have the context show the identity; Python reads it from files only."""
-    password = secrets.token_hex(32).encode()
-    key = load_pem_private_key(identity.key.encode(), None)
-    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
-    scratch.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(prefix="identity-", suffix=".pem", dir=scratch)  # of mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(encrypted + identity.chain.encode())
-        context.load_cert_chain(name, password=password)
-    finally:
-        Path(name).unlink()
-
-
 def _secured(
     settings: Mapping[str, str], scratch: Path, tokens: TokenProvider, named: Named
 ) -> dict[str, Any]:
@@ -134,7 +92,7 @@ def _secured(
         for name in _TALKATIVE:
             logging.getLogger(name).addFilter(_above_debug)
     if security.tls is not None:
-        options["ssl_context"] = tls_context(security.tls, scratch)
+        options["ssl_context"] = client_context(security.tls, scratch)
     match security.login:
         case UserLogin(mechanism, user, password):
             options |= {

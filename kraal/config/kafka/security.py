@@ -7,6 +7,7 @@ Source: SaslConfigs, SslConfigs (Kafka 4.3.0); KIP-768 and KIP-1139 for OAUTHBEA
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -33,6 +34,7 @@ _RETRIEVERS: Final = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever")
 _OAUTH: Final = "sasl.oauthbearer."
 _TOKEN_URL: Final = f"{_OAUTH}token.endpoint.url"
 _ONLY_JAVA: Final = "it names a Java class, which only Java can use"
+_STORE_KEY: Final = re.compile(r"(?<![\w./-])ssl\.(?:keystore|truststore|key)\.[a-z.]*[a-z]")
 
 
 class SecurityProtocol(StrEnum):
@@ -62,7 +64,7 @@ class Tls:
     """PEM; None: whom the system trusts."""
     identity: Identity | None
     check_host: bool
-    """The broker's certificate must name the host that it was reached at."""
+    """The server's certificate must name the host that it was reached at."""
     versions: tuple[str, ...]
 
 
@@ -108,6 +110,15 @@ def read_security(settings: Mapping[str, str], named: Named = str) -> Security:
     return security
 
 
+def read_tls(settings: Mapping[str, str], named: Named = str) -> Tls:
+    """Read `ssl.*` alone, with its stores; not only for Kafka. Raises ConfigInvalid that holds every error."""
+    reader = _Reader(settings, named)
+    tls = reader.tls()
+    if reader.errors:
+        raise ConfigInvalid("\n".join(reader.errors), reader.errors)
+    return tls
+
+
 def jaas_of(settings: Mapping[str, str]) -> LoginModule | None:
     """Return the login module; None when there is none. Raises ValueError with the end of a sentence."""
     text = settings.get("sasl.jaas.config")
@@ -133,7 +144,7 @@ class _Reader:
         protocol = self._protocol()
         return Security(
             protocol,
-            self._tls() if protocol.encrypted else None,
+            self.tls() if protocol.encrypted else None,
             self._login() if protocol.logs_in else None,
         )
 
@@ -145,7 +156,8 @@ class _Reader:
         declared = client_def("admin").get(key)
         secret = declared is not None and declared.type is ConfigType.PASSWORD
         shown = Password("") if value is not None and secret else value
-        self.errors.append(invalid(self._named(key), shown, reason))
+        told = _STORE_KEY.sub(lambda match: self._named(match[0]), reason)
+        self.errors.append(invalid(self._named(key), shown, told))
 
     def _protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT
@@ -155,12 +167,12 @@ class _Reader:
             self._wrong("security.protocol", f"String must be one of (case insensitive): {allowed}")
         return found or SecurityProtocol.PLAINTEXT
 
-    def _tls(self) -> Tls:
+    def tls(self) -> Tls:
         if self._get("ssl.engine.factory.class"):
             self._wrong("ssl.engine.factory.class", f"{_ONLY_JAVA}; use ssl.keystore.* and ssl.truststore.*")
         algorithm = self._settings.get("ssl.endpoint.identification.algorithm", "https").lower()
         if algorithm not in {"https", ""}:
-            reason = "it must be https, or empty: then the name in a broker's certificate is not checked"
+            reason = "it must be https, or empty: then the name in a server's certificate is not checked"
             self._wrong("ssl.endpoint.identification.algorithm", reason)
         wanted = split_list(self._get("ssl.enabled.protocols") or ",".join(_TLS_VERSIONS))
         versions = tuple(each for each in _TLS_VERSIONS if each in wanted)

@@ -258,7 +258,7 @@ def test_all_errors_are_told_at_once() -> None:
         'Missing required configuration "config.storage.topic" which has no default value.',
         'Missing required configuration "offset.storage.topic" which has no default value.',
         'Missing required configuration "status.storage.topic" which has no default value.',
-        "Invalid value https://:1 for configuration listeners",
+        "Invalid value null for configuration ssl.keystore.location",
         "Invalid value soon for configuration producer.linger.ms",
         "Invalid value null for configuration sasl.mechanism",
         "Invalid value /nowhere for configuration consumer.ssl.truststore.location",
@@ -321,3 +321,35 @@ def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
     path = tmp_path / "worker.properties"
     path.write_text("".join(f"{name} = {value}\n" for name, value in LEAST.items()), "utf-8")
     assert load_distributed(path).group_id == "cluster"
+
+
+def guarded(at: Path, **extra: str) -> DistributedConfig:
+    """Return a config with basic authentication."""
+    (at / "users").write_text("ann=secret")
+    jaas = at / "jaas.conf"
+    jaas.write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{at}/users"; }};')
+    return parse(
+        rest__extension__classes="BasicAuthSecurityRestExtension",
+        java__security__auth__login__config=str(jaas),
+        **extra,
+    )
+
+
+def test_requests_of_workers_may_be_unsigned_unless_rest_asks_for_passwords(tmp_path: Path) -> None:
+    assert parse().unsigned_internal
+    assert parse(connect__protocol="eager").warnings == ()
+    assert not guarded(tmp_path).unsigned_internal
+    assert guarded(tmp_path).warnings == ()
+
+
+def test_a_group_without_signatures_is_warned_of_when_rest_asks_for_passwords(tmp_path: Path) -> None:
+    (warning,) = guarded(tmp_path, connect__protocol="compatible").warnings
+    assert warning == (
+        "connect.protocol=compatible has no signatures, so that this worker will refuse what other workers ask of it: "
+        "set connect.protocol=sessioned on all of them, or internal.requests.unsigned=allow."
+    )
+    config = guarded(tmp_path, connect__protocol="compatible", internal__requests__unsigned="allow")
+    assert config.unsigned_internal
+    (warning,) = config.warnings
+    assert "anybody who reaches this worker may write task configs without a password" in warning
+    assert "String must be one of: refuse, allow" in error_of("internal.requests.unsigned", "perhaps")

@@ -16,7 +16,8 @@ from tests.fakes.certificates import make_authority
 ROOT = Path(__file__).parent.parent.parent.parent
 EXAMPLE = ROOT / "examples/distributed.properties"
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+REST, KAFKA = (re.findall(r"```properties\n(.*?)```", part, re.DOTALL) for part in PAGE.split("\n## Kafka\n"))
+JAAS, USERS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
 NO_DEFAULTS = {"rest.advertised.host.name", "rest.advertised.port"}
 
 
@@ -50,8 +51,23 @@ def test_the_example_has_every_key_of_the_cluster_that_people_set() -> None:
     assert {name for name in wanted if f"{name}=" not in text} == set()
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_examples_of_the_page_are_taken(block: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", REST, ids=range(len(REST)))
+def test_examples_of_rest_are_taken(block: str, tmp_path: Path) -> None:
+    root = make_authority()
+    root.trust_store(tmp_path / "trust.p12", "secret")
+    root.vouch_for("server").key_store(tmp_path / "rest.p12", "secret")
+    (tmp_path / "jaas.conf").write_text(JAAS.replace("/etc/kraal", str(tmp_path)))
+    (tmp_path / "users.properties").write_text(USERS)
+    raw = parse_properties(block.replace("/etc/kraal", str(tmp_path)), "the page", "example")
+    least = parse_properties(EXAMPLE.read_text(encoding="utf-8"), EXAMPLE, "example")
+    config = parse_distributed({**least, **raw})
+    assert config.warnings == ()
+    assert (config.basic_auth is not None) is ("rest.extension.classes" in raw)
+    assert config.advertised_url.startswith("https:") is ("listeners" in raw)
+
+
+@pytest.mark.parametrize("block", KAFKA, ids=range(len(KAFKA)))
+def test_examples_of_kafka_are_taken(block: str, tmp_path: Path) -> None:
     root = make_authority()
     root.trust_store(tmp_path / "trust.p12", "secret")
     root.vouch_for("client").key_store(tmp_path / "client.p12", "secret")

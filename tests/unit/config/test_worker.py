@@ -6,7 +6,9 @@ import pytest
 
 from kraal.config.listeners import Listener
 from kraal.config.overrides import OverridePolicy
+from kraal.config.response_headers import HeaderRule
 from kraal.config.standalone import StandaloneConfig, load_worker_properties, parse_standalone
+from kraal.config.values import Password
 from kraal.errors import BadRequest, ConfigInvalid
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -114,7 +116,7 @@ def test_prefixes_pass_through() -> None:
     assert config.admin_listeners == ()
     assert config.client == {"security.protocol": "SSL"}
     assert config.converter_configs["key.converter"] == {"schemas.enable": "false"}
-    assert config.warnings == ("admin.listeners is ignored: this version does not do what it asks for yet.",)
+    assert config.warnings == ()
 
 
 def test_all_errors_are_told_at_once() -> None:
@@ -124,9 +126,12 @@ def test_all_errors_are_told_at_once() -> None:
             "value.converter": STRING,
             "offset.flush.interval.ms": "soon",
             "listeners": "https://:1,nonsense,ftp://h:2,http://h:70000",
+            "response.http.headers.config": "say X: y",
+            "access.control.allow.origin": "http://a.com,*.b.com",
+            "rest.extension.classes": "io.acme.Guard",
             "connector.client.config.override.policy": "Some",
             "topic.tracking.enable": "maybe",
-            "rest.advertised.listener": "https",
+            "rest.advertised.listener": "ftp",
         }
     )
     text = "\n".join(errors)
@@ -135,13 +140,22 @@ def test_all_errors_are_told_at_once() -> None:
         'Missing required configuration "key.converter" which has no default value.',
         'Missing required configuration "offset.storage.file.filename" which has no default value.',
         "Invalid value soon for configuration offset.flush.interval.ms: Not a number of type LONG",
-        "Invalid value https://:1 for configuration listeners: HTTPS listeners are not supported yet",
-        "Invalid value nonsense for configuration listeners: a listener has the form http://HOST:PORT",
-        "Invalid value ftp://h:2 for configuration listeners: the scheme must be http",
+        "Invalid value null for configuration ssl.keystore.location: HTTPS listeners need a key store",
+        "Invalid header config action: 'say'. Expected one of [set, add, setDate, addDate]",
+        (
+            "Invalid value http://a.com,*.b.com for configuration access.control.allow.origin: each origin is * or a "
+            "regular expression, and one is none: nothing to repeat"
+        ),
+        "Invalid value io.acme.Guard for configuration rest.extension.classes: Class io.acme.Guard could not be found",
+        "Invalid value nonsense for configuration listeners: a listener has the form http://HOST:PORT or https",
+        "Invalid value ftp://h:2 for configuration listeners: the scheme must be http or https",
         "Invalid value http://h:70000 for configuration listeners",
         "override.policy: String must be one of: All, None, Principal",
         "for configuration topic.tracking.enable: Expected value to be either true or false",
-        "Invalid value https for configuration rest.advertised.listener",
+        (
+            "Invalid value ftp for configuration rest.advertised.listener: String must be one of (case insensitive): "
+            "http, https"
+        ),
     ):
         assert expected in text
 
@@ -156,6 +170,34 @@ def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
         "did you mean offset.storage.file.filename?\n"
         "group.id is ignored: only distributed workers use it.\n"
         "completely.unheard.thing is ignored: no such configuration is known."
+    )
+
+
+def test_rest_is_told_what_the_file_says(tmp_path: Path) -> None:
+    (tmp_path / "jaas.conf").write_text(
+        f'KafkaConnect {{ PropertyFileLoginModule required file="{tmp_path}/users"; }};'
+    )
+    (tmp_path / "users").write_text("ann=secret")
+    jaas = str(tmp_path / "jaas.conf")
+    config = parse(
+        admin__listeners="http://a:1,http://b:0",
+        response__http__headers__config="set X-A: b",
+        access__control__allow__origin="http://a.com",
+        access__control__allow__methods="PUT",
+        rest__extension__classes="BasicAuthSecurityRestExtension",
+        java__security__auth__login__config=jaas,
+    )
+    assert config.admin_listeners == (Listener("http", "a", 1), Listener("http", "b", 0))
+    assert config.response_headers == (HeaderRule("X-A", "b", add=False),)
+    assert (config.cors_origin, config.cors_methods) == ("http://a.com", "PUT")
+    assert config.basic_auth is not None
+    assert config.basic_auth.users == {"ann": Password("secret")}
+    assert config.warnings == ()
+    assert parse(java__security__auth__login__config=jaas).warnings == (
+        (
+            "java.security.auth.login.config is ignored: rest.extension.classes names no extension, and REST asks for "
+            "no password."
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from kraal.errors import AlreadyExists, BadRequest, NotFound
 from kraal.ids import Config, ConnectorName, Generation, State, TargetState, TaskId, TopicName, WorkerId
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import ConfigInfos
-from web.app import create_app
+from web.app import create_apps
 from web.settings import Settings
 
 if TYPE_CHECKING:
@@ -165,9 +165,15 @@ class Api:
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
         self.before_validation: Callable[[], object] = lambda: None
-        self.app: Starlette = create_app(
-            self.address, self.published, registry or Registry.of({}), self._validate, settings
+        self.apps = create_apps(
+            self.address,
+            self.published,
+            registry or Registry.of({}),
+            self._validate,
+            settings,
+            lambda: iter(("# nothing is measured here\n",)),
         )
+        self.app: Starlette = self.apps.main
         self.client = TestClient(self.app, headers={"Accept": "*/*"})
 
     def _validate(self, plugin: str, config: Config) -> ConfigInfos:

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from kraal.plugins.registry import Registry
 from tests.unit.web.api import Api
-from web.app import create_app
+from web.app import create_apps
 from web.settings import Settings
 
 TEXT = ("# HELP a A.\n# TYPE a gauge\na 1\n", "# HELP b B.\n# TYPE b gauge\nb 2\n")
@@ -24,7 +24,7 @@ def client(api: Api) -> TestClient:
     """Return a client of an API with metrics, whose herder answers nothing at all."""
     api.herder.silent = True
     settings = Settings(advertised_url="http://worker:8083/", version="9.9")
-    app = create_app(api.address, api.published, Registry.of({}), api._validate, settings, scrape)
+    app = create_apps(api.address, api.published, Registry.of({}), api._validate, settings, scrape).main
     return TestClient(app)
 
 

@@ -55,7 +55,7 @@ def test_a_body_that_is_too_large_ends_the_connection_unread(server: HttpServer)
 
 def test_answers_do_not_wait_for_acknowledgements() -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
-    assert [each.proto for each in server._sockets] == [socket.IPPROTO_TCP]
+    assert [each.proto for _, each in server._sockets] == [socket.IPPROTO_TCP]
     server.close()
 
 

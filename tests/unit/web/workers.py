@@ -17,16 +17,18 @@ from web.server import HttpServer, Listener
 from web.settings import Settings
 
 if TYPE_CHECKING:
+    import ssl
+
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 @contextmanager
-def served(make: Any) -> Iterator[str]:
-    """Serve the application that `make` returns for a URL, at that URL."""
-    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
-    url = f"http://127.0.0.1:{server.bound[0].port}/"
+def served(make: Any, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """Serve the application that `make` returns for a URL, at that URL; by HTTPS with `tls`."""
+    server = HttpServer([Listener("127.0.0.1", 0, https=tls is not None)], graceful_s=1)
+    url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.bound[0].port}/"
     app: ASGIApp = make(url)
-    server.start(app)
+    server.start(app, tls=tls)
     try:
         yield url
     finally:
@@ -57,15 +59,18 @@ class Worker:
 
 
 @contextmanager
-def worker(**settings: Any) -> Iterator[Worker]:
-    """Run a worker of a group."""
+def worker(tls: ssl.SSLContext | None = None, *, trusts: Any = True, **settings: Any) -> Iterator[Worker]:
+    """Run a worker of a group; by HTTPS with `tls`, whose client then trusts whom `trusts` says."""
     apis: list[Api] = []
 
     def make(url: str) -> ASGIApp:
         apis.append(Api(Settings(advertised_url=url, distributed=True, **settings)))
         return apis[0].app
 
-    with served(make) as url, httpx2.Client(base_url=url, trust_env=False, timeout=30) as client:
+    with (
+        served(make, tls) as url,
+        httpx2.Client(base_url=url, trust_env=False, timeout=30, verify=trusts) as client,
+    ):
         yield Worker(url, apis[0], client)
 
 
@@ -123,8 +128,8 @@ class Stranger:
 
 
 @contextmanager
-def stranger() -> Iterator[tuple[str, Stranger]]:
-    """Serve a stranger; gives its URL as well."""
+def stranger(tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, Stranger]]:
+    """Serve a stranger, by HTTPS with `tls`; gives its URL as well."""
     found = Stranger()
-    with served(lambda _: found) as url:
+    with served(lambda _: found, tls) as url:
         yield url, found

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.kafka.jaas import jaas_line, parse_jaas
+from kraal.config.kafka.jaas import jaas_line, parse_jaas, parse_jaas_file
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
@@ -56,3 +56,21 @@ def test_what_is_wrong_is_told_without_the_secret(text: str, reason: str) -> Non
 
 def test_options_are_not_shown() -> None:
     assert "hush" not in repr(parse_jaas(f'{SCRAM} required password="hush";'))
+
+
+def test_a_file_has_the_modules_of_several_entries() -> None:
+    text = f"""
+        // who may come in
+        KafkaConnect {{
+            {SCRAM} required file="/a b" debug=true;
+            a.Other sufficient;
+        }};
+        "Empty" {{ }};
+    """
+    entries = parse_jaas_file(text)
+    assert {name: [each.name for each in modules] for name, modules in entries.items()} == {
+        "KafkaConnect": ["ScramLoginModule", "Other"],
+        "Empty": [],
+    }
+    assert entries["KafkaConnect"][0].options == {"file": "/a b", "debug": "true"}
+    assert parse_jaas_file(" ") == {}

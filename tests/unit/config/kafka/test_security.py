@@ -155,7 +155,7 @@ def test_tls_versions_can_be_chosen() -> None:
         pytest.param(
             {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"},
             "Invalid value none for configuration ssl.endpoint.identification.algorithm: it must be https, or empty: "
-            "then the name in a broker's certificate is not checked",
+            "then the name in a server's certificate is not checked",
             id="identification",
         ),
         pytest.param(

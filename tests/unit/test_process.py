@@ -1,0 +1,146 @@
+"""A worker's process with all that its file can say of REST, over its sockets; only Spark and Kafka are fakes."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from email.message import Message
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typing_extensions import override
+
+from kraal.config.standalone import parse_standalone
+from kraal.errors import KraalError
+from kraal.standalone import StandaloneProcess
+from kraal.testing.engine import FakeEngine
+from tests.fakes.certificates import PASSWORD, make_authority
+
+if TYPE_CHECKING:
+    from kraal.plugins.registry import Registry
+    from kraal.spark.api import Engine
+
+ROOT = make_authority("root")
+SERVER = ROOT.vouch_for("server", address="127.0.0.1")
+ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+class Standalone(StandaloneProcess):
+    """A standalone worker without Spark and Kafka."""
+
+    @override
+    def _engine(self, registry: Registry) -> Engine:
+        return FakeEngine()
+
+    @override
+    def _cluster_id(self) -> str:
+        return "cluster"
+
+
+def properties(at: Path, **extra: str) -> dict[str, str]:
+    (at / "users").write_text("ann=secret")
+    (at / "jaas.conf").write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{at}/users"; }};')
+    return {
+        "bootstrap.servers": "127.0.0.1:1",
+        "key.converter": STRING,
+        "value.converter": STRING,
+        "offset.storage.file.filename": str(at / "offsets"),
+        "listeners": "http://127.0.0.1:0,https://127.0.0.1:0",
+        "admin.listeners": "https://127.0.0.1:0,http://127.0.0.1:0",
+        "rest.advertised.listener": "https",
+        "ssl.keystore.location": str(SERVER.key_store(at / "me.p12")),
+        "ssl.keystore.password": PASSWORD,
+        "rest.extension.classes": "BasicAuthSecurityRestExtension",
+        "java.security.auth.login.config": str(at / "jaas.conf"),
+        "access.control.allow.origin": "http://ui.example.com",
+        "response.http.headers.config": "set X-Frame-Options: DENY",
+        **{name.replace("__", "."): value for name, value in extra.items()},
+    }
+
+
+@contextmanager
+def running(raw: dict[str, str]) -> Iterator[Standalone]:
+    process = Standalone(parse_standalone(raw), {})
+    thread = threading.Thread(target=process.run)
+    thread.start()
+    try:
+        yield process
+    finally:
+        process.end()
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer, read to its end."""
+
+    status: int
+    headers: Message
+    body: bytes
+
+
+def get(port: int, path: str, *, https: bool, **headers: str) -> Answer:
+    context = ssl.create_default_context(cadata=ROOT.pem)
+    client = (
+        http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=context)
+        if https
+        else http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    )
+    client.request("GET", path, headers=headers)
+    answer = client.getresponse()
+    found = Answer(answer.status, answer.headers, answer.read())
+    client.close()
+    return found
+
+
+def test_listeners_passwords_and_headers_are_what_the_file_says(tmp_path: Path) -> None:
+    with running(properties(tmp_path)) as process:
+        bound = process._server.bound
+        assert [(each.https, each.admin) for each in bound] == [
+            (False, False),
+            (True, False),
+            (True, True),
+            (False, True),
+        ]
+        assert process.config.advertised_url == f"https://127.0.0.1:{bound[1].port}/"
+        for each in bound:
+            stranger = get(each.port, "/connectors", https=each.https)
+            assert (stranger.status, stranger.headers["X-Frame-Options"]) == (401, "DENY")
+            answer = get(each.port, "/connectors", https=each.https, Authorization=ANN)
+            assert answer.status == (404 if each.admin else 200)
+            assert answer.headers["X-Frame-Options"] == "DENY"
+            assert answer.headers["Vary"] == (None if each.admin else "Origin")
+        document = get(bound[0].port, "/openapi.json", https=False, Authorization=ANN)
+        assert json.loads(document.body)["servers"] == [{"url": process.config.advertised_url.rstrip("/")}]
+    assert list((tmp_path / "offsets.kraal" / "scratch").iterdir()) == []
+
+
+def test_without_admin_listeners_the_main_ones_have_it_all(tmp_path: Path) -> None:
+    raw = properties(tmp_path, listeners="http://127.0.0.1:0", rest__advertised__listener="http")
+    del raw["admin.listeners"], raw["rest.extension.classes"]
+    with running(raw) as process:
+        assert not process._settings().admin_apart
+        (main,) = process._server.bound
+        assert get(main.port, "/connectors", https=False).status == 200
+    with running({**raw, "admin.listeners": " "}) as process:
+        assert process._settings().admin_apart
+        (main,) = process._server.bound
+        assert get(main.port, "/admin/loggers", https=False).status == 404
+
+
+def test_a_taken_port_of_administrators_is_told(tmp_path: Path) -> None:
+    with running(properties(tmp_path)) as process:
+        port = process._server.bound[-1].port
+        with pytest.raises(KraalError, match=f"Cannot listen on 127.0.0.1:{port}: the port is taken"):
+            Standalone(
+                parse_standalone(properties(tmp_path, admin__listeners=f"http://127.0.0.1:{port}")), {}
+            )

@@ -1,0 +1,164 @@
+"""Several listeners over real sockets: HTTPS with and without clients' certificates, and administrators' own."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from kraal.config.rest_tls import LISTENERS, listener_context
+from tests.fakes.certificates import Certified, make_authority
+from tests.unit.web.api import Api
+from web.server import HttpServer, Listener, Site
+from web.settings import Settings
+
+ROOT = make_authority("root")
+SERVER = ROOT.vouch_for("server", address="127.0.0.1")
+CLIENT = ROOT.vouch_for("client")
+STRANGER = make_authority("elsewhere").vouch_for("stranger")
+
+
+def keys(certified: Certified = SERVER) -> dict[str, str]:
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": certified.key_pem(),
+        "ssl.keystore.certificate.chain": certified.chain_pem,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": ROOT.pem,
+    }
+
+
+def browser(at: Path, shows: Certified | None = None, trusts: Certified = ROOT) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=trusts.pem)
+    if shows is not None:
+        file = at / "client.pem"
+        file.write_text(shows.key_pem() + shows.chain_pem)
+        context.load_cert_chain(file)
+    return context
+
+
+def get(port: int, path: str = "/connectors", tls: ssl.SSLContext | None = None) -> tuple[int, bytes]:
+    client = (
+        http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        if tls is None
+        else http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=tls)
+    )
+    try:
+        client.request("GET", path)
+        answer = client.getresponse()
+        return answer.status, answer.read()
+    finally:
+        client.close()
+
+
+@contextmanager
+def listening(
+    at: Path, api: Api, listeners: list[Listener], settings: dict[str, str] | None = None
+) -> Iterator[list[int]]:
+    """Serve the API; gives the listeners' ports."""
+    tls = listener_context(settings or keys(), LISTENERS, at / "scratch")
+    server = HttpServer(listeners, graceful_s=1)
+    server.start(api.app, tls=tls, admin=Site(PlainTextResponse("admin"), tls))
+    try:
+        yield [each.port for each in server.bound]
+    finally:
+        server.stop()
+
+
+HTTP = Listener("127.0.0.1", 0)
+HTTPS = Listener("127.0.0.1", 0, https=True)
+
+
+def test_http_and_https_serve_the_same(api: Api, tmp_path: Path) -> None:
+    with listening(tmp_path, api, [HTTP, HTTPS, HTTPS]) as (plain, *secure):
+        assert get(plain) == (200, b"[]")
+        for port in secure:
+            assert get(port, tls=browser(tmp_path)) == (200, b"[]")
+
+
+def test_administrators_listeners_serve_what_is_theirs(api: Api, tmp_path: Path) -> None:
+    admin = Listener("127.0.0.1", 0, admin=True)
+    secure_admin = Listener("127.0.0.1", 0, https=True, admin=True)
+    with listening(tmp_path, api, [HTTP, admin, secure_admin]) as (main, plain, secure):
+        assert get(main) == (200, b"[]")
+        assert get(plain) == (200, b"admin")
+        assert get(secure, tls=browser(tmp_path)) == (200, b"admin")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_version_that_is_not_enabled_is_not_spoken(
+    api: Api, tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    client = browser(tmp_path)
+    client.maximum_version = client.minimum_version = version
+    settings = {**keys(), "ssl.enabled.protocols": "TLSv1.3"}
+    with listening(tmp_path, api, [HTTPS], settings) as (port,):
+        if version is ssl.TLSVersion.TLSv1_3:
+            assert get(port, tls=client) == (200, b"[]")
+        else:
+            with pytest.raises(ssl.SSLError):
+                get(port, tls=client)
+
+
+def test_clients_that_do_not_trust_us_or_speak_no_tls_disturb_nobody(api: Api, tmp_path: Path) -> None:
+    with listening(tmp_path, api, [HTTPS]) as (port,):
+        with pytest.raises(ssl.SSLCertVerificationError):
+            get(port, tls=browser(tmp_path, trusts=make_authority("other")))
+        with pytest.raises((http.client.HTTPException, OSError)):
+            get(port)
+        assert get(port, tls=browser(tmp_path)) == (200, b"[]")
+
+
+@pytest.mark.parametrize(
+    ("asked", "shows", "served"),
+    [
+        ("none", None, True),
+        ("none", STRANGER, True),
+        ("requested", None, True),
+        ("requested", CLIENT, True),
+        ("requested", STRANGER, False),
+        ("required", None, False),
+        ("required", CLIENT, True),
+        ("required", STRANGER, False),
+    ],
+)
+def test_clients_show_certificates(
+    api: Api, tmp_path: Path, asked: str, shows: Certified | None, *, served: bool
+) -> None:
+    client = browser(tmp_path, shows)
+    with listening(tmp_path, api, [HTTPS], {**keys(), "ssl.client.auth": asked}) as (port,):
+        if served:
+            assert get(port, tls=client) == (200, b"[]")
+        else:
+            with pytest.raises((ssl.SSLError, ConnectionError, http.client.HTTPException)):
+                get(port, tls=client)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_administrators_paths_are_on_the_main_listeners_unless_they_are_apart(*, apart: bool) -> None:
+    one = Api(Settings(advertised_url="http://worker:8083/", admin_apart=apart))
+    main = {route.path for route in one.app.routes if isinstance(route, Route)}
+    admin = {route.path for route in one.apps.admin.routes if isinstance(route, Route)}
+    assert all(path.startswith("/admin") for path in admin)
+    assert (main & admin) == (set() if apart else admin)
+    assert not any(path.startswith("/admin") for path in main - admin)
+
+
+def test_what_is_no_administrators_path_is_nowhere_on_their_listeners(api: Api) -> None:
+    for path in ("/", "/connectors", "/health", "/openapi.json"):
+        answer = TestClient(api.apps.admin).get(path)
+        assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
+        assert answer.headers["server"].startswith("kraal/")
+
+
+def test_what_the_main_listeners_keep_is_not_answered_on_those_of_administrators(api: Api) -> None:
+    for _ in range(2):
+        assert api.client.get("/connectors").status_code == 200
+    assert TestClient(api.apps.admin).get("/connectors").status_code == 404

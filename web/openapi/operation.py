@@ -1,0 +1,134 @@
+"""One operation of the API as data, and how it looks in an OpenAPI 3.1 document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from kraal.ids import Json
+
+Schema = Mapping[str, Json]
+"""A JSON schema (draft 2020-12)."""
+
+_PATH_PARAMETER: Final = re.compile(r"\{([a-z]+)\}")
+_PATH_PARAMETERS: Final[Mapping[str, Schema]] = {
+    "connector": {"type": "string", "minLength": 1},
+    "task": {"type": "integer", "format": "int32"},
+    "plugin": {"type": "string", "minLength": 1},
+    "logger": {"type": "string", "minLength": 1},
+}
+_ABOUT: Final = {
+    "connector": "A connector's name; what stands for itself in no URL is percent-encoded, `/` as `%2F`.",
+    "task": "A task's number, from 0.",
+    "plugin": "A class, its last part, or its alias.",
+    "logger": "A logger's name, or `root`.",
+}
+_REASONS: Final = {
+    400: "The request is wrong; the message says what and where.",
+    401: "User and password are missing, or are nobody's.",
+    403: "The worker's config forbids it.",
+    404: "There is no such thing.",
+    406: "The answer is JSON, which `Accept` leaves out.",
+    409: "Something is in the way, often a rebalance; with `Retry-After`, it works in a moment.",
+    413: "The body is larger than the worker takes.",
+    415: "The body is not JSON.",
+    500: "The worker failed, or was not answered in time.",
+    503: "The worker is starting, or is too busy; `Retry-After` says when to come back.",
+}
+_ALWAYS: Final = (404, 406, 500)
+_WITH_BODY: Final = (400, 413, 415)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A query parameter."""
+
+    name: str
+    about: str
+    schema: Schema
+    many: bool = False
+    """It may stand several times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What one method of one path does.
+
+    `answers` has the schema of each success by its status, as a schema's name, the schema, or None when there is no
+    body. `errors` are those besides what any operation may have.
+    """
+
+    name: str
+    summary: str
+    tag: str
+    answers: Mapping[int, str | Schema | None]
+    about: str = ""
+    body: str | Schema | None = None
+    query: tuple[Query, ...] = ()
+    errors: tuple[int, ...] = ()
+    internal: bool = False
+    """Between workers: signed, where the group has signatures, and never with a password."""
+    media_type: str = "application/json"
+    located: tuple[int, ...] = ()
+    """Statuses with a `Location`."""
+
+    def to_json(self, path: str, *, secured: bool) -> dict[str, Json]:
+        """Return the OpenAPI operation object."""
+        found: dict[str, Json] = {"operationId": self.name, "tags": [self.tag], "summary": self.summary}
+        if self.about:
+            found["description"] = self.about
+        if parameters := [*_of_path(path), *map(_of_query, self.query)]:
+            found["parameters"] = parameters
+        if self.body is not None:
+            content: Json = {"application/json": {"schema": _schema(self.body)}}
+            found["requestBody"] = {"required": True, "content": content}
+        found["responses"] = self._responses(secured=secured)
+        if secured and self.internal:
+            found["security"] = []
+        return found
+
+    def _responses(self, *, secured: bool) -> dict[str, Json]:
+        responses: dict[str, Json] = {}
+        for status, schema in self.answers.items():
+            answer: dict[str, Json] = {"description": HTTPStatus(status).phrase}
+            if status in self.located:
+                about = "Where it is, at this worker's advertised address."
+                answer["headers"] = {"Location": {"description": about, "schema": {"type": "string"}}}
+            if schema is not None:
+                answer["content"] = {self.media_type: {"schema": _schema(schema)}}
+            responses[str(status)] = answer
+        extra = (*self.errors, *(_WITH_BODY if self.body is not None else ()))
+        extra = (*extra, 401) if secured and not self.internal else extra
+        for status in sorted({*_ALWAYS, *extra} - set(self.answers)):
+            responses[str(status)] = {
+                "description": _REASONS[status],
+                "content": {"application/json": {"schema": _schema("Error")}},
+            }
+        return responses
+
+
+def _schema(schema: str | Schema) -> dict[str, Json]:
+    return {"$ref": f"#/components/schemas/{schema}"} if isinstance(schema, str) else dict(schema)
+
+
+def _of_path(path: str) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": _ABOUT[name],
+            "schema": dict(_PATH_PARAMETERS[name]),
+        }
+        for name in _PATH_PARAMETER.findall(path)
+    ]
+
+
+def _of_query(query: Query) -> Json:
+    found: dict[str, Json] = {"name": query.name, "in": "query", "description": query.about}
+    schema = dict(query.schema)
+    found["schema"] = {"type": "array", "items": schema} if query.many else schema
+    return found
