@@ -67,6 +67,7 @@ class DiffCommand(ClientCommand):
 @click.command(
     "apply",
     cls=ClientCommand,
+    short_help="Make connectors what files say.",
     examples=(
         "kraal apply -f orders-source.json",
         "kraal apply -f connectors/ --dry-run",
@@ -171,6 +172,7 @@ def _wait(
 @click.command(
     "diff",
     cls=DiffCommand,
+    short_help="Show what apply would change.",
     epilog=_DIFF_CODES,
     examples=("kraal diff -f connectors/ || kraal apply -f connectors/",),
 )
@@ -227,6 +229,7 @@ def _print_diff(lines: Sequence[str]) -> None:
 @click.command(
     "patch",
     cls=ClientCommand,
+    short_help="Change some keys of a connector's config.",
     examples=(
         "kraal patch orders-source tasks.max=4 topic=orders",
         "kraal patch orders-source --remove errors.tolerance",
@@ -307,6 +310,7 @@ def _changes_of(path: str | None) -> dict[str, str | None]:
 @click.command(
     "delete",
     cls=ClientCommand,
+    short_help="Delete connectors; their offsets stay.",
     examples=(
         "kraal delete orders-source",
         "kraal delete -f connectors/ --ignore-missing",

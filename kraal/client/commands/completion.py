@@ -13,6 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(
     "completion",
     cls=ClientCommand,
+    short_help="Print a shell's completion script.",
     examples=(
         "bash:  echo 'eval \"$(kraal completion bash)\"' >> ~/.bashrc",
         "zsh:   echo 'eval \"$(kraal completion zsh)\"' >> ~/.zshrc     (after compinit)",

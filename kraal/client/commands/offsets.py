@@ -30,6 +30,7 @@ _SINK = {"kafka_topic", "kafka_partition"}
 @click.group(
     "offsets",
     cls=ClientGroup,
+    short_help="See and change where connectors go on.",
     examples=(
         "kraal offsets get orders-source",
         "kraal stop orders-source --wait",

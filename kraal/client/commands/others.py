@@ -31,6 +31,7 @@ _MS = 1000
 @click.command(
     "topics",
     cls=ClientCommand,
+    short_help="Show or reset which topics connectors use.",
     examples=(
         "kraal topics",
         "kraal topics orders-source --reset",
@@ -79,6 +80,7 @@ def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) ->
 @click.command(
     "plugins",
     cls=ClientCommand,
+    short_help="List plugins; show the keys of one.",
     examples=(
         "kraal plugins --all",
         "kraal plugins FileStreamSource",
@@ -126,6 +128,7 @@ def _complete_level(_ctx: click.Context, _: click.Parameter, incomplete: str) ->
 @click.command(
     "loggers",
     cls=ClientCommand,
+    short_help="Show and set levels of loggers.",
     examples=(
         "kraal loggers",
         "kraal loggers org.apache.kafka.connect",

@@ -47,6 +47,7 @@ NO_CONNECTORS = "No connectors."
 @click.command(
     "ls",
     cls=ClientCommand,
+    short_help="List the connectors.",
     examples=(
         "kraal ls",
         "kraal ls -q | xargs -n1 kraal describe",
@@ -68,6 +69,7 @@ def ls(rest: Rest, *, style: str, quiet: bool) -> None:
 @click.command(
     "status",
     cls=ClientCommand,
+    short_help="Show the states of connectors and tasks; --watch.",
     examples=(
         "kraal status",
         "kraal status orders-source --watch",
@@ -129,7 +131,8 @@ def _watch(rest: Rest, watch: Watch, style: str) -> None:
         else:
             watch.as_lines(_line_now, _warn, as_json=style == "json")
     except KeyboardInterrupt:
-        click.echo(err=True)
+        if sys.stdout.isatty():
+            click.echo()
 
 
 def _line_now(text: str) -> None:
@@ -151,6 +154,7 @@ def _show(statuses: Statuses, style: str, head: Sequence[str], rows: Any) -> Non
 @click.command(
     "describe",
     cls=ClientCommand,
+    short_help="Show all of a connector, traces in full.",
     examples=(
         "kraal describe orders-source",
         "kraal describe orders-source -o yaml --show-secrets > orders-source.yaml",

@@ -78,6 +78,7 @@ def set_states(
 @click.command(
     "pause",
     cls=ClientCommand,
+    short_help="Pause connectors.",
     examples=("kraal pause orders-source orders-sink --wait",),
 )
 @names_argument
@@ -95,6 +96,7 @@ def pause(rest: Rest, names: tuple[str, ...], *, everything: bool, waits: bool, 
 @click.command(
     "resume",
     cls=ClientCommand,
+    short_help="Have paused or stopped connectors run again.",
     examples=("kraal resume --all --wait",),
 )
 @names_argument
@@ -112,6 +114,7 @@ def resume(rest: Rest, names: tuple[str, ...], *, everything: bool, waits: bool,
 @click.command(
     "stop",
     cls=ClientCommand,
+    short_help="Stop connectors: their tasks end.",
     examples=("kraal stop orders-source --wait && kraal offsets reset orders-source",),
 )
 @names_argument
@@ -129,6 +132,7 @@ def stop(rest: Rest, names: tuple[str, ...], *, everything: bool, waits: bool, t
 @click.command(
     "restart",
     cls=ClientCommand,
+    short_help="Restart connectors, tasks, or what failed.",
     examples=(
         "kraal restart NAME                          the connector alone, no task",
         "kraal restart NAME --tasks                  the connector and all its tasks",
