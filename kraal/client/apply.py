@@ -38,7 +38,7 @@ class Live:
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
-        self.names: list[str] = sorted(rest.get("connectors"))
+        self.names: list[str] = rest.names()
         """All connectors. Asked first: a URL that is no worker's shows here, not as connectors that are missing."""
 
     def config(self, name: str) -> dict[str, str | None] | None:
@@ -71,7 +71,7 @@ class Secrets:
 
     def _asked(self, plugin: str) -> frozenset[str]:
         try:
-            keys = self._rest.get("connector-plugins", plugin, "config")
+            keys = self._rest.get_list("connector-plugins", plugin, "config")
             return frozenset(key["name"] for key in keys if key["type"] == "PASSWORD")
         except (Refused, NoAnswer, KeyError, TypeError):  # an unknown class: names of keys still say much
             return frozenset()

@@ -28,6 +28,7 @@ _LONGEST_PAUSE_S = 10.0
 _CONNECT_TIMEOUT_S = 15.0
 _LONGEST_TEXT = 500
 """How much is shown of an answer that is not Connect's."""
+_NOT_CONNECT = "something that is not Connect's: is it the URL of a Connect worker?"
 _NO_PATH = "HTTP 404 Not Found"
 
 
@@ -86,8 +87,17 @@ class Rest:
             self._client.close()
 
     def get(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> Any:
-        """GET a path, given as decoded segments; returns parsed JSON. Raises as `ask`."""
-        return self.ask("GET", *segments, query=query)
+        """GET a path, given as decoded segments; returns a JSON object. Raises as `ask`."""
+        return self._shaped(dict, self.ask("GET", *segments, query=query))
+
+    def get_list(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> list[Any]:
+        """GET a path as `get`, where a JSON array is. Raises as `ask`."""
+        found: list[Any] = self._shaped(list, self.ask("GET", *segments, query=query))
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of all connectors, sorted. Raises as `ask`."""
+        return sorted(map(str, self.get_list("connectors")))
 
     def ask(
         self, method: str, *segments: str, body: object = None, query: Sequence[tuple[str, str]] = ()
@@ -109,6 +119,11 @@ class Rest:
             if pause_s is None or self.clock.now() + pause_s > deadline:
                 raise self._refused(response, text, repeated=pause_s is not None)
             self.clock.pause(pause_s)
+
+    def _shaped(self, shape: type, found: Any) -> Any:
+        if not isinstance(found, shape):
+            raise NoAnswer(f"{self.target.url} answered with {_NOT_CONNECT}")
+        return found
 
     def _send(self, method: str, path: str, body: object) -> httpx2.Response:
         import httpx2  # noqa: PLC0415 - imported late: --help and completion of options need none of it
@@ -160,10 +175,7 @@ class Rest:
         try:
             return response.json()
         except (ValueError, RecursionError) as exc:
-            raise NoAnswer(
-                f"{self.target.url} answered {response.status_code} with something that is no JSON: is it a Connect "
-                "worker's URL?"
-            ) from exc
+            raise NoAnswer(f"{self.target.url} answered with {_NOT_CONNECT}") from exc
 
     def _refused(self, response: httpx2.Response, text: str, *, repeated: bool) -> Refused:
         status = response.status_code

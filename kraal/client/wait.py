@@ -29,7 +29,7 @@ def fetch(rest: Rest) -> Statuses:
 
     Raises Refused, NoAnswer, Unreachable.
     """
-    names = sorted(rest.get("connectors"))
+    names = rest.names()
     found = rest.get("connectors", query=[("expand", "status")])
     return {name: found.get(name, {}).get("status") for name in names}
 

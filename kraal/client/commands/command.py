@@ -133,7 +133,7 @@ class NameType(click.ParamType[str]):
     ) -> list[CompletionItem[Any]]:
         before = ctx.params.get(param.name or "")
         given = before if isinstance(before, tuple) else ()
-        return complete(ctx, incomplete, lambda rest: rest.get("connectors"), given)
+        return complete(ctx, incomplete, Rest.names, given)
 
 
 def complete(
@@ -239,9 +239,10 @@ def emit(value: Any, style: str) -> None:
     if style == "yaml":
         click.echo(to_yaml(value), nl=False)
         return
-    # Half characters cannot be written as UTF-8; JSON has an escape for them.
-    text = json.dumps(value, indent=2, ensure_ascii=False).encode("utf-8", "backslashreplace")
-    click.echo(text.decode("utf-8"))
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    if printable(text, keep="\n") != text:  # then everything beyond ASCII is escaped, as JSON has it
+        text = json.dumps(value, indent=2)
+    click.echo(text)
 
 
 def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], nothing: str) -> None:
@@ -284,4 +285,4 @@ def chosen(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:
     """Return the connectors that a command line means: those named, or all. Raises UsageError."""
     if everything == bool(names):
         raise click.UsageError("Name connectors, or give --all.")
-    return sorted(rest.get("connectors")) if everything else list(dict.fromkeys(names))
+    return rest.names() if everything else list(dict.fromkeys(names))

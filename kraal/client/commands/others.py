@@ -61,7 +61,7 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
     def ask(name: str) -> None:
         found.update(rest.get("connectors", name, "topics"))
 
-    well = for_each(names or sorted(rest.get("connectors")), ask)
+    well = for_each(names or rest.names(), ask)
     if style == "table":
         rows = ((name, topic) for name, each in found.items() for topic in sorted(each["topics"]))
         emit_table(("NAME", "TOPIC"), rows, "No topics.")
@@ -73,7 +73,9 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
 def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
     every = [("connectorsOnly", "false")]
     return complete(
-        ctx, incomplete, lambda rest: {each["class"] for each in rest.get("connector-plugins", query=every)}
+        ctx,
+        incomplete,
+        lambda rest: {each["class"] for each in rest.get_list("connector-plugins", query=every)},
     )
 
 
@@ -98,13 +100,13 @@ def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> 
     if plugin is not None:
         if everything:
             raise click.UsageError("--all is for the list, without a PLUGIN.")
-        keys = rest.get("connector-plugins", plugin, "config")
+        keys = rest.get_list("connector-plugins", plugin, "config")
         if style != "table":
             emit(keys, style)
             return
         emit_table(("KEY", "TYPE", "IMPORTANCE", "DEFAULT"), map(_key_row, keys), f"{plugin} has no keys.")
         return
-    found = rest.get("connector-plugins", query=[("connectorsOnly", "false")] if everything else [])
+    found = rest.get_list("connector-plugins", query=[("connectorsOnly", "false")] if everything else [])
     if style != "table":
         emit(found, style)
         return

@@ -60,7 +60,7 @@ NO_CONNECTORS = "No connectors."
 def ls(rest: Rest, *, style: str, quiet: bool) -> None:
     """List the connectors: type, state, how many tasks run of how many, and the connector's worker."""
     if quiet:
-        for name in sorted(rest.get("connectors")):
+        for name in rest.names():
             say(name)
         return
     _show(fetch(rest), style, LIST_HEAD, list_rows)

@@ -78,6 +78,10 @@ def test_a_trace_cannot_move_the_cursor(kraal: Kraal, two: Connect) -> None:
     two.fail("orders", 0, "\x1b[2Jgone")
     assert "\\x1b[2Jgone" in kraal.out("status")
     assert "\\x1b[2Jgone" in kraal.out("describe", "orders")
+    two.fail("archive", 0, "\x9b2J\u202e")
+    text = kraal.out("status", "archive", "-o", "json")
+    assert "\\u009b2J\\u202e" in text
+    assert json.loads(text)[0]["tasks"][0]["trace"] == "\x9b2J\u202e"
 
 
 def test_describe_shows_all_but_secrets(kraal: Kraal, two: Connect) -> None:

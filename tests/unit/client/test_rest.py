@@ -22,6 +22,7 @@ REBALANCE = (
     "(typically caused by a concurrent config change)"
 )
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+NOT_CONNECT = "answered with something that is not Connect's: is it the URL of a Connect worker?"
 EXPECTED = "Request cannot be completed because a rebalance is expected"
 
 
@@ -102,7 +103,9 @@ def test_a_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (Said(200, "<html>"), "answered 200 with something that is no JSON: is it a Connect worker's URL?"),
+        (Said(200, "<html>"), NOT_CONNECT),
+        (Said(200, {"a": 1}), NOT_CONNECT),
+        (Said(204), NOT_CONNECT),
         (
             Said(302, None, {"Location": "http://other/"}),
             "answered 302: go to http://other/; give that as --url",
