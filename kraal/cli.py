@@ -9,6 +9,7 @@ import click
 from typing_extensions import override
 
 from kraal import __version__
+from kraal.client.commands import COMMANDS
 from kraal.embedded.commands import jars_command, kafka_group
 from kraal.errors import KraalError
 
@@ -40,16 +41,29 @@ class Commands(click.Group):
         except KraalError as exc:
             raise click.ClickException(str(exc)) from exc
 
+    @override
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List what asks a running worker apart from what runs one."""
+        theirs = [each.name or "" for each in COMMANDS]
+        ours = [name for name in self.list_commands(ctx) if name not in theirs]
+        for title, names in (("Workers", ours), ("Client of a running worker, also of Java's", theirs)):
+            limit = formatter.width - 6 - max(map(len, self.commands))
+            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kraal")
 def main() -> None:
-    """Run Kafka Connect pipelines on pykka actors and Spark."""
+    """Run Kafka Connect pipelines on pykka actors and Spark, and ask workers that run."""
     _check_neighbours()
 
 
 main.add_command(kafka_group)
 main.add_command(jars_command)
+for each in COMMANDS:
+    main.add_command(each)
 
 
 @main.command("standalone")

@@ -46,7 +46,11 @@ def parse_initial_state(text: str) -> TargetState:
 
 def read_connector_file(path: str | Path) -> ConnectorFile:
     """Read a connector file. Raises BadRequest with a sentence that names the file."""
-    text = read_text(path, "connector configuration")
+    return parse_connector_file(read_text(path, "connector configuration"), path)
+
+
+def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
+    """Parse what is in a connector file; `path` is for errors. Raises BadRequest."""
     broken = ""
     try:
         # Java keeps numbers as they are written, so 1.50 stays 1.50.

@@ -1,0 +1,159 @@
+"""Makes connectors what files want them to be: creates, reconfigures, leaves alone, and on demand deletes.
+
+Idempotent: a second run finds everything unchanged. One connector that is refused keeps no other from being applied;
+a worker that cannot be reached ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from kraal.client.manifests import Wanted
+from kraal.client.plan import Action, action_for
+from kraal.client.rest import NoAnswer, Refused, Rest
+from kraal.client.secrets import scrub
+from kraal.client.text import one_line
+from kraal.config.connector import CONNECTOR_CLASS
+from kraal.ids import Config
+
+_INVALID = "Connector configuration is invalid and contains the following"
+_MORE = "You can also find the above list of errors"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of one connector; `error` is a line, None unless the action is FAILED."""
+
+    name: str
+    action: Action
+    where: str
+    error: str | None = None
+
+
+class Live:
+    """The configs that a worker has, asked for when they are needed."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+        self.names: list[str] = rest.names()
+        """All connectors. Asked first: a URL that is no worker's shows here, not as connectors that are missing."""
+
+    def config(self, name: str) -> dict[str, str | None] | None:
+        """Return a connector's config, None when there is no such connector. Raises Refused, NoAnswer."""
+        if name not in self.names:
+            return None
+        try:
+            return dict(self._rest.get("connectors", name, "config"))
+        except Refused as error:
+            if error.status == HTTPStatus.NOT_FOUND and not error.no_such_path:
+                return None
+            raise
+
+
+class Secrets:
+    """Which keys of a connector are of type PASSWORD: asked of the worker once for each class."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+        self._known: dict[str, frozenset[str]] = {}
+
+    def of(self, config: Config) -> frozenset[str]:
+        """Return the keys that the config's class declares as secrets; none when the worker does not say."""
+        plugin = config.get(CONNECTOR_CLASS)
+        if not plugin:
+            return frozenset()
+        if plugin not in self._known:
+            self._known[plugin] = self._asked(plugin)
+        return self._known[plugin]
+
+    def _asked(self, plugin: str) -> frozenset[str]:
+        try:
+            keys = self._rest.get_list("connector-plugins", plugin, "config")
+            return frozenset(key["name"] for key in keys if key["type"] == "PASSWORD")
+        except (Refused, NoAnswer, KeyError, TypeError):  # an unknown class: names of keys still say much
+            return frozenset()
+
+
+def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
+    """Apply one connector after the other, and give what became of each. Raises Unreachable."""
+    secrets = Secrets(rest)
+    for each in wanted:
+        try:
+            config = live.config(each.name)
+            action = action_for(config, each.config)
+            if action is not Action.UNCHANGED:
+                if dry_run:
+                    validate(rest, each.config)
+                else:
+                    action = _write(rest, each, action)
+        except (Refused, NoAnswer) as error:
+            yield Done(
+                each.name,
+                Action.FAILED,
+                each.where,
+                scrub(sentence(error), each.config, secrets.of(each.config)),
+            )
+        else:
+            yield Done(each.name, action, each.where)
+
+
+def prune(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
+    """Delete the connectors that no file wants, and give what became of each. Raises Unreachable."""
+    kept = {each.name for each in wanted}
+    for name in (name for name in live.names if name not in kept):
+        try:
+            if not dry_run:
+                rest.ask("DELETE", "connectors", name)
+        except (Refused, NoAnswer) as error:
+            yield Done(name, Action.FAILED, "", sentence(error))
+        else:
+            yield Done(name, Action.DELETED, "")
+
+
+def validate(rest: Rest, config: Config) -> None:
+    """Have the worker check a config that is not stored. Raises Refused with all errors, NoAnswer."""
+    plugin = config.get(CONNECTOR_CLASS)
+    if not plugin:
+        text = f'Missing required configuration "{CONNECTOR_CLASS}" which has no default value.'
+        raise Refused(HTTPStatus.BAD_REQUEST, text, text)
+    found = rest.ask("PUT", "connector-plugins", plugin, "config", "validate", body=dict(config))
+    errors = list(_errors(found))
+    if errors:
+        text = "; ".join(errors)
+        raise Refused(HTTPStatus.BAD_REQUEST, text, text)
+
+
+def sentence(error: Refused | NoAnswer) -> str:
+    """Return an error as one line; a list of validation errors without the words around it."""
+    if isinstance(error, Refused) and error.text.startswith(_INVALID):
+        lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_MORE)]
+        return one_line("; ".join(lines))
+    return one_line(str(error))
+
+
+def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
+    """Create or replace; somebody else may do the same meanwhile. Returns what was done."""
+    if action is Action.CREATED and wanted.initial_state is not None:
+        body = {
+            "name": wanted.name,
+            "config": dict(wanted.config),
+            "initial_state": wanted.initial_state,
+        }
+        try:
+            rest.ask("POST", "connectors", body=body)
+        except Refused as error:
+            if error.status != HTTPStatus.CONFLICT or "already exists" not in error.text:
+                raise
+            action = Action.CONFIGURED
+        else:
+            return action
+    rest.ask("PUT", "connectors", wanted.name, "config", body=dict(wanted.config))
+    return action
+
+
+def _errors(found: Mapping[str, Any]) -> Iterator[str]:
+    for each in found.get("configs", ()):
+        yield from map(str, each["value"]["errors"])

@@ -1,0 +1,147 @@
+"""Reads what `apply` and `diff` are given: connector files, directories of them, standard input.
+
+A file is read as a standalone worker reads it (flat JSON, a create request, properties, by content), and as YAML by
+its extension; YAML holds the same two JSON forms, in as many documents as wanted. One bad file keeps no other from
+being read. Source: KIP-980; `kraal.config.files`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraal.client.secrets import HIDDEN, placeholders
+from kraal.client.yaml_reader import YamlError, as_written, read_yaml
+from kraal.config.files import ConnectorFile, parse_connector_file
+from kraal.config.properties import read_text
+from kraal.errors import BadRequest
+from kraal.ids import Config, TargetState
+
+STDIN = "-"
+YAML = (".yaml", ".yml")
+SUFFIXES = (".json", ".properties", *YAML)
+_WHAT = "connector configuration"
+_PROPERTIES = re.compile(r"[^\s:=]+\s*=")
+_SHOWN_AS = {TargetState.STARTED: "RUNNING"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A connector that a file wants."""
+
+    name: str
+    config: Config
+    """With its `name`."""
+    initial_state: str | None
+    """As REST has it; counts only when the connector is created."""
+    where: str
+    """The file, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wants:
+    """All that was read, in the order of the files; `faults` are sentences that name their file."""
+
+    wanted: tuple[Wanted, ...]
+    faults: tuple[str, ...]
+
+
+def read_wants(paths: Sequence[str], stdin: Iterable[str], *, recursive: bool) -> Wants:
+    """Read files, and in directories all that end in `SUFFIXES`, by name. `-` reads standard input."""
+    wanted: list[Wanted] = []
+    faults: list[str] = []
+    for path in paths:
+        try:
+            texts = (
+                [(STDIN, "".join(stdin))] if path == STDIN else list(_texts(Path(path), faults, recursive))
+            )
+        except BadRequest as exc:
+            faults.append(str(exc))
+            continue
+        for where, text in texts:
+            _read(text, where, wanted, faults)
+    files = Counter(each.name for each in wanted)
+    for name in (name for name, count in files.items() if count > 1):
+        places = ", ".join(each.where for each in wanted if each.name == name)
+        faults.append(f"Connector {name} is there {files[name]} times, so none of them counts: {places}")
+    return Wants(tuple(each for each in wanted if files[each.name] == 1), tuple(faults))
+
+
+def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
+    """Give each file's name and text; what cannot be read becomes a fault. Raises BadRequest."""
+    if not path.is_dir():
+        yield str(path), read_text(path, _WHAT)
+        return
+    try:
+        found = sorted(
+            each
+            for each in (path.rglob("*") if recursive else path.iterdir())
+            if each.suffix.lower() in SUFFIXES
+            and not any(part.startswith(".") for part in each.relative_to(path).parts)
+            and not each.is_dir()
+        )
+    except OSError as exc:
+        raise BadRequest(f"Cannot read the directory '{path}': {exc.strerror or exc}.") from exc
+    if not found:
+        raise BadRequest(f"The directory '{path}' has no file that ends in {', '.join(SUFFIXES)}.")
+    for each in found:
+        try:
+            yield str(each), read_text(each, _WHAT)
+        except BadRequest as exc:
+            faults.append(str(exc))
+
+
+def _read(text: str, where: str, wanted: list[Wanted], faults: list[str]) -> None:
+    """Read one file's connectors. A fault in one YAML document is a fault of the file: none of it counts."""
+    try:
+        found = [_checked(each, where) for each in _parsed(text, where)]
+    except BadRequest as exc:
+        faults.append(str(exc))
+    else:
+        wanted += found
+
+
+def _parsed(text: str, where: str) -> list[ConnectorFile]:
+    if not _is_yaml(text, where):
+        return [parse_connector_file(text, where)]
+    try:
+        documents = read_yaml(text, as_written)
+    except YamlError as exc:
+        raise BadRequest(f"The {_WHAT} '{where}' is not YAML as it is read here: {exc}.") from exc
+    if not documents:
+        raise BadRequest(f"The {_WHAT} '{where}' holds nothing.")
+    if any(not isinstance(each, dict) for each in documents):
+        raise BadRequest(f"The {_WHAT} '{where}' is no mapping of keys to values.")
+    return [parse_connector_file(json.dumps(each), where) for each in documents]
+
+
+def _is_yaml(text: str, where: str) -> bool:
+    if text.lstrip().startswith("{"):
+        return False
+    if where != STDIN:
+        return Path(where).suffix.lower() in YAML
+    lines = (line.strip() for line in text.splitlines())
+    first = next((line for line in lines if line and line[0] not in "#!"), "")
+    return not _PROPERTIES.match(first)
+
+
+def _checked(found: ConnectorFile, where: str) -> Wanted:
+    hidden = placeholders(found.config)
+    if hidden:
+        raise BadRequest(
+            f"The {_WHAT} '{where}' has {HIDDEN} for {', '.join(hidden)}: that stands for a secret that was not "
+            "printed; write the secret, or a reference such as ${file:…}"
+        )
+    if not found.name:
+        raise BadRequest(f"The {_WHAT} '{where}' has an empty name")
+    state = found.initial_state
+    return Wanted(
+        name=found.name,
+        config=found.config,
+        initial_state=None if state is None else _SHOWN_AS.get(state, str(state)),
+        where=where,
+    )

@@ -1,0 +1,72 @@
+"""Decides what applying a config means, and shows how two configs differ. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection
+from enum import StrEnum
+
+from kraal.client.secrets import shown
+from kraal.client.text import printable
+from kraal.ids import Config
+
+_ANOTHER = " (another one)"
+"""Behind a hidden value that is not the one that is there."""
+_CONTEXT = 3
+
+
+class Action(StrEnum):
+    """What was done, or would be, to a connector."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+    DELETED = "deleted"
+    FAILED = "failed"
+
+
+def action_for(live: Config | None, wanted: Config) -> Action:
+    """Say what makes a connector what it is wanted to be; `live` None: there is none of its name."""
+    if live is None:
+        return Action.CREATED
+    return Action.UNCHANGED if dict(live) == dict(wanted) else Action.CONFIGURED
+
+
+def patched(live: Config, changes: Config) -> dict[str, str | None]:
+    """Return a config after a patch: a null removes its key (KIP-477)."""
+    return {
+        key: value for key, value in {**live, **changes}.items() if value is not None or key not in changes
+    }
+
+
+def difference(
+    before: tuple[str, Config | None], after: tuple[str, Config | None], declared: Collection[str] = ()
+) -> list[str]:
+    """Return a unified diff of two configs, one key a line, by name; nothing when they are the same.
+
+    Each side is a title and a config, None for one that does not exist. Secrets are hidden, also when they differ.
+    """
+    old, new = before[1] or {}, after[1] or {}
+    hidden_changes = {
+        key
+        for key in old.keys() & new.keys()
+        if old[key] != new[key] and shown(key, old[key], declared) == shown(key, new[key], declared)
+    }
+    left = [_line(key, old[key], declared) for key in sorted(old)]
+    right = [
+        _line(key, new[key], declared) + (_ANOTHER if key in hidden_changes else "") for key in sorted(new)
+    ]
+    from_title, to_title = (
+        printable(title) if config is not None else "/dev/null" for title, config in (before, after)
+    )
+    return list(difflib.unified_diff(left, right, from_title, to_title, lineterm="", n=_CONTEXT))
+
+
+def _line(key: str, value: str | None, declared: Collection[str]) -> str:
+    """Return `key: value`, on one line whatever is in it."""
+    text = shown(key, value, declared)
+    if text is None:
+        return f"{printable(key)}: null"
+    plain = printable(text) == text and text == text.strip() and text not in ("", "null")
+    return f"{printable(key)}: {text if plain else printable(json.dumps(text, ensure_ascii=False))}"

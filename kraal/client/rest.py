@@ -1,0 +1,243 @@
+"""Asks a worker over Connect's REST API: one request at a time, repeated while a rebalance is in its way.
+
+No redirects (credentials would go elsewhere), no proxies, no netrc. What a worker refuses comes with its own message.
+A request is repeated only when the worker says that it did nothing: 409 because of a rebalance, 503 with `Retry-After`,
+and the 500 that Java's worker gives GETs while a rebalance is pending. Source: contract 1.1, 1.2; F1-F3.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, urlencode
+
+from kraal import __version__
+from kraal.client.target import Target
+from kraal.client.text import one_line
+from kraal.errors import KraalError
+
+if TYPE_CHECKING:
+    import httpx2
+
+_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 10.0
+_CONNECT_TIMEOUT_S = 15.0
+_LONGEST_TEXT = 500
+"""How much is shown of an answer that is not Connect's."""
+_NOT_CONNECT = "something that is not Connect's: is it the URL of a Connect worker?"
+_NO_PATH = "HTTP 404 Not Found"
+
+
+class Refused(KraalError):
+    """A worker answered with an error; `text` is its message, on as many lines as it came."""
+
+    def __init__(self, status: int, text: str, said: str) -> None:
+        super().__init__(said)
+        self.status = status
+        self.text = text
+
+    @property
+    def no_such_path(self) -> bool:
+        """Whether the worker has no such endpoint at all, rather than no such connector."""
+        return self.status == HTTPStatus.NOT_FOUND and self.text == _NO_PATH
+
+
+class NoAnswer(KraalError):
+    """There was no answer, or none that can be read: nobody knows whether the request took effect."""
+
+
+class Unreachable(KraalError):
+    """No connection was made; asking for anything else is of no use either."""
+
+
+class Clock:
+    """Real time; tests have their own."""
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic()
+
+    def pause(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
+
+
+_REAL = Clock()
+
+
+class Rest:
+    """A worker to ask. Not thread-safe. Use as a context manager."""
+
+    def __init__(self, target: Target, *, clock: Clock = _REAL) -> None:
+        self.target = target
+        self.clock = clock
+        self._client: httpx2.Client | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing is opened before the first request."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection."""
+        if self._client is not None:
+            self._client.close()
+
+    def get(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> Any:
+        """GET a path, given as decoded segments; returns a JSON object. Raises as `ask`."""
+        return self._shaped(dict, self.ask("GET", *segments, query=query))
+
+    def get_list(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> list[Any]:
+        """GET a path as `get`, where a JSON array is. Raises as `ask`."""
+        found: list[Any] = self._shaped(list, self.ask("GET", *segments, query=query))
+        return found
+
+    def names(self) -> list[str]:
+        """Return the names of all connectors, sorted. Raises as `ask`."""
+        return sorted(map(str, self.get_list("connectors")))
+
+    def ask(
+        self, method: str, *segments: str, body: object = None, query: Sequence[tuple[str, str]] = ()
+    ) -> Any:
+        """Send one request, repeated for at most `retry_s`; returns parsed JSON, None for an empty body.
+
+        Raises Refused, NoAnswer, Unreachable.
+        """
+        path = "/" + "/".join(map(_segment, segments)) + (f"?{urlencode(query)}" if query else "")
+        deadline = self.clock.now() + self.target.retry_s
+        while True:
+            response = self._send(method, path, body)
+            if HTTPStatus.OK <= response.status_code < HTTPStatus.MULTIPLE_CHOICES:
+                return self._parsed(response)
+            text = _message(response)
+            pause_s = pause_before_retry(
+                method, response.status_code, text, response.headers.get("Retry-After")
+            )
+            if pause_s is None or self.clock.now() + pause_s > deadline:
+                raise self._refused(response, text, repeated=pause_s is not None)
+            self.clock.pause(pause_s)
+
+    def _shaped(self, shape: type, found: Any) -> Any:
+        if not isinstance(found, shape):
+            raise NoAnswer(f"{self.target.url} answered with {_NOT_CONNECT}")
+        return found
+
+    def _send(self, method: str, path: str, body: object) -> httpx2.Response:
+        import httpx2  # noqa: PLC0415 - imported late: --help and completion of options need none of it
+
+        url = self.target.url
+        try:
+            return self._opened().request(
+                method,
+                url + path,
+                content=None if body is None else json.dumps(body).encode(),
+                headers={} if body is None else {"Content-Type": "application/json"},
+            )
+        except httpx2.ConnectTimeout as exc:
+            raise Unreachable(f"{url} took no connection within {_CONNECT_TIMEOUT_S:g} s") from exc
+        except httpx2.ConnectError as exc:
+            raise Unreachable(f"{url} cannot be reached: {_why(exc)}") from exc
+        except httpx2.TimeoutException as exc:
+            raise NoAnswer(
+                f"{url} gave no answer within {self.target.timeout_s:g} s; what was asked may still be done"
+            ) from exc
+        except httpx2.RemoteProtocolError as exc:
+            raise NoAnswer(f"{url} ended the connection without an answer: {exc}") from exc
+        except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+            raise NoAnswer(f"{url} cannot be asked: {str(exc) or type(exc).__name__}") from exc
+
+    def _opened(self) -> httpx2.Client:
+        if self._client is None:
+            import httpx2  # noqa: PLC0415 - see above
+
+            target = self.target
+            auth = (
+                None
+                if target.user is None
+                else (target.user, target.password.value if target.password else "")
+            )
+            self._client = httpx2.Client(
+                auth=auth,
+                verify=_trust(target) if target.url.startswith("https:") else True,
+                timeout=httpx2.Timeout(target.timeout_s, connect=min(_CONNECT_TIMEOUT_S, target.timeout_s)),
+                headers={"Accept": "application/json", "User-Agent": f"kraal/{__version__}"},
+                trust_env=False,
+                follow_redirects=False,
+            )
+        return self._client
+
+    def _parsed(self, response: httpx2.Response) -> Any:
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except (ValueError, RecursionError) as exc:
+            raise NoAnswer(f"{self.target.url} answered with {_NOT_CONNECT}") from exc
+
+    def _refused(self, response: httpx2.Response, text: str, *, repeated: bool) -> Refused:
+        status = response.status_code
+        said = f"{self.target.url} answered {status}: {one_line(text)}"
+        if response.has_redirect_location:
+            said = f"{self.target.url} answered {status}: go to {response.headers['Location']}; give that as --url"
+        elif status == HTTPStatus.UNAUTHORIZED:
+            said += " (credentials: KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
+        elif repeated:
+            said += f" (tried for {self.target.retry_s:g} s)"
+        return Refused(status, text, said)
+
+
+def pause_before_retry(method: str, status: int, text: str, retry_after: str | None) -> float | None:
+    """Return how many seconds to wait before the same request is sent again; None: it is not to be repeated."""
+    rebalance = "rebalance" in text or "momentarily" in text
+    if not (
+        (status == HTTPStatus.CONFLICT and (rebalance or retry_after is not None))
+        or (status == HTTPStatus.SERVICE_UNAVAILABLE and retry_after is not None)
+        or (
+            method == "GET"
+            and status == HTTPStatus.INTERNAL_SERVER_ERROR
+            and "a rebalance is expected" in text
+        )
+    ):
+        return None
+    if retry_after is not None and retry_after.strip().isdecimal():
+        return min(max(float(retry_after), 0.1), _LONGEST_PAUSE_S)
+    return _PAUSE_S
+
+
+def _segment(text: str) -> str:
+    """Encode one segment of a path; clients and servers drop `.` and `..` that are not."""
+    return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
+
+
+def _message(response: httpx2.Response) -> str:
+    try:
+        content = response.json()
+    except (ValueError, RecursionError):
+        content = None
+    if isinstance(content, dict) and isinstance(content.get("message"), str):
+        return str(content["message"])
+    is_page = "html" in response.headers.get("Content-Type", "")
+    text = "" if is_page or content is not None else response.text.strip()[:_LONGEST_TEXT]
+    return text or response.reason_phrase or "no message"
+
+
+def _why(error: Exception) -> str:
+    """Say in the system's words what is wrong with a connection."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message}); give your authority's with --cacert"
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return str(error) or type(error).__name__
+
+
+def _trust(target: Target) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=target.cacert)
+    except OSError as exc:  # ssl.SSLError is one
+        raise Unreachable(f"--cacert {target.cacert} cannot be read: {exc.strerror or exc}") from exc

@@ -1,0 +1,77 @@
+"""The client as a process of its own, against a real worker: what a new user does, from nothing to data that flows."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(180)
+ROOT = Path(__file__).parents[3]
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def kraal(worker: WorkerProcess) -> Callable[..., Done]:
+    def run(*arguments: str, code: int = 0) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-c", "from kraal.cli import main; main(prog_name='kraal')", *arguments],
+            env=os.environ | {"PYTHONPATH": str(ROOT), "KRAAL_URL": worker.url},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+def test_a_directory_of_files_becomes_connectors_that_run(
+    kraal: Callable[..., Done], worker: WorkerProcess, kafka: Broker, tmp_path: Path
+) -> None:
+    pipe = Pipe(worker, tmp_path)
+    create_topic(kafka.bootstrap, pipe.topic)
+    pipe.write(100)
+    files = tmp_path / "connectors"
+    files.mkdir()
+    (files / "source.json").write_text(json.dumps({"name": pipe.source, "config": pipe.source_config}))
+    lines = "".join(f"{key}: {json.dumps(value)}\n" for key, value in pipe.sink_config.items())
+    (files / "sink.yaml").write_text(lines)
+
+    assert kraal("diff", "-f", str(files), code=1).stdout.startswith("--- /dev/null")
+    done = kraal("apply", "-f", str(files), "--wait")
+    said = [
+        f"{pipe.sink} created",
+        f"{pipe.source} created",
+        f"{pipe.sink} is RUNNING",
+        f"{pipe.source} is RUNNING",
+    ]
+    assert sorted(done.stdout.splitlines()) == sorted(said)
+    worker.wait_until("the lines came out", pipe.is_through_exactly)
+    again = kraal("apply", "-f", str(files)).stdout
+    assert again == f"{pipe.sink} unchanged\n{pipe.source} unchanged\n"
+    assert kraal("diff", "-f", str(files)).stdout == ""
+
+    kraal("pause", pipe.source, "--wait")
+    assert pipe.states()[:2] == ["PAUSED", "PAUSED"]
+    kraal("resume", pipe.source, "--wait")
+    kraal("restart", pipe.source, pipe.sink, "--tasks", "--wait")
+    statuses = json.loads(kraal("status", pipe.source, "-o", "json").stdout)
+    assert statuses == [worker.get(f"/connectors/{pipe.source}/status").body]
+    assert pipe.topic in kraal("topics", pipe.sink).stdout
+
+    deleted = kraal("delete", "-f", str(files)).stdout
+    assert deleted == f"{pipe.sink} deleted\n{pipe.source} deleted\n"
+    assert "not found" in kraal("describe", pipe.source, code=1).stderr

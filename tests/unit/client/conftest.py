@@ -1,0 +1,78 @@
+"""A worker at a socket, and the command line that asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kraal.cli import main
+from kraal.client.rest import Rest
+from tests.fakes.connect import Connect, QuickClock, connect
+
+
+@dataclass
+class Kraal:
+    """Runs `kraal …` against the worker, in virtual time."""
+
+    connect: Connect
+    clock: QuickClock
+    env: dict[str, str | None] = field(default_factory=dict)
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> Result:
+        """Run a command; a traceback is a failure of the test, whatever it expects."""
+        env = {"KRAAL_URL": self.connect.url, **self.env}
+        result = CliRunner().invoke(main, arguments, input=stdin, env=env, prog_name="kraal")
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+        return result
+
+    def out(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run a command that succeeds without a word on standard error; return what it prints."""
+        result = self(*arguments, stdin=stdin)
+        assert (result.exit_code, result.stderr) == (0, ""), result.output
+        return result.stdout
+
+    def error(self, *arguments: str, code: int = 1) -> str:
+        """Run a command that fails with one line; return the line."""
+        result = self(*arguments)
+        assert (result.exit_code, result.stderr.count("\n")) == (code, 1), result.output
+        return result.stderr.removesuffix("\n")
+
+
+@pytest.fixture
+def worker() -> Iterator[Connect]:
+    with connect() as found:
+        yield found
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> QuickClock:
+    found = QuickClock()
+    monkeypatch.setattr(Rest.__init__, "__kwdefaults__", {"clock": found})
+    return found
+
+
+@pytest.fixture
+def kraal(worker: Connect, clock: QuickClock, monkeypatch: pytest.MonkeyPatch) -> Kraal:
+    for name in ("KRAAL_USER", "KRAAL_PASSWORD", "KRAAL_CACERT"):
+        monkeypatch.delenv(name, raising=False)
+    return Kraal(worker, clock)
+
+
+Files = Callable[[str, str], str]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Files:
+    """Write a file, and return its path."""
+
+    def write(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        return str(path)
+
+    return write

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kraal.client.manifests import Wants, read_wants
+
+FLAT = '{"name": "%s", "connector.class": "FileStreamSource", "tasks.max": 1}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in {
+        "b.json": FLAT % "b",
+        "a.properties": "name=a\nconnector.class=FileStreamSource\n",
+        "c.yaml": "name: c\nconfig:\n  tasks.max: 1\ninitial_state: paused\n---\nname: d\ntasks.max: 2\n",
+        "README.md": "no connector",
+        ".hidden.json": "{",
+        "below/e.yml": "name: e\n",
+        "f.txt": FLAT % "f",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+    return tmp_path
+
+
+def read(*paths: object, stdin: str = "", recursive: bool = False) -> Wants:
+    return read_wants([str(path) for path in paths], [stdin], recursive=recursive)
+
+
+def names(wants: Wants) -> list[str]:
+    return [each.name for each in wants.wanted]
+
+
+def test_a_directory_is_read_by_name_and_by_what_files_end_in(folder: Path) -> None:
+    wants = read(folder)
+    assert (names(wants), wants.faults) == (["a", "b", "c", "d"], ())
+    assert [each.initial_state for each in wants.wanted] == [None, None, "PAUSED", None]
+    assert wants.wanted[2].config == {"tasks.max": "1", "name": "c"}
+    assert names(read(folder, recursive=True)) == ["a", "b", "e", "c", "d"]
+
+
+def test_a_file_that_is_named_may_end_in_anything(folder: Path) -> None:
+    assert names(read(folder / "f.txt")) == ["f"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FLAT % "x",
+        "# properties\nname=x\n",
+        "name: x\n",
+        "# yaml\nname: x\nurl: a=b\n",
+        '{"name": "x", "config": {}}',
+    ],
+)
+def test_standard_input_may_be_any_form(text: str) -> None:
+    assert names(read("-", stdin=text)) == ["x"]
+
+
+def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
+    (folder / "b.json").write_text('{"name": "b", "config": []}')
+    (folder / "c.yaml").write_text("name: c\n---\nname: &x d\n")
+    wants = read(folder, folder / "missing.json")
+    assert names(wants) == ["a"]
+    assert [fault.split("'")[1] for fault in wants.faults] == [
+        str(folder / each) for each in ("b.json", "c.yaml", "missing.json")
+    ]
+    assert "line 3" in wants.faults[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("a.json", '{"name": "a", "password": "[hidden]"}', r"has \[hidden\] for password"),
+        ("a.yaml", "- name: a\n", "no mapping"),
+        ("a.yaml", "# nothing\n", "holds nothing"),
+        ("a.yaml", "name: a\nlist:\n- 1\n", "neither an object of texts"),
+        ("a.json", "{}", "missing the mandatory 'name'"),
+        ("a.json", '{"name": "", "x": "y"}', "empty name"),
+        ("a.json", '{"name": "a", "config": {}, "initial_state": "GONE"}', "RUNNING, PAUSED, STOPPED"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:
+    (tmp_path / name).write_text(text)
+    wants = read(tmp_path)
+    assert wants.wanted == ()
+    assert len(wants.faults) == 1
+    assert str(tmp_path / name) in wants.faults[0]
+    assert re.search(why, wants.faults[0])
+
+
+def test_of_two_files_with_one_name_none_counts(folder: Path) -> None:
+    (folder / "z.json").write_text(FLAT % "a")
+    wants = read(folder)
+    assert names(wants) == ["b", "c", "d"]
+    assert wants.faults == (
+        f"Connector a is there 2 times, so none of them counts: {folder / 'a.properties'}, {folder / 'z.json'}",
+    )
+
+
+def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
+    assert "has no file that ends in .json" in read(tmp_path).faults[0]

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+
+from kraal.client.plan import Action, action_for, difference, patched
+from kraal.ids import Config
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "action"),
+    [
+        pytest.param(None, {"a": "1"}, Action.CREATED, id="not there"),
+        pytest.param(
+            {"a": "1", "b": None}, {"b": None, "a": "1"}, Action.UNCHANGED, id="the same in another order"
+        ),
+        pytest.param({"a": "1"}, {"a": "2"}, Action.CONFIGURED, id="another value"),
+        pytest.param({"a": "1", "b": "2"}, {"a": "1"}, Action.CONFIGURED, id="a key less"),
+        pytest.param({"a": None}, {}, Action.CONFIGURED, id="a null less"),
+    ],
+)
+def test_what_applying_means(live: Config | None, wanted: Config, action: Action) -> None:
+    assert action_for(live, wanted) is action
+
+
+def test_a_patch_keeps_changes_adds_and_removes() -> None:
+    live = {"a": "1", "b": "2", "c": "3", "d": None}
+    assert patched(live, {"b": "20", "c": None, "e": "5", "f": None}) == {
+        "a": "1",
+        "b": "20",
+        "d": None,
+        "e": "5",
+    }
+
+
+def test_a_diff_is_by_key_and_hides_secrets_that_differ() -> None:
+    live = {"file": "a", "password": "old", "token": "same", "z": None, "text": "a\nb"}
+    wanted = {"token": "same", "file": "b", "password": "new", "z": "null", "text": "a\nb"}
+    assert difference(("live", live), ("file", wanted)) == [
+        "--- live",
+        "+++ file",
+        "@@ -1,5 +1,5 @@",
+        "-file: a",
+        "-password: [hidden]",
+        "+file: b",
+        "+password: [hidden] (another one)",
+        ' text: "a\\nb"',
+        " token: [hidden]",
+        "-z: null",
+        '+z: "null"',
+    ]
+
+
+def test_equal_configs_have_no_diff() -> None:
+    assert difference(("a", {"x": "1", "y": "2"}), ("b", {"y": "2", "x": "1"})) == []
+
+
+def test_what_is_not_there_is_dev_null() -> None:
+    assert difference(("live", None), ("file", {"a": "1"})) == [
+        "--- /dev/null",
+        "+++ file",
+        "@@ -0,0 +1 @@",
+        "+a: 1",
+    ]

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import base64
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from kraal.client.rest import NoAnswer, Refused, Rest, pause_before_retry
+from kraal.client.target import parse_target
+from tests.fakes.certificates import make_authority
+from tests.fakes.connect import Connect, QuickClock, Said
+from tests.unit.client.conftest import Kraal
+
+REBALANCE = (
+    "Cannot complete request momentarily due to stale configuration "
+    "(typically caused by a concurrent config change)"
+)
+CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+NOT_CONNECT = "answered with something that is not Connect's: is it the URL of a Connect worker?"
+EXPECTED = "Request cannot be completed because a rebalance is expected"
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "text", "retry_after", "pause_s"),
+    [
+        pytest.param("PUT", 409, REBALANCE, None, 0.5, id="Java in a rebalance"),
+        pytest.param("PUT", 409, REBALANCE, "1", 1.0, id="Kraal in a rebalance"),
+        pytest.param("POST", 409, CONFLICT, None, 0.5, id="too many hops"),
+        pytest.param("POST", 409, "Connector a already exists", None, None, id="a name that is taken"),
+        pytest.param("PUT", 503, "The worker is too busy", "2", 2.0, id="busy"),
+        pytest.param("PUT", 503, "Service Unavailable", None, None, id="no word of coming back"),
+        pytest.param("GET", 500, EXPECTED, None, 0.5, id="Java's GETs in a rebalance"),
+        pytest.param("PUT", 500, EXPECTED, None, None, id="who knows what was done"),
+        pytest.param("GET", 500, "no", None, None, id="an error"),
+        pytest.param("PUT", 409, REBALANCE, "600", 10.0, id="not for ever"),
+        pytest.param("PUT", 409, REBALANCE, "0", 0.1, id="not at once"),
+        pytest.param("PUT", 409, REBALANCE, "Wed, 21 Oct 2026 07:28:00 GMT", 0.5, id="a date"),
+    ],
+)
+def test_when_a_request_is_sent_again(
+    method: str, status: int, text: str, retry_after: str | None, pause_s: float | None
+) -> None:
+    assert pause_before_retry(method, status, text, retry_after) == pause_s
+
+
+def test_a_rebalance_is_waited_for(kraal: Kraal, worker: Connect) -> None:
+    busy = Said(409, {"error_code": 409, "message": REBALANCE}, {"Retry-After": "3"})
+    worker.script("PUT", "/connectors/a/pause", busy, busy, Said(202))
+    assert kraal.out("pause", "a") == "a will pause\n"
+    assert (len(worker.seen), kraal.clock.time) == (3, 6.0)
+
+
+def test_a_rebalance_without_an_end_is_an_error_after_a_while(kraal: Kraal, worker: Connect) -> None:
+    worker.refuse("PUT", "/connectors/a/pause", 409, REBALANCE, Retry_After="1")
+    assert kraal.error("pause", "a") == f"Error: a: {worker.url} answered 409: {REBALANCE} (tried for 30 s)"
+    assert kraal.clock.time == 30.0
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("a b", "/connectors/a%20b/status"),
+        ("a/b", "/connectors/a%2Fb/status"),
+        ("ä%?#", "/connectors/%C3%A4%25%3F%23/status"),
+        ("..", "/connectors/%2E%2E/status"),
+    ],
+)
+def test_any_name_is_one_segment_of_the_path(kraal: Kraal, worker: Connect, name: str, target: str) -> None:
+    worker.create(name, {"connector.class": "kraal.testing.FakeSourceConnector"})
+    assert f"\n{name} " in kraal.out("status", name)
+    assert worker.asked() == [f"GET {target}"]
+
+
+def test_credentials_come_from_the_environment_or_the_url_and_are_never_shown(
+    kraal: Kraal, worker: Connect
+) -> None:
+    worker.refuse("GET", "/connectors", 401, "User cannot access the resource.")
+    kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
+    hint = "(credentials: KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
+    said = f"Error: {worker.url} answered 401: User cannot access the resource. {hint}"
+    assert kraal.error("ls", "-q") == said
+    assert kraal.error("ls", "-q", "--url", worker.url.replace("http://", "http://you:hunter3@")) == said
+    sent = [each.headers["authorization"].removeprefix("Basic ") for each in worker.seen]
+    assert [base64.b64decode(each) for each in sent] == [b"me:hunter2", b"you:hunter3"]
+
+
+def test_a_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
+    kraal.env = {"KRAAL_PASSWORD": "hunter2"}
+    result = kraal("ls")
+    assert (result.exit_code, "set KRAAL_USER" in result.stderr, "hunter2" in result.stderr) == (
+        2,
+        True,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (Said(200, "<html>"), NOT_CONNECT),
+        (Said(200, {"a": 1}), NOT_CONNECT),
+        (Said(204), NOT_CONNECT),
+        (
+            Said(302, None, {"Location": "http://other/"}),
+            "answered 302: go to http://other/; give that as --url",
+        ),
+        (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "answered 502: Bad Gateway"),
+        (Said(500, "two\nlines"), "answered 500: two lines"),
+        (Said(500, {"error_code": 500, "message": None}), "answered 500: Internal Server Error"),
+        (Said(500, {"error_code": 500, "message": "\x1b[2J"}), "answered 500: \\x1b[2J"),
+    ],
+)
+def test_an_answer_of_another_kind_is_one_line(kraal: Kraal, worker: Connect, said: Said, why: str) -> None:
+    worker.script("GET", "/connectors", said)
+    assert kraal.error("ls", "-q") == f"Error: {worker.url} {why}"
+
+
+def test_a_redirect_gets_no_credentials(kraal: Kraal, worker: Connect) -> None:
+    worker.script("GET", "/connectors", Said(307, None, {"Location": f"{worker.url}/elsewhere"}))
+    kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
+    kraal.error("ls", "-q")
+    assert worker.asked() == ["GET /connectors"]
+
+
+def test_nobody_there_is_one_line(kraal: Kraal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    assert kraal.error("ls", "--url", url) == f"Error: {url} cannot be reached: Connection refused"
+
+
+def test_a_worker_that_says_nothing_is_given_up(clock: QuickClock) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        Rest(parse_target(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.05), clock=clock) as rest,
+        pytest.raises(NoAnswer, match=r"gave no answer within 0.05 s; what was asked may still be done"),
+    ):
+        rest.ask("PUT", "connectors", "a", "pause")
+
+
+def test_a_path_that_a_worker_does_not_have_is_told_from_a_connector(
+    worker: Connect, clock: QuickClock
+) -> None:
+    with Rest(parse_target(worker.url), clock=clock) as rest:
+        with pytest.raises(Refused) as nowhere:
+            rest.get("nowhere")
+        with pytest.raises(Refused) as nobody:
+            rest.get("connectors", "nobody")
+    assert (nowhere.value.no_such_path, nobody.value.no_such_path) == (True, False)
+
+
+@pytest.fixture
+def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """Give the URL of a server whose authority nobody knows, and the authority's certificate."""
+    root = make_authority("somebody")
+    certified = root.vouch_for("worker", address="127.0.0.1")
+    pem, ca = tmp_path / "worker.pem", tmp_path / "ca.pem"
+    pem.write_text(certified.key_pem() + certified.chain_pem)
+    ca.write_text(root.pem)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'["a"]')
+
+        @override
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_address[1]}", ca
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+def test_an_authority_is_trusted_when_it_is_given(https: tuple[str, Path], kraal: Kraal) -> None:
+    url, ca = https
+    assert kraal.out("ls", "-q", "--url", url, "--cacert", str(ca)) == "a\n"
+    kraal.env = {"KRAAL_CACERT": str(ca), "KRAAL_URL": url}
+    assert kraal.out("ls", "-q") == "a\n"
+
+
+def test_an_unknown_authority_is_refused(https: tuple[str, Path], kraal: Kraal, tmp_path: Path) -> None:
+    assert "give your authority's with --cacert" in kraal.error("ls", "--url", https[0])
+    assert "cannot be read" in kraal.error("ls", "--url", https[0], "--cacert", str(tmp_path / "none.pem"))
+
+
+def test_no_proxy_is_used(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    assert kraal.out("ls", "-q") == ""
+
+
+def test_after_no_connection_nothing_else_is_tried(kraal: Kraal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        kraal.env = {"KRAAL_URL": f"http://127.0.0.1:{free.getsockname()[1]}"}
+    assert kraal.error("pause", "a", "b").endswith("cannot be reached: Connection refused")

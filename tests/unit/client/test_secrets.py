@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from kraal.client.secrets import hide, placeholders, scrub
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        ("connection.password", "hunter2", "[hidden]"),
+        ("producer.override.sasl.jaas.config", "x", "[hidden]"),
+        ("aws.secret", "x", "[hidden]"),
+        ("connection.password", "${file:/run/db.properties:password}", "${file:/run/db.properties:password}"),
+        ("connection.password", "x${file:/f:p}", "[hidden]"),
+        ("connection.password", "", ""),
+        ("connection.password", None, None),
+        ("key.converter", "StringConverter", "StringConverter"),
+        ("pin", "1234", "[hidden]"),
+        ("connection.url", "jdbc:x://me:hunter2@db/x", "jdbc:x://me:[hidden]@db/x"),
+        (
+            "connection.url",
+            "jdbc:x://db?user=me&password=hunter2&a=b",
+            "jdbc:x://db?user=me&password=[hidden]&a=b",
+        ),
+    ],
+)
+def test_what_is_shown_of_a_value(key: str, value: str | None, shown: str | None) -> None:
+    assert hide({key: value}, declared={"pin"}) == {key: shown}
+
+
+def test_a_servers_message_loses_the_secrets_that_were_sent() -> None:
+    config = {"a.password": "ab", "b.password": "abc", "topic": "abcd", "pin": "99"}
+    text = "Invalid value abc for b.password, ab for a.password, 99, topic abcd"
+    assert scrub(text, config, {"pin"}) == (
+        "Invalid value [hidden] for b.password, [hidden] for a.password, [hidden], topic [hidden]d"
+    )
+
+
+def test_a_hidden_value_is_known_again() -> None:
+    assert placeholders({"a": "[hidden]", "b": "x", "c": "://me:[hidden]@db", "d": None}) == ["a", "c"]

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.client.target import BadTarget, parse_target
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://host:8083/", "http://host:8083"),
+        ("host:8083", "http://host:8083"),
+        ("https://host/connect/", "https://host/connect"),
+        ("http://[::1]:8083", "http://[::1]:8083"),
+        ("  http://me:hunter2@host:8083 ", "http://host:8083"),
+    ],
+)
+def test_what_is_asked(url: str, shown: str) -> None:
+    assert parse_target(url).url == shown
+
+
+def test_credentials_of_the_url_win_and_are_decoded() -> None:
+    target = parse_target("http://me:p%40ss@host", user="other", password="no")  # noqa: S106 - a test's
+    assert target.user == "me"
+    assert target.password is not None
+    assert target.password.value == "p@ss"
+    assert "p@ss" not in repr(target)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "why"),
+    [
+        ("ftp://host", {}, "begins with http"),
+        ("http://", {}, "looks like"),
+        ("http://me:hunter2@", {}, "looks like"),
+        ("http://host:x", {}, "none"),
+        ("http://host:99999", {}, "none"),
+        ("http://me:hunter2@host?a=b", {}, "ends with the port or a path"),
+        ("http://host", {"password": "hunter2"}, "KRAAL_USER"),
+        ("http://me:hunter2@host", {"cacert": Path("ca.pem")}, "for https"),
+    ],
+)
+def test_what_cannot_be_asked_is_said_without_the_password(
+    url: str, options: dict[str, object], why: str
+) -> None:
+    with pytest.raises(BadTarget, match=why) as raised:
+        parse_target(url, **options)  # type: ignore[arg-type]
+    assert "hunter2" not in str(raised.value)

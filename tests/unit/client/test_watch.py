@@ -1,0 +1,103 @@
+"""`kraal status --watch`, as lines and as a screen."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from kraal.client.statuses import Statuses
+from kraal.client.watch import Watch, frame
+from kraal.testing.plugins import FAKE_SOURCE
+from tests.fakes.connect import Connect, QuickClock, Said
+from tests.unit.client.conftest import Kraal
+
+STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S+ ", re.MULTILINE)
+
+
+@pytest.fixture
+def orders(worker: Connect) -> Connect:
+    worker.create("orders", {"connector.class": FAKE_SOURCE})
+    return worker
+
+
+def test_a_pipe_gets_a_line_for_each_change(kraal: Kraal, orders: Connect) -> None:
+    kraal.clock.meanwhile = [
+        lambda: orders.fail("orders", 0, "java.io.IOException: full\n\tat x"),
+        lambda: None,
+        lambda: orders.script("GET", "/connectors", Said(200, [])),
+        KeyboardInterrupt(),
+    ]
+    result = kraal("status", "--watch", "--interval", "3")
+    assert (result.exit_code, result.stderr.strip()) == (0, "")
+    assert STAMP.sub("", result.stdout) == (
+        "orders RUNNING 127.0.0.1:8083\n"
+        "orders task 0 RUNNING 127.0.0.1:8083\n"
+        "orders task 0 RUNNING -> FAILED 127.0.0.1:8083 java.io.IOException: full\n"
+        "orders RUNNING -> gone\n"
+        "orders task 0 FAILED -> gone\n"
+    )
+    assert len(STAMP.findall(result.stdout)) == 5
+    assert kraal.clock.time == 12.0
+
+
+def test_changes_as_json_lines(kraal: Kraal, orders: Connect) -> None:
+    kraal.clock.meanwhile = [lambda: orders.fail("orders", 0, "full"), KeyboardInterrupt()]
+    lines = [json.loads(line) for line in kraal("status", "orders", "-w", "-o", "json").stdout.splitlines()]
+    assert [(each["task"], each["after"]["state"]) for each in lines] == [
+        ("-", "RUNNING"),
+        ("0", "RUNNING"),
+        ("0", "FAILED"),
+    ]
+    assert lines[2]["before"] == {"state": "RUNNING", "worker": "127.0.0.1:8083", "trace": ""}
+
+
+def test_a_worker_that_goes_away_does_not_end_it(kraal: Kraal, orders: Connect) -> None:
+    kraal.clock.meanwhile = [
+        lambda: orders.refuse("GET", "/connectors", 503, "Worker is still starting up."),
+        lambda: None,
+        lambda: orders.script("GET", "/connectors", Said(200, ["orders"])),
+        KeyboardInterrupt(),
+    ]
+    result = kraal("status", "-w")
+    lines = [STAMP.sub("", line) for line in result.stderr.splitlines() if line]
+    assert lines == [f"{orders.url} answered 503: Worker is still starting up.", "the worker answers again"]
+    assert result.stdout.count("\n") == 2
+
+
+def test_a_worker_that_is_not_there_at_first_ends_it(kraal: Kraal) -> None:
+    assert "cannot be reached" in kraal.error("status", "-w", "--url", "http://127.0.0.1:1")
+
+
+def test_yaml_does_not_go_with_it(kraal: Kraal) -> None:
+    assert kraal("status", "-w", "-o", "yaml").exit_code == 2
+
+
+def statuses(*names: str) -> Statuses:
+    return {name: {"connector": {"state": "RUNNING", "worker_id": "w:1"}, "tasks": []} for name in names}
+
+
+def test_a_frame_fits_its_screen() -> None:
+    lines = frame("t" * 99, statuses(*"abcdefgh"), "", columns=20, lines=8)
+    assert len(lines) == 7
+    assert lines[:3] == ["t" * 19 + "…", "", "NAME   TASK   STATE…"]
+    assert lines[-1] == "… 5 more lines; nam…"
+    assert len(frame("t", statuses("a"), "problem", columns=80, lines=24)) == 5
+    assert frame("t", {}, "", columns=80, lines=24)[-1] == "No connectors."
+
+
+def test_a_screen_is_drawn_in_place(clock: QuickClock) -> None:
+    written: list[str] = []
+    clock.meanwhile = [lambda: None, KeyboardInterrupt()]
+    looks = iter([statuses("a", "b"), statuses("a")])
+    watch = Watch(lambda: next(looks), clock.pause, 1.0)
+    with pytest.raises(KeyboardInterrupt):
+        watch.on_screen(written.append, lambda: (80, 24), "http://w")
+    assert len(written) == 3
+    assert written[0] == "\x1b[2J"
+    for drawn in written[1:]:
+        assert drawn.startswith("\x1b[H")
+        assert drawn.endswith("\x1b[J")
+    assert "\nb      -      RUNNING" in written[1].replace("\x1b[K", "")
+    assert "\nb " not in written[2]

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraal.client.yaml_reader import YamlError, as_written, read_yaml, typed
+from kraal.client.yaml_writer import to_yaml
+
+CONFIG = """\
+%YAML 1.2
+---
+# a source
+name: orders-source   # its name
+config:
+  connector.class: FileStreamSource
+  tasks.max: 4
+  version: 1.50
+  'quoted''s': "a: b # c\\t\\u00e9"
+  empty:
+  null: ~
+  url: http://host:8083/x
+  flag: yes
+  tilde: a~b
+  hash: a#b
+initial_state: STOPPED
+---
+...
+---
+flat: {"a": 1.50, "b": [true, null]}  # JSON
+"""
+
+
+def test_configs_are_texts_as_they_are_written() -> None:
+    assert read_yaml(CONFIG, as_written) == [
+        {
+            "name": "orders-source",
+            "config": {
+                "connector.class": "FileStreamSource",
+                "tasks.max": "4",
+                "version": "1.50",
+                "quoted's": "a: b # c\té",
+                "empty": None,
+                "null": None,
+                "url": "http://host:8083/x",
+                "flag": "yes",
+                "tilde": "a~b",
+                "hash": "a#b",
+            },
+            "initial_state": "STOPPED",
+        },
+        {"flat": {"a": "1.50", "b": [True, None]}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param(
+            "a: 1\nb: -2.5e3\nc: true\nd: '1'\n", {"a": 1, "b": -2500.0, "c": True, "d": "1"}, id="types"
+        ),
+        pytest.param("- a: 1\n  b: 2\n- a: 3\n", [{"a": 1, "b": 2}, {"a": 3}], id="items that are mappings"),
+        pytest.param(
+            "a:\n- 1\n- 2\nb:\n  - 3\n", {"a": [1, 2], "b": [3]}, id="items below their key, or indented"
+        ),
+        pytest.param("- - 1\n  - 2\n-\n  - 3\n- x\n", [[1, 2], [3], "x"], id="items in items"),
+        pytest.param(
+            "a: |\n  one\n   two\n\n  three\n\nb: 1\n", {"a": "one\n two\n\nthree\n", "b": 1}, id="literal"
+        ),
+        pytest.param(
+            "a: |-\n  one\nb: |+\n  two\n\n", {"a": "one", "b": "two\n\n"}, id="what a literal ends with"
+        ),
+        pytest.param("a: >\n  one\n  two\n\n  three\n", {"a": "one two\nthree\n"}, id="folded"),
+        pytest.param(
+            "a: |\n  # no comment\n  k: v\n", {"a": "# no comment\nk: v\n"}, id="all is text in a literal"
+        ),
+        pytest.param('"a b": "\\x41\\\\\\/\\ud83d\\ude00"\n', {"a b": "A\\/\U0001f600"}, id="escapes"),
+        pytest.param("a::b: 1\nhttp://x: 2\n", {"a::b": 1, "http://x": 2}, id="colons in keys"),
+        pytest.param("a: 1\r\nb: 2\r\n", {"a": 1, "b": 2}, id="line ends of Windows"),
+        pytest.param("a:   # nothing\nb: x\n", {"a": None, "b": "x"}, id="a comment is no value"),
+        pytest.param("- a: |\n    one\n  b: 2\n", [{"a": "one\n", "b": 2}], id="a literal in an item"),
+        pytest.param("just text\n", "just text", id="a scalar"),
+    ],
+)
+def test_what_it_reads(text: str, value: object) -> None:
+    assert read_yaml(text, typed) == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        pytest.param("a: *x\n", 1, "begins with *", id="alias"),
+        pytest.param("a: &x 1\n", 1, "begins with &", id="anchor"),
+        pytest.param("a: !!str 1\n", 1, "begins with !", id="tag"),
+        pytest.param("a: {b: 1}\n", 1, "has to be JSON", id="flow style"),
+        pytest.param("a: [1,\n  2]\n", 1, "has to be JSON", id="flow style over lines"),
+        pytest.param("a: one\n  two\n", 2, "indented more", id="a plain text over lines"),
+        pytest.param("a: b: c\n", 1, "colon", id="a colon in a value"),
+        pytest.param("a: 1\nb\n", 2, "no `key: value`", id="no key"),
+        pytest.param("a: 1\na: 2\n", 2, "there twice", id="a key twice"),
+        pytest.param("a: 1\n\tb: 2\n", 2, "tab", id="a tab"),
+        pytest.param("a:\n    b: 1\n  c: 2\n", 3, "indented more", id="between two depths"),
+        pytest.param("a: 'x\n", 1, "not closed", id="an open quote"),
+        pytest.param("a: 'x' y\n", 1, "closing quote", id="behind a quote"),
+        pytest.param('a: "\\q"\n', 1, "no escape", id="an unknown escape"),
+        pytest.param('a: "\\x4"\n', 1, "no character", id="a short escape"),
+        pytest.param("a: |2\n  x\n", 1, "not read here", id="an indentation indicator"),
+        pytest.param("a: 1\n- b\n", 2, "not indented as", id="an item among keys"),
+        pytest.param("--- a: 1\n", 1, "after ---", id="on the line of ---"),
+        pytest.param("a: %x\n", 1, "begins with %", id="a reserved character"),
+        pytest.param("-" + " -" * 5000 + " x", 1, "too deeply", id="too deep"),
+    ],
+)
+def test_what_it_does_not_read_is_an_error_with_its_line(text: str, line: int, why: str) -> None:
+    with pytest.raises(YamlError, match=rf"^line {line}: .*{re.escape(why)}"):
+        read_yaml(text, typed)
+
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: object) -> None:
+    assert read_yaml(to_yaml(value), typed) == [value]
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused(text: str) -> None:
+    with suppress(YamlError):
+        assert isinstance(read_yaml(text, typed), list)
+
+
+def test_how_it_is_written() -> None:
+    trace = "java.lang.Exception: no\n\tat a.b\n"
+    value = {
+        "name": "a",
+        "yes": "no",
+        "n": "1",
+        "url": "http://x",
+        "list": [{"id": 0, "trace": trace}],
+        "none": [],
+    }
+    assert to_yaml(value) == (
+        'name: a\n"yes": "no"\n"n": "1"\nurl: "http://x"\nlist:\n  - id: 0\n    trace: |\n'
+        "      java.lang.Exception: no\n      \tat a.b\nnone: []\n"
+    )
