@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 from kraal.plugins.registry import Registry
 from tests.unit.web.api import Api
 from web.app import create_apps
+from web.metrics import Scrape
 from web.settings import Settings
 
 TEXT = ("# HELP a A.\n# TYPE a gauge\na 1\n", "# HELP b B.\n# TYPE b gauge\nb 2\n")
@@ -22,6 +23,10 @@ def scrape() -> Iterator[str]:
 @pytest.fixture
 def client(api: Api) -> TestClient:
     """Return a client of an API with metrics, whose herder answers nothing at all."""
+    return client_of(api, scrape)
+
+
+def client_of(api: Api, scrape: Scrape | None) -> TestClient:
     api.herder.silent = True
     settings = Settings(advertised_url="http://worker:8083/", version="9.9")
     app = create_apps(api.address, api.published, Registry.of({}), api._validate, settings, scrape).main
@@ -68,4 +73,5 @@ def test_other_methods_are_refused(client: TestClient) -> None:
 
 
 def test_it_can_be_switched_off(api: Api) -> None:
-    assert api.request("GET", "/metrics") == (404, '{"error_code":404,"message":"HTTP 404 Not Found"}')
+    answer = client_of(api, None).get("/metrics")
+    assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
