@@ -22,7 +22,7 @@ from kraal.ids import ConnectorName, TaskId
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import validate_for_rest
 from kraal.testing.worker import DEFAULTS, EmbeddedWorker, fake_registry
-from web.app import create_app
+from web.app import create_apps
 from web.server import HttpServer, Listener
 from web.settings import Settings
 
@@ -86,13 +86,13 @@ class Connect:
         self.url = url.rstrip("/")
         config = parse_standalone(DEFAULTS)
         registry: Registry = fake_registry()
-        self._app = create_app(
+        self._app = create_apps(
             _Pumped(self.worker, self.lock),
             self.worker.assembly.published,
             registry,
             lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
             Settings(advertised_url=url),
-        )
+        ).main
         return self
 
     def script(self, method: str, target: str, *answers: Said) -> None:
