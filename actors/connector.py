@@ -28,6 +28,7 @@ from kraal.cluster.tasks import too_many_tasks, with_task_class
 from kraal.errors import PluginFailed
 from kraal.ids import ConnectorName, State, TargetState
 from kraal.plugins.api import task_class_name
+from kraal.secrets import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -211,7 +212,7 @@ class Connector:
             instance=self._name,
             incarnation=self._incarnation,
             state=state,
-            trace=trace,
+            trace=None if trace is None else secrets.scrub(trace),
             version=version,
             stopped=stopped,
         )

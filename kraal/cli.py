@@ -11,6 +11,7 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.embedded.commands import jars_command, kafka_group
 from kraal.errors import KraalError
+from kraal.secrets import secrets
 
 USAGE = 1
 """Exit code for a command line that cannot be understood, as Connect's scripts have it."""
@@ -38,7 +39,7 @@ class Commands(click.Group):
             exc.show()
             raise click.exceptions.Exit(USAGE) from exc
         except KraalError as exc:
-            raise click.ClickException(str(exc)) from exc
+            raise click.ClickException(secrets.scrub(str(exc))) from exc
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,7 +74,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     try:
         code = run_standalone(worker, connectors)
     except KraalError as exc:
-        click.echo(f"Error: {exc}", err=True)
+        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
         code = START_FAILED
     raise click.exceptions.Exit(code)
 
@@ -95,7 +96,7 @@ def distributed(worker: Path, style: str) -> None:
     try:
         code = run_distributed(worker)
     except KraalError as exc:
-        click.echo(f"Error: {exc}", err=True)
+        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
         code = START_FAILED
     raise click.exceptions.Exit(code)
 
