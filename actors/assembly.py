@@ -31,6 +31,7 @@ from kraal.cluster.budget import RestartBudget
 from kraal.cluster.member import MemberSettings
 from kraal.cluster.snapshot import Published, Snapshot, Stage
 from kraal.ids import Instance, TaskId, TopicName
+from kraal.loggers import Loggers
 from kraal.spark.api import EngineReady, TaskSpec
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class Parts:
     cluster: ClusterParts | None = None
     """None: a group of one."""
     budget: RestartBudget = field(default_factory=RestartBudget)
+    loggers: Loggers = field(default_factory=Loggers)
+    """Outlive the herder: they know what was changed when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +275,7 @@ class _Maker:
             tokens=self._tokens,
             lease=self._lease(),
             refuse=None if parts.cluster is None else parts.cluster.refuse,
+            loggers=parts.loggers,
         )
         membership: alone.Membership
         if self.seat is None:

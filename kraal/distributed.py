@@ -152,6 +152,7 @@ class DistributedProcess(Process[DistributedConfig]):
             settings=self._herder_settings(),
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
+            loggers=self._loggers,
             cluster=ClusterParts(
                 group=self._group,
                 protocol=config.protocol,

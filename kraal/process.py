@@ -29,6 +29,7 @@ from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.config.worker import WorkerConfig
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
+from kraal.loggers import Loggers
 from kraal.logs import who
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
@@ -73,6 +74,7 @@ class Process(ABC, Generic[C]):
         os.set_blocking(self._wake_writer, False)
         self._system = ThreadSystem()
         self._clock = ThreadClock()
+        self._loggers = Loggers()
 
     @abstractmethod
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
@@ -118,6 +120,7 @@ class Process(ABC, Generic[C]):
             registry,
             lambda plugin, raw: validate_for_rest(registry, self.config, plugin, raw),
             self._settings(),
+            self._loggers,
         )
         self._server.start(app)
         log.info("REST listens at %s", self.config.advertised_url)

@@ -89,6 +89,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
             settings=replace(self._herder_settings(), standalone=True),
             leader_url=self.config.advertised_url,
             graceful_s=self.config.graceful_timeout_s,
+            loggers=self._loggers,
         )
 
     @override

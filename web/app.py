@@ -13,7 +13,9 @@ from starlette.middleware import Middleware
 from actors.mailbox import Address
 from kraal.cluster.snapshot import Published
 from kraal.errors import KraalError
+from kraal.loggers import Loggers
 from web import admin, connectors, plugins
+from web import loggers as loggers_of
 from web.errors import on_http_exception, on_kraal_error
 from web.front import Front
 from web.settings import Services, Settings, Validate
@@ -23,14 +25,25 @@ if TYPE_CHECKING:
 
 
 def create_app(
-    herder: Address, published: Published, registry: Registry, validate: Validate, settings: Settings
+    herder: Address,
+    published: Published,
+    registry: Registry,
+    validate: Validate,
+    settings: Settings,
+    loggers: Loggers | None = None,
 ) -> Starlette:
     """Build the application: route tables, error handlers, and the front before them.
 
-    `published` is what GETs render from, `herder` is asked for everything else.
+    `published` is what GETs render from, `herder` is asked for everything else. `loggers` are those that the
+    herder changes; None: all of the process.
     """
     services = Services(
-        herder=herder, published=published, registry=registry, validate=validate, settings=settings
+        herder=herder,
+        published=published,
+        registry=registry,
+        validate=validate,
+        settings=settings,
+        loggers=loggers or Loggers(),
     )
 
     @asynccontextmanager
@@ -42,7 +55,12 @@ def create_app(
 
     app = Starlette(
         lifespan=lifespan,
-        routes=[*connectors.routes(services), *plugins.routes(services), *admin.routes(services)],
+        routes=[
+            *connectors.routes(services),
+            *plugins.routes(services),
+            *admin.routes(services),
+            *loggers_of.routes(services),
+        ],
         exception_handlers={KraalError: on_kraal_error, HTTPException: on_http_exception},
         middleware=[Middleware(Front, services=services)],
     )

@@ -10,6 +10,7 @@ from actors.mailbox import Address
 from kraal import __version__
 from kraal.cluster.snapshot import Published
 from kraal.ids import Config
+from kraal.loggers import Loggers
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
 from web.rendered import Rendered
@@ -62,6 +63,8 @@ class Services:
     registry: Registry
     validate: Validate
     settings: Settings
+    loggers: Loggers = field(default_factory=Loggers)
+    """The loggers of this process."""
     rendered: Rendered = field(default_factory=Rendered)
     peers: Peers = field(default_factory=Peers)
     """Other workers, for requests that are sent on."""

@@ -13,6 +13,7 @@ and virtual time passes no faster than real time. docs/testing.md has examples o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +24,7 @@ from actors.system import Crash
 from kraal.cluster import view
 from kraal.config.standalone import parse_standalone
 from kraal.ids import ConnectorName, TargetState, WorkerId
+from kraal.loggers import Loggers
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.stores.memory import MemoryLog, MemoryOffsets
@@ -82,6 +84,8 @@ class EmbeddedWorker:
         self.offsets: OffsetStore = offsets or MemoryOffsets()
         self.given_up: list[str] = []
         """Actors that died more often than their budget allows: a process would have ended."""
+        self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
+        """Its own, as of a process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
         plugins = ProvidedPlugins(registry or fake_registry(), config)
         parts = Parts(
@@ -101,6 +105,7 @@ class EmbeddedWorker:
             ),
             leader_url=f"http://{WORKER_ID}/",
             graceful_s=config.graceful_timeout_s,
+            loggers=self.loggers,
         )
         self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
         self.assembly.herder.tell(StartupDone())
@@ -163,6 +168,13 @@ class EmbeddedWorker:
                 address.tell(Crash(reason))
                 return
         raise KeyError(actor)
+
+
+def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
+    """Return loggers beside the process's, so that workers of a test do not change each other's."""
+    root = logging.RootLogger(logging.WARNING)
+    root.manager = logging.Manager(root)
+    return Loggers(root, now_ms)
 
 
 def fake_registry() -> Registry:
