@@ -22,6 +22,7 @@ from actors.messages.supervisor import Supervise, nothing
 from actors.offsets import OffsetKeeper
 from actors.publisher import Publisher, Send, send_to_leader
 from actors.reader import Follow, Reader
+from actors.resolving import Resolving
 from actors.supervisor import Supervisor
 from actors.task import Task
 from actors.validator import Validator
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from actors.clock import Clock
     from actors.system import Factory, System
     from kraal.cluster.work import Wanted
+    from kraal.config.variables import Resolved
     from kraal.ids import Config
     from kraal.plugins.api import Connector as Plugin
     from kraal.plugins.infos import ConfigInfos
@@ -59,8 +61,11 @@ class Plugins(Protocol):
     def kind_of(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown` for a class that cannot be found; never raises."""
 
+    def resolve(self, config: Config) -> Resolved:
+        """Put values in the places of variables; may block. Raises ProviderFailed."""
+
     def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config. Raises BadRequest for an unknown class."""
+        """Validate a connector config. Raises BadRequest for an unknown class, ProviderFailed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +166,7 @@ class _Maker:
             fencer=Address("fencer"),
         )
         self.offsets = Address("offsets")
+        self._engine = Resolving(parts.engine, parts.plugins.resolve)
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
@@ -293,6 +299,7 @@ class _Maker:
         return Connector(
             name=instance,
             wanted=wanted,
+            resolve=self._parts.plugins.resolve,
             make_plugin=self._parts.plugins.make,
             address=address,
             worker=self.links.worker,
@@ -322,7 +329,7 @@ class _Maker:
             address=address,
             worker=self.links.worker,
             offsets=self.offsets,
-            engine=parts.engine,
+            engine=self._engine,
             clock=parts.clock,
         )
 

@@ -108,7 +108,7 @@ class Worker:
             case TaskConfigsMade():
                 slot = self._slots.get(message.name)
                 if slot is not None:
-                    slot.configs = message
+                    slot.configs = replace(message, renewed=False)
                 self._herder.tell(message)
             case TopicsSeen():
                 self._herder.tell(message)

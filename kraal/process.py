@@ -32,8 +32,8 @@ from kraal.errors import KraalError
 from kraal.loggers import Loggers
 from kraal.logs import who
 from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.providers import ProviderClasses, open_providers
 from kraal.plugins.registry import Registry
-from kraal.plugins.validate import validate_for_rest
 from kraal.stores.kafka_info import cluster_id
 from web.app import create_app
 from web.server import HttpServer, Listener
@@ -60,7 +60,8 @@ class Process(ABC, Generic[C]):
     """Everything one worker process holds, from start to end; modes fill in what differs."""
 
     def __init__(self, config: C) -> None:
-        """Bind the sockets. Raises KraalError with a sentence for the operator."""
+        """Configure the config providers and bind the sockets. Raises KraalError with a sentence for the operator."""
+        self._providers = open_providers(config.raw, ProviderClasses.load())
         listeners = [Listener(each.host, each.port) for each in config.listeners]
         self._server = HttpServer(listeners)
         self.config: C = config.bound_to(self._server.bound[0].port)
@@ -109,7 +110,7 @@ class Process(ABC, Generic[C]):
     def run(self) -> int:
         """Serve until a signal comes; return the exit code."""
         registry = Registry.load()
-        plugins = ProvidedPlugins(registry, self.config)
+        plugins = ProvidedPlugins(registry, self.config, self._providers)
         engine = self._engine(registry)
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
@@ -118,7 +119,7 @@ class Process(ABC, Generic[C]):
             assembly.herder,
             assembly.published,
             registry,
-            lambda plugin, raw: validate_for_rest(registry, self.config, plugin, raw),
+            plugins.check_for_rest,
             self._settings(),
             self._loggers,
         )
@@ -201,6 +202,7 @@ class Process(ABC, Generic[C]):
         if left:
             log.warning("these actors did not end: %s", ", ".join(left))
         self._clock.close()
+        self._providers.close()
         self._close_stores()
         log.info("stopped")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kraal.plugins.registry import Registry
 
 Validate = Callable[[str, Config], "ConfigInfos"]
-"""Checks a config for the plugin that a path names; may block. `kraal.plugins.validate.validate_for_rest`."""
+"""Checks a config for the plugin that a path names; may block. `ProvidedPlugins.check_for_rest`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

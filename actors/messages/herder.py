@@ -291,6 +291,9 @@ class TaskConfigsMade(Tell):
     name: ConnectorName
     incarnation: Incarnation
     configs: Sequence[Config]
+    """As they are stored: what a config provider resolved is a variable again."""
+    renewed: bool = False
+    """Values behind variables are others now: tasks are to start again, also with the same configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ error, as in Connect, but each gets a warning that names the nearest known one. 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -43,7 +43,6 @@ _IGNORED = {
             "access.control.allow.methods",
             "access.control.allow.origin",
             "admin.listeners",
-            "config.providers",
             "metrics.num.samples",
             "metrics.recording.level",
             "metrics.sample.window.ms",
@@ -53,6 +52,9 @@ _IGNORED = {
         "this version does not do what it asks for yet",
     ),
 }
+WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Puts the values of config providers in the places of variables."""
+
 _NEAR: Final = 0.75
 """How alike two keys must be for one to be the other's typing error."""
 
@@ -96,7 +98,7 @@ class WorkerConfig:
     admin: Mapping[str, str] = field(repr=False)
     """Settings of one kind of client that connectors get, prefix removed."""
     raw: Mapping[str, str] = field(repr=False)
-    """As written."""
+    """As written, without variables."""
     warnings: tuple[str, ...]
     """A sentence each, for the log."""
 

@@ -190,8 +190,9 @@ class FakeRun:
         self, engine: FakeEngine, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]
     ) -> None:
         self.task = spec.task
+        self.spec = spec
+        """What the task was opened with."""
         self._engine = engine
-        self._spec = spec
         self._position = position
         self._report = report
         self._opened = False
@@ -215,7 +216,7 @@ class FakeRun:
     def look(self) -> None:
         """Run one batch if one was asked for and there is something."""
         numbers = self._engine.take(self.task, self._position)
-        if not self._asked or not numbers or self._over or not self._spec.lease():
+        if not self._asked or not numbers or self._over or not self.spec.lease():
             return
         self._asked = False
         self._position = numbers.stop
@@ -241,7 +242,7 @@ class FakeRun:
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Keep a sink's offsets."""
         position = offsets[partition_of(self.task)]["position"]
-        if isinstance(position, int) and self._spec.lease():
+        if isinstance(position, int) and self.spec.lease():
             self._engine.committed[self.task] = position
             self._report(Committed())
 

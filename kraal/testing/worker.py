@@ -26,6 +26,7 @@ from kraal.config.standalone import parse_standalone
 from kraal.ids import ConnectorName, TargetState, WorkerId
 from kraal.loggers import Loggers
 from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.providers import ProviderClasses, Providers, open_providers
 from kraal.plugins.registry import Registry
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing.engine import FakeEngine
@@ -60,6 +61,7 @@ class EmbeddedWorker:
         seed: int = 0,
         engine: Engine | None = None,
         registry: Registry | None = None,
+        providers: Providers | None = None,
         properties: Mapping[str, str] | None = None,
         config_log: Log | None = None,
         status_log: Log | None = None,
@@ -71,6 +73,7 @@ class EmbeddedWorker:
             seed: decides the order in which actors handle their messages.
             engine: runs the tasks; None makes a `FakeEngine`, which `fake` returns.
             registry: the plugins; None knows the two fake connectors, and the String and ByteArray converters.
+            providers: the config providers; None makes those that `properties` declare.
             properties: worker properties that differ from `DEFAULTS`.
             config_log: None makes one in memory; give the one of an earlier worker to restart it.
             status_log: as `config_log`.
@@ -87,7 +90,8 @@ class EmbeddedWorker:
         self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
         """Its own, as of a process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
-        plugins = ProvidedPlugins(registry or fake_registry(), config)
+        known = providers or open_providers(config.raw, ProviderClasses.load())
+        plugins = ProvidedPlugins(registry or fake_registry(), config, known)
         parts = Parts(
             system=self.scheduler,
             clock=self.scheduler.clock,
