@@ -23,6 +23,7 @@ from actors.messages.supervisor import Supervise, nothing
 from actors.offsets import OffsetKeeper
 from actors.publisher import Publisher, Send, send_to_leader
 from actors.reader import Follow, Reader
+from actors.resolving import Resolving
 from actors.supervisor import Supervisor
 from actors.task import Task
 from actors.validator import Validator
@@ -32,6 +33,7 @@ from kraal.cluster.budget import RestartBudget
 from kraal.cluster.member import MemberSettings
 from kraal.cluster.snapshot import Published, Snapshot, Stage
 from kraal.ids import Instance, TaskId, TopicName
+from kraal.loggers import Loggers
 from kraal.metrics.board import Board
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from actors.clock import Clock
     from actors.system import Factory, System
     from kraal.cluster.work import Wanted
+    from kraal.config.variables import Resolved
     from kraal.ids import Config
     from kraal.plugins.api import Connector as Plugin
     from kraal.plugins.infos import ConfigInfos
@@ -62,8 +65,11 @@ class Plugins(Protocol):
     def kind_of(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown` for a class that cannot be found; never raises."""
 
+    def resolve(self, config: Config) -> Resolved:
+        """Put values in the places of variables; may block. Raises ProviderFailed."""
+
     def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config. Raises BadRequest for an unknown class."""
+        """Validate a connector config. Raises BadRequest for an unknown class, ProviderFailed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +112,8 @@ class Parts:
     budget: RestartBudget = field(default_factory=RestartBudget)
     windows: Windows = field(default_factory=Windows)
     """`metrics.sample.window.ms` and `metrics.num.samples`"""
+    loggers: Loggers = field(default_factory=Loggers)
+    """Outlive the herder: they know what was changed when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +175,7 @@ class _Maker:
             fencer=Address("fencer"),
         )
         self.offsets = Address("offsets")
+        self._engine = Resolving(parts.engine, parts.plugins.resolve)
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
@@ -284,6 +293,7 @@ class _Maker:
             tokens=self._tokens,
             lease=self._lease(),
             refuse=None if parts.cluster is None else parts.cluster.refuse,
+            loggers=parts.loggers,
         )
         membership: alone.Membership
         if self.seat is None:
@@ -301,6 +311,7 @@ class _Maker:
         return Connector(
             name=instance,
             wanted=wanted,
+            resolve=self._parts.plugins.resolve,
             make_plugin=self._parts.plugins.make,
             address=address,
             worker=self.links.worker,
@@ -332,7 +343,7 @@ class _Maker:
             address=address,
             worker=self.links.worker,
             offsets=self.offsets,
-            engine=parts.engine,
+            engine=self._engine,
             clock=parts.clock,
             meter=TaskMeter(
                 task,

@@ -1,4 +1,4 @@
-"""The border to code of plugins: whatever it raises becomes PluginFailed, root cause first."""
+"""The border to code of plugins: whatever it raises becomes PluginFailed, root cause first, without secrets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kraal.errors import PluginFailed
+from kraal.secrets import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ def trace_of(error: BaseException) -> str:
     while (cause := root.__cause__ or root.__context__) is not None:
         root = cause
     first = f"{type(root).__name__}: {root}"
-    return f"{first}\n{''.join(traceback.format_exception(error))}"[:TRACE_LIMIT]
+    return secrets.scrub(f"{first}\n{''.join(traceback.format_exception(error))}")[:TRACE_LIMIT]
 
 
 @contextmanager
@@ -30,5 +31,5 @@ def plugin_code(doing: str) -> Iterator[None]:
     try:
         yield
     except BaseException as exc:
-        message = f"{doing}: {exc!r}"
+        message = secrets.scrub(f"{doing}: {exc!r}")
         raise PluginFailed(message, trace_of(exc)) from exc

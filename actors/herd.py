@@ -16,6 +16,7 @@ from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
 from kraal.cluster.work import Assignment, Wanted, changes, wanted_of
 from kraal.ids import ConnectorName, Instance, TargetState, TaskId, WorkerId, connector_of
+from kraal.loggers import Loggers
 from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
 
 if TYPE_CHECKING:
@@ -93,17 +94,20 @@ class Herd:
         tokens: Iterator[int],
         lease: Callable[[], bool],
         refuse: Callable[[str], None] | None = None,
+        loggers: Loggers | None = None,
     ) -> None:
         """`published` and `tokens` outlive the herder; `kind_of` says source, sink or unknown of a config.
 
         `lease` says whether this worker may act for its group now.
         `refuse` ends the process that must not join its group; None: it joins whatever it lacks.
+        `loggers` are those that cluster-wide levels are for; None: all of this process.
         """
         self.links = links
         self.settings = settings
         self.clock = clock
         self.lease = lease
         self.refuse = refuse
+        self.loggers = loggers or Loggers()
         self.waits = Waits(tokens)
         """Who waits for a record of the config log."""
         self.status_waits = Waits(tokens)

@@ -25,25 +25,15 @@ from actors.messages.herder import (
     AssignmentReceived,
     AwaitLive,
     CheckSessionKey,
-    CreateConnector,
-    DeleteConnector,
-    FenceZombies,
     GroupLost,
     HerderMessage,
     HerderTick,
     HideRestarting,
     InstanceChanged,
     KafkaClusterFound,
-    PatchConfig,
     Ping,
-    PutConfig,
-    PutTaskConfigs,
     Reborn,
     RecordsRead,
-    ResetTopics,
-    RestartConnector,
-    RestartTask,
-    SetTargetState,
     ShutDown,
     StartupDone,
     TaskConfigsMade,
@@ -67,6 +57,7 @@ from kraal.cluster.reduce import (
     ConnectorChanged,
     ConnectorRemoved,
     Event,
+    LoggerChanged,
     RestartRequested,
     SessionKeyChanged,
     Skipped,
@@ -111,20 +102,9 @@ class Herder:
 
     def receive(self, message: HerderMessage | Begin) -> object:
         """Handle one message."""
+        if isinstance(message, Command):
+            return self._command(message)
         match message:
-            case (
-                CreateConnector()
-                | PutConfig()
-                | PatchConfig()
-                | DeleteConnector()
-                | SetTargetState()
-                | RestartConnector()
-                | RestartTask()
-                | ResetTopics()
-                | PutTaskConfigs()
-                | FenceZombies()
-            ):
-                return self._command(message)
             case RecordsRead():
                 self._records(message)
             case Appended() | AppendFailed():
@@ -322,8 +302,10 @@ class Herder:
                     )
                 case SessionKeyChanged():
                     self._keys.check()
+                case LoggerChanged():
+                    self._herd.loggers.set_level(event.namespace, event.level)
                 case _:
-                    log.debug("nothing to do for %r", event)
+                    assert_never(event)
         self._herd.apply_wanted({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
         published = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
         if published:

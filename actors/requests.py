@@ -20,6 +20,7 @@ from actors.messages.herder import (
     ResetTopics,
     RestartConnector,
     RestartTask,
+    SetLoggerLevel,
     SetTargetState,
 )
 from actors.messages.supervisor import Validate
@@ -51,6 +52,7 @@ Command = (
     | ResetTopics
     | PutTaskConfigs
     | FenceZombies
+    | SetLoggerLevel
 )
 
 
@@ -113,6 +115,8 @@ class Requests:
                 self._task_configs.put(message, reply)
             case FenceZombies():
                 self._fencings.fence(message.name, reply)
+            case SetLoggerLevel():
+                self._set_logger(message, reply)
             case _:
                 assert_never(message)
 
@@ -217,6 +221,17 @@ class Requests:
         self._group.owner(instance)
         if not self._restarts.restart_plainly(instance, up):
             raise Momentary(STALE)
+
+    # -- loggers -------------------------------------------------------------------------------------------
+
+    def _set_logger(self, message: SetLoggerLevel, reply: Reply[Any]) -> None:
+        """A standalone worker is the whole cluster; in a group all change it when they read it."""
+        if self._herd.settings.standalone:
+            self._herd.loggers.set_level(message.namespace, message.level)
+            reply.set(None)
+        else:
+            entries = commands.set_logger(message.namespace, message.level)
+            self._herd.write_config(entries, reply, lambda: reply.set(None))
 
     # -- topics --------------------------------------------------------------------------------------------
 

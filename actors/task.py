@@ -33,6 +33,7 @@ from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, Of
 from actors.system import Begin
 from kraal.errors import StoreAway
 from kraal.ids import State, TargetState, TopicName
+from kraal.secrets import secrets
 from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
 
 if TYPE_CHECKING:
@@ -375,7 +376,7 @@ class Task:
             instance=self._task,
             incarnation=self._incarnation,
             state=state,
-            trace=trace,
+            trace=None if trace is None else secrets.scrub(trace),
             version=self._version,
             stopped=stopped,
         )

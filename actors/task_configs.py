@@ -10,7 +10,7 @@ contract 6.5.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.mailbox import Reply
@@ -59,7 +59,7 @@ class TaskConfigs:
         """A connector of ours said what its tasks are to be: publish it where it differs."""
         current = self._on_their_way.get(message.name)
         if current is None or current.made is not message:
-            self._latest[message.name] = message
+            self._latest[message.name] = replace(message, renewed=False)
         if current is not None and current.made is not message:
             current.newer = message
             return
@@ -68,7 +68,7 @@ class TaskConfigs:
         current_life = wanted is not None and wanted.incarnation == message.incarnation
         if entry is None or entry.target is TargetState.STOPPED or not current_life:
             self._over(message.name)
-        elif not should_publish(entry, message.configs):
+        elif not (message.renewed or should_publish(entry, message.configs)):
             self._settled(message.name)
             self._over(message.name)
         else:

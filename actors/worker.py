@@ -20,6 +20,7 @@ from actors.messages.supervisor import Release, Supervise
 from actors.messages.worker import Assign, ChildGaveUp, ReportWork, StopOverdue, WorkerMessage
 from actors.system import Begin
 from kraal.ids import Instance, State, TaskId
+from kraal.secrets import secrets
 
 if TYPE_CHECKING:
     from actors.clock import Clock, Timer
@@ -111,7 +112,7 @@ class Worker:
             case TaskConfigsMade():
                 slot = self._slots.get(message.name)
                 if slot is not None:
-                    slot.configs = message
+                    slot.configs = replace(message, renewed=False)
                 self._herder.tell(message)
             case TopicsSeen():
                 self._herder.tell(message)
@@ -162,7 +163,7 @@ class Worker:
         self._board.started(instance)
 
         def gave_up(error: BaseException) -> None:
-            trace = f"{type(error).__name__}: {error}\nthe actor of {instance} died too often"
+            trace = secrets.scrub(f"{type(error).__name__}: {error}\nthe actor of {instance} died too often")
             self._address.tell(ChildGaveUp(instance=instance, trace=trace))
 
         def make() -> Behaviour:

@@ -12,6 +12,7 @@ from kraal import __version__
 from kraal.client.commands import COMMANDS
 from kraal.embedded.commands import jars_command, kafka_group
 from kraal.errors import KraalError
+from kraal.secrets import secrets
 
 USAGE = 1
 """Exit code for a command line that cannot be understood, as Connect's scripts have it."""
@@ -39,7 +40,7 @@ class Commands(click.Group):
             exc.show()
             raise click.exceptions.Exit(USAGE) from exc
         except KraalError as exc:
-            raise click.ClickException(str(exc)) from exc
+            raise click.ClickException(secrets.scrub(str(exc))) from exc
 
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -87,7 +88,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     try:
         code = run_standalone(worker, connectors)
     except KraalError as exc:
-        click.echo(f"Error: {exc}", err=True)
+        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
         code = START_FAILED
     raise click.exceptions.Exit(code)
 
@@ -109,7 +110,7 @@ def distributed(worker: Path, style: str) -> None:
     try:
         code = run_distributed(worker)
     except KraalError as exc:
-        click.echo(f"Error: {exc}", err=True)
+        click.echo(f"Error: {secrets.scrub(str(exc))}", err=True)
         code = START_FAILED
     raise click.exceptions.Exit(code)
 

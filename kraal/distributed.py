@@ -26,6 +26,7 @@ from kraal.config.distributed import DistributedConfig, InternalTopic, MissingPl
 from kraal.config.kafka.kafka_python import kafka_python_options
 from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.errors import KraalError, StoreError
+from kraal.plugins.providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.process import START_FAILED, Process
 from kraal.scratch import Scratch
@@ -157,6 +158,7 @@ class DistributedProcess(Process[DistributedConfig]):
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
             windows=self._windows(),
+            loggers=self._loggers,
             cluster=ClusterParts(
                 group=self._group,
                 protocol=config.protocol,
@@ -261,7 +263,7 @@ def _topic(topic: InternalTopic, purpose: str, *, single: bool = False) -> kafka
 
 def run_distributed(worker_file: Path) -> int:
     """Run a worker of a cluster until it is told to end; return the exit code. Raises KraalError at start."""
-    config = load_distributed(worker_file, resolve=Registry.load().resolve)
+    config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
     for warning in config.warnings:
         log.warning("%s", warning)
     process = DistributedProcess(config)

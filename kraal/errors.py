@@ -16,6 +16,7 @@
     │   ├── Fenced                500   another leader writes now (KIP-618)
     │   └── TopicUnfit            500   an internal topic is not as it must be; the worker cannot start
     ├── ProtocolError             500   bytes that do not follow their format
+    ├── ProviderFailed            500   a config provider could not read what a variable names
     ├── PluginFailed              500   code of a plugin raised; `trace` starts with the root cause
     └── ActorDied                 500   the actor that had the request died before it answered
 
@@ -127,6 +128,10 @@ class StoreAway(StoreError):
 
 class ProtocolError(KraalError):
     """Bytes or JSON that do not follow the format they claim."""
+
+
+class ProviderFailed(KraalError):
+    """A config provider could not read what a variable of a config names."""
 
 
 class PluginFailed(KraalError):

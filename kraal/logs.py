@@ -1,9 +1,9 @@
 """Logs of a worker process, to standard error: lines of text, or one JSON object a line.
 
 Each line says which worker wrote it and, where that is known, the generation of its group and the connector or
-task that it is about. An actor's thread says whom it works for when it starts (`about`); what it hands to the
-engine's threads carries that along (`carried`). That is a context variable: nothing is looked up before a line is
-written.
+task that it is about. No line holds a secret (`kraal.secrets`). An actor's thread says whom it works for when it
+starts (`about`); what it hands to the engine's threads carries that along (`carried`). That is a context variable:
+nothing is looked up before a line is written.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from typing_extensions import override
+
+from kraal.secrets import Secrets, secrets
 
 about: ContextVar[str] = ContextVar("kraal_about", default="")
 """The name of the actor for which this thread works: `task numbers-0`, `connector numbers`, `herder`, …."""
@@ -48,6 +50,31 @@ class Who(logging.Filter):
 
 who = Who()
 """This process's."""
+
+
+class Scrub(logging.Filter):
+    """Takes secrets out of a record's message, traceback and stack; lets all pass."""
+
+    def __init__(self, known: Secrets = secrets) -> None:
+        super().__init__()
+        self._known = known
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        scrub = self._known.scrub
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 - arguments that do not fit; logging would print them as they are
+            text = f"{record.msg} (its arguments do not fit)"
+        record.msg, record.args = scrub(text), None
+        if record.exc_info:
+            record.exc_text = scrub(_TRACEBACKS.formatException(record.exc_info))
+        if record.stack_info:
+            record.stack_info = scrub(record.stack_info)
+        return True
+
+
+_TRACEBACKS = logging.Formatter()
 
 
 def subject(name: str) -> tuple[str, int | None]:
@@ -113,7 +140,7 @@ class JsonLines(logging.Formatter):
         if task is not None:
             said["task"] = task
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
+            said["exception"] = record.exc_text or self.formatException(record.exc_info)
         if record.stack_info:
             said["stack"] = self.formatStack(record.stack_info)
         return json.dumps(said, ensure_ascii=False)
@@ -134,6 +161,7 @@ def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) 
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if style is LogFormat.JSON else TextLines())
     handler.addFilter(who)
+    handler.addFilter(Scrub())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     for name in ("actors", "web", "kraal"):
         logging.getLogger(name).setLevel(level)

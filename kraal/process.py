@@ -32,13 +32,14 @@ from kraal.config.worker import WorkerConfig
 from kraal.config.worker_keys import allowed_origins
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
+from kraal.loggers import Loggers
 from kraal.logs import who
 from kraal.metrics.families import Identity
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.windows import Windows
 from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.providers import ProviderClasses, open_providers
 from kraal.plugins.registry import Registry
-from kraal.plugins.validate import validate_for_rest
 from kraal.stores.kafka_info import cluster_id
 from web.app import create_apps
 from web.cors import CorsRules
@@ -68,7 +69,8 @@ class Process(ABC, Generic[C]):
     """Everything one worker process holds, from start to end; modes fill in what differs."""
 
     def __init__(self, config: C) -> None:
-        """Bind the sockets. Raises KraalError with a sentence for the operator."""
+        """Configure the config providers and bind the sockets. Raises KraalError with a sentence for the operator."""
+        self._providers = open_providers(config.raw, ProviderClasses.load())
         self._server = HttpServer(
             [
                 *(_listener(each) for each in config.listeners),
@@ -89,6 +91,7 @@ class Process(ABC, Generic[C]):
         os.set_blocking(self._wake_writer, False)
         self._system = ThreadSystem()
         self._clock = ThreadClock()
+        self._loggers = Loggers()
 
     @abstractmethod
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
@@ -144,7 +147,7 @@ class Process(ABC, Generic[C]):
         """Serve until a signal comes; return the exit code."""
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry = Registry.load()
-        plugins = ProvidedPlugins(registry, self.config)
+        plugins = ProvidedPlugins(registry, self.config, self._providers)
         engine = self._engine(registry)
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
@@ -153,9 +156,10 @@ class Process(ABC, Generic[C]):
             assembly.herder,
             assembly.published,
             registry,
-            lambda plugin, raw: validate_for_rest(registry, self.config, plugin, raw),
+            plugins.check_for_rest,
             self._settings(),
-            self._scrape(assembly, registry),
+            scrape=self._scrape(assembly, registry),
+            loggers=self._loggers,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
@@ -262,6 +266,7 @@ class Process(ABC, Generic[C]):
         if left:
             log.warning("these actors did not end: %s", ", ".join(left))
         self._clock.close()
+        self._providers.close()
         self._close_stores()
         log.info("stopped")
 

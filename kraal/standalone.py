@@ -18,6 +18,7 @@ from kraal.cluster.compaction import needed_config
 from kraal.config.files import ConnectorFile, read_connector_file
 from kraal.config.standalone import StandaloneConfig, load_worker_properties
 from kraal.errors import KraalError
+from kraal.plugins.providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.process import CONNECTOR_FAILED, Process
 from kraal.stores.file_log import FileLog
@@ -80,6 +81,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
             leader_url=self.config.advertised_url,
             graceful_s=self.config.graceful_timeout_s,
             windows=self._windows(),
+            loggers=self._loggers,
         )
 
     @override
@@ -127,7 +129,7 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     """Run a standalone worker until it is told to end; return the exit code. Raises KraalError at start."""
-    config = load_worker_properties(worker_file, resolve=Registry.load().resolve)
+    config = load_worker_properties(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
     files: dict[Path, ConnectorFile] = {}
     for path in connector_files:
         try:

@@ -10,6 +10,7 @@ from typing import TextIO
 import pytest
 
 from kraal.embedded.broker import Broker, free_port
+from kraal.secrets import secrets
 
 MARGIN_S = 5.0
 """How long before its time-out a test's stacks are printed."""
@@ -32,6 +33,13 @@ def _stacks_before_timeout(request: pytest.FixtureRequest) -> Iterator[None]:
         faulthandler.dump_traceback_later(limit - MARGIN_S, file=config.stash[_stderr])
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets_of_other_tests() -> Iterator[None]:
+    """Forget what a test made a secret: the next one may print it."""
+    yield
+    secrets.forget()
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,10 @@ from starlette.middleware import Middleware
 from actors.mailbox import Address
 from kraal.cluster.snapshot import Published
 from kraal.errors import KraalError
+from kraal.loggers import Loggers
 from kraal.peers import Peers
 from web import admin, connectors, metrics, openapi, plugins
+from web import loggers as loggers_of
 from web.cors import CrossOrigin
 from web.errors import on_http_exception, on_kraal_error
 from web.front import Front
@@ -48,12 +50,14 @@ def create_apps(
     registry: Registry,
     validate: Validate,
     settings: Settings,
+    *,
     scrape: metrics.Scrape | None = None,
+    loggers: Loggers | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers, and what stands before them.
 
     `published` is what GETs render from, `herder` is asked for everything else. `scrape` makes what Prometheus gets;
-    None: there is no such path.
+    None: there is no such path. `loggers` are those that the herder changes; None: all of the process.
     """
     services = Services(
         herder=herder,
@@ -62,6 +66,7 @@ def create_apps(
         validate=validate,
         settings=settings,
         peers=Peers(settings.peer_tls),
+        loggers=loggers or Loggers(),
     )
 
     @asynccontextmanager
@@ -91,8 +96,7 @@ def admin_routes(services: Services) -> list[Route]:
 
     Source: ConnectRestServer.adminResources (Kafka 4.3.0).
     """
-    del services
-    return []
+    return loggers_of.routes(services)
 
 
 def _app(

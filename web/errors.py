@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from kraal.errors import KraalError, Momentary, Unavailable
 from kraal.peers import PeerRefused
+from kraal.secrets import secrets
 from web.render import json_answer, to_json
 
 if TYPE_CHECKING:
@@ -37,8 +38,12 @@ def library_text(status: int) -> str:
 
 
 def error_answer(status: int, message: str | None, headers: dict[str, str] | None = None) -> Response:
-    """Render an error that arose while a request was handled."""
-    return json_answer({"error_code": status, "message": message}, status=status, headers=headers)
+    """Render an error that arose while a request was handled; secrets are taken out of its message."""
+    return json_answer({"error_code": status, "message": _clean(message)}, status=status, headers=headers)
+
+
+def _clean(message: str | None) -> str | None:
+    return None if message is None else secrets.scrub(message)
 
 
 async def on_kraal_error(request: Request, error: Exception) -> Response:
@@ -65,7 +70,7 @@ def _passed_on(error: PeerRefused) -> Response:
     momentary = error.status == HTTPStatus.CONFLICT and "momentarily" in (error.text or "")
     retry_after = error.retry_after or (str(Momentary.retry_after_s) if momentary else None)
     return json_answer(
-        {"error_code": error.error_code, "message": error.text},
+        {"error_code": error.error_code, "message": _clean(error.text)},
         status=error.status,
         headers={} if retry_after is None else {"Retry-After": retry_after},
     )

@@ -13,6 +13,7 @@ from kraal.cluster.snapshot import Published
 from kraal.config.basic_auth import BasicAuth
 from kraal.config.response_headers import HeaderRule
 from kraal.ids import Config
+from kraal.loggers import Loggers
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
 from web.cors import CorsRules
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kraal.plugins.registry import Registry
 
 Validate = Callable[[str, Config], "ConfigInfos"]
-"""Checks a config for the plugin that a path names; may block. `kraal.plugins.validate.validate_for_rest`."""
+"""Checks a config for the plugin that a path names; may block. `ProvidedPlugins.check_for_rest`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +77,8 @@ class Services:
     registry: Registry
     validate: Validate
     settings: Settings
+    loggers: Loggers = field(default_factory=Loggers)
+    """The loggers of this process."""
     rendered: Rendered = field(default_factory=Rendered)
     peers: Peers = field(default_factory=Peers)
     """Other workers, for requests that are sent on."""

@@ -140,6 +140,18 @@ class FenceZombies(Ask[None]):
     name: ConnectorName
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetLoggerLevel(Ask[None]):
+    """Set the level of a namespace of loggers on every worker; answered when it is so here. Raises StoreError.
+
+    Any worker may ask for it. Source: PUT /admin/loggers/{logger}?scope=cluster (KIP-976).
+    """
+
+    namespace: str
+    level: str
+    """As typed: one of log4j's levels, in any letter case."""
+
+
 @dataclass(frozen=True, slots=True)
 class AwaitLive(Ask[None]):
     """Answered when the logs are read: the snapshot shows what there is."""
@@ -279,6 +291,9 @@ class TaskConfigsMade(Tell):
     name: ConnectorName
     incarnation: Incarnation
     configs: Sequence[Config]
+    """As they are stored: what a config provider resolved is a variable again."""
+    renewed: bool = False
+    """Values behind variables are others now: tasks are to start again, also with the same configs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,6 +347,7 @@ HerderMessage = (
     | ResetTopics
     | PutTaskConfigs
     | FenceZombies
+    | SetLoggerLevel
     | AwaitLive
     | Ping
     | RecordsRead

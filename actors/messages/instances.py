@@ -51,6 +51,11 @@ class PluginRaised(Tell):
 
 
 @dataclass(frozen=True, slots=True)
+class ValuesExpired(Tell):
+    """Values that a config provider gave to the connector do not hold any longer."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunReported(Tell):
     """The engine said something about the run with this number; events of older runs are dropped."""
 
@@ -66,7 +71,14 @@ class StoreAgain(Tell):
 
 
 ConnectorMessage = (
-    Begin | SetTarget | StopInstance | CancelInstance | ReportAgain | Reconfigure | PluginRaised
+    Begin
+    | SetTarget
+    | StopInstance
+    | CancelInstance
+    | ReportAgain
+    | Reconfigure
+    | PluginRaised
+    | ValuesExpired
 )
 TaskMessage = (
     Begin

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from kraal.config.values import looks_secret
 from kraal.ids import Config
+from kraal.secrets import names_secret
 
 HIDDEN = "[hidden]"
 _REFERENCE = re.compile(r"\$\{[^{}]*\}")
@@ -19,7 +19,7 @@ _PARAMETER = re.compile(r"((?:password|pwd|secret|token)=)[^&;,\s]+", re.IGNOREC
 
 def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bool:
     """Tell whether a value is a secret; `declared` are the keys that the plugin has as type PASSWORD."""
-    return bool(value) and (key in declared or looks_secret(key)) and not _REFERENCE.fullmatch(value or "")
+    return bool(value) and (key in declared or names_secret(key)) and not _REFERENCE.fullmatch(value or "")
 
 
 def shown(key: str, value: str | None, declared: Collection[str] = ()) -> str | None:

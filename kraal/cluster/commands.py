@@ -16,7 +16,13 @@ from kraal.cluster.statuses import reset_topics as _reset_topics
 from kraal.cluster.tasks import task_config_entries
 from kraal.errors import AlreadyExists, BadRequest, NotFound
 from kraal.ids import Config, ConnectorName, TargetState, TaskId
-from kraal.protocol.records import ConfigRecord, ConnectorConfigRecord, TargetStateRecord, encode
+from kraal.protocol.records import (
+    ConfigRecord,
+    ConnectorConfigRecord,
+    LoggerRecord,
+    TargetStateRecord,
+    encode,
+)
 from kraal.records import Entry
 
 
@@ -94,6 +100,11 @@ def submitted_task_configs(
     if entry.target is TargetState.STOPPED and configs:
         raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
     return task_config_entries(name, configs)
+
+
+def set_logger(namespace: str, level: str) -> list[Entry]:
+    """PUT /admin/loggers/{logger}?scope=cluster: the level as typed (KIP-976)."""
+    return _entries(LoggerRecord(namespace, level))
 
 
 def check_fence(state: ClusterState, name: ConnectorName, kind: str) -> None:

@@ -26,6 +26,7 @@ from kraal.config.properties import read_properties
 from kraal.config.values import Resolve, as_strings, invalid
 from kraal.config.worker import (
     Checked,
+    WithoutVariables,
     WorkerConfig,
     below,
     check_worker,
@@ -134,12 +135,14 @@ class DistributedConfig(WorkerConfig):
         return f"connect-cluster-{self.group_id}" if self.exactly_once.transactional_leader else None
 
 
-def load_distributed(path: str | Path, *, resolve: Resolve | None = None) -> DistributedConfig:
-    """Read a distributed worker's properties file.
+def load_distributed(
+    path: str | Path, *, resolve: Resolve | None = None, resolved: WithoutVariables = dict
+) -> DistributedConfig:
+    """Read a distributed worker's properties file; `resolved` puts values in the places of variables.
 
     Raises BadRequest when the file cannot be read, and ConfigInvalid with every error when it is wrong.
     """
-    return parse_distributed(read_properties(path, "worker configuration"), resolve=resolve)
+    return parse_distributed(resolved(read_properties(path, "worker configuration")), resolve=resolve)
 
 
 def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> DistributedConfig:

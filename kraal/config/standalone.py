@@ -10,7 +10,13 @@ from typing import Final, final
 from kraal.config.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
 from kraal.config.properties import read_properties
 from kraal.config.values import Resolve
-from kraal.config.worker import WorkerConfig, check_worker, worker_fields, worker_warnings
+from kraal.config.worker import (
+    WithoutVariables,
+    WorkerConfig,
+    check_worker,
+    worker_fields,
+    worker_warnings,
+)
 from kraal.config.worker_keys import STANDALONE
 
 _ELSEWHERE: Final = dict.fromkeys(
@@ -30,12 +36,14 @@ class StandaloneConfig(WorkerConfig):
     remember_configs: bool
 
 
-def load_worker_properties(path: str | Path, *, resolve: Resolve | None = None) -> StandaloneConfig:
-    """Read a standalone worker's properties file.
+def load_worker_properties(
+    path: str | Path, *, resolve: Resolve | None = None, resolved: WithoutVariables = dict
+) -> StandaloneConfig:
+    """Read a standalone worker's properties file; `resolved` puts values in the places of variables.
 
     Raises BadRequest when the file cannot be read, and ConfigInvalid with every error when it is wrong.
     """
-    return parse_standalone(read_properties(path, "worker configuration"), resolve=resolve)
+    return parse_standalone(resolved(read_properties(path, "worker configuration")), resolve=resolve)
 
 
 def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> StandaloneConfig:

@@ -67,7 +67,6 @@ _BLANKS = "".join(map(chr, range(0x21)))
 """What Java's String.trim removes: every character up to the space."""
 
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
-_SECRET = re.compile(r"password|secret|token|credential|jaas|(?:ssl|private|access|api).*key", re.IGNORECASE)
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _LONGEST = 1000
@@ -82,11 +81,6 @@ def trim(text: str) -> str:
 def is_blank(text: str | None) -> bool:
     """Tell whether nothing is left of the text when it is trimmed; None is blank."""
     return text is None or not trim(text)
-
-
-def looks_secret(name: str) -> bool:
-    """Tell whether a key's name sounds like its value is nobody's business."""
-    return _SECRET.search(name) is not None
 
 
 def invalid(name: str, value: object, reason: str) -> str:

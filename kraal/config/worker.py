@@ -8,7 +8,7 @@ error, as in Connect, but each gets a warning that names the nearest known one. 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
@@ -42,13 +42,13 @@ _IGNORED = {
         "offsets are stored after each batch",
     ),
     **dict.fromkeys(
-        (
-            "config.providers",
-            "topic.creation.enable",
-        ),
+        ("topic.creation.enable",),
         "this version does not do what it asks for yet",
     ),
 }
+WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Puts the values of config providers in the places of variables."""
+
 _NEAR: Final = 0.75
 """How alike two keys must be for one to be the other's typing error."""
 
@@ -98,7 +98,7 @@ class WorkerConfig:
     admin: Mapping[str, str] = field(repr=False)
     """Settings of one kind of client that connectors get, prefix removed."""
     raw: Mapping[str, str] = field(repr=False)
-    """As written."""
+    """As written, without variables."""
     warnings: tuple[str, ...]
     """A sentence each, for the log."""
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.offsets import Offset, Primitive, SourcePartition
 from kraal.plugins.schema import Schema
 
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REQUIRED",
+    "ConfigData",
     "ConfigDef",
+    "ConfigProvider",
     "ConfigType",
     "Connector",
     "ConnectorContext",

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from kraal.errors import KraalError
+from kraal.config.key import Key
+from kraal.config.secret_keys import secret_values
+from kraal.config.variables import Resolved, has_variable
+from kraal.errors import KraalError, ProviderFailed
 from kraal.ids import Config
 from kraal.plugins.api import Connector
 from kraal.plugins.framework import WorkerDefaults
-from kraal.plugins.infos import ConfigInfos
+from kraal.plugins.infos import ConfigInfo, ConfigInfos
+from kraal.plugins.providers import Providers
 from kraal.plugins.registry import Registry
-from kraal.plugins.validate import validate_connector
+from kraal.plugins.validate import check_plugin_matches, validate_connector, validate_for_rest
+from kraal.secrets import HIDDEN, replaced, secrets
 
 log = logging.getLogger(__name__)
+
+_CLASS = "connector.class"
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_JAVA_CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 _LATER = (
     "errors.",
@@ -33,6 +42,16 @@ class ProvidedPlugins:
 
     registry: Registry
     defaults: WorkerDefaults
+    providers: Providers = field(default_factory=Providers)
+
+    def resolve(self, config: Config) -> Resolved:
+        """Resolve a connector's or a task's config; its secrets are hidden from now on.
+
+        Blocks as long as the config providers do. Raises ProviderFailed.
+        """
+        resolved = self.providers.resolve(config)
+        secrets.add(*secret_values(resolved.config, self._keys(resolved.config)))
+        return resolved
 
     def make(self, config: Mapping[str, str]) -> Connector:
         """Make the connector object that `connector.class` names. Raises BadRequest for an unknown class."""
@@ -44,10 +63,79 @@ class ProvidedPlugins:
     def kind_of(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown` for a class that cannot be found or imported."""
         try:
-            return self.registry.connector_class(config.get("connector.class") or "").kind
+            name = self.providers.resolve({_CLASS: config.get(_CLASS)}).config[_CLASS]
+            return self.registry.connector_class(name or "").kind
         except KraalError:
             return "unknown"
 
     def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config. Raises BadRequest for an unknown class."""
-        return validate_connector(self.registry, self.defaults, config)
+        """Validate a connector config; nothing that is returned or raised shows what a provider resolved.
+
+        Raises BadRequest for an unknown class, and ProviderFailed.
+        """
+        return self._checked(config, lambda known: validate_connector(self.registry, self.defaults, known))
+
+    def check_for_rest(self, plugin: str, config: Config) -> ConfigInfos:
+        """Answer `PUT /connector-plugins/{plugin}/config/validate`. Raises as `validate_for_rest`.
+
+        A config provider that fails is a 500 that names Java's exception.
+        """
+        check_plugin_matches(plugin, config)
+        try:
+            return self._checked(
+                config, lambda known: validate_for_rest(self.registry, self.defaults, plugin, known)
+            )
+        except ProviderFailed as exc:
+            raise KraalError(f"{_JAVA_CONFIG_EXCEPTION}: {exc}") from exc
+
+    def _checked(self, config: Config, check: Callable[[Config], ConfigInfos]) -> ConfigInfos:
+        resolved = self.resolve(config)
+        try:
+            infos = check(resolved.config)
+        except KraalError as exc:
+            exc.args = (secrets.scrub(str(exc)),)
+            raise
+        return as_written(infos, resolved)
+
+    def _keys(self, config: Config) -> list[Key]:
+        """Return what the plugins that a config names declare; nothing of those that cannot be loaded."""
+        keys: list[Key] = []
+        for role in (_CLASS, *_CONVERTERS):
+            try:
+                plugin = self.registry.find((config.get(role) or "").strip())
+            except KraalError:
+                continue
+            prefix = "" if role == _CLASS else f"{role}."
+            declared = () if plugin is None else plugin.config_def
+            keys += [replace(key, name=prefix + key.name) for key in declared]
+        return keys
+
+
+def as_written(infos: ConfigInfos, resolved: Resolved) -> ConfigInfos:
+    """Return the same findings with variables in the places of what they were resolved to."""
+    raw, known = resolved.raw, resolved.config
+    shown = {name: (known[name] or "", text) for name, text in raw.items() if text and has_variable(text)}
+    name = raw.get(_CLASS)
+    return replace(
+        infos,
+        name=name if name and _CLASS in shown else infos.name,
+        configs=tuple(_as_written(info, shown) for info in infos.configs),
+    )
+
+
+def _as_written(info: ConfigInfo, shown: Mapping[str, tuple[str, str]]) -> ConfigInfo:
+    value = info.value
+    errors = tuple(map(secrets.scrub, value.errors))
+    if value.name not in shown:
+        return replace(info, value=replace(value, errors=errors))
+    text, raw = shown[value.name]
+    if text.strip():
+        errors = tuple(replaced(text, raw, error) for error in value.errors)
+    return replace(
+        info,
+        value=replace(
+            value,
+            value=value.value if value.value in (None, HIDDEN) else raw,
+            errors=tuple(map(secrets.scrub, errors)),
+        ),
+    )

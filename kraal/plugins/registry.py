@@ -139,7 +139,7 @@ class Registry:
         found = [
             _Entry(entry.name, group, entry.load)
             for group in (CONNECTORS_GROUP, CONVERTERS_GROUP)
-            for entry in _entry_points(group)
+            for entry in installed(group)
         ]
         return Registry([_SIMPLE_HEADERS, *found])
 
@@ -235,7 +235,7 @@ def _entry_of(name: str, cls: type[Connector | Converter]) -> _Entry:
 _SIMPLE_HEADERS = _Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda: SimpleHeaderConverter)
 
 
-def _entry_points(group: str) -> Sequence[EntryPoint]:
+def installed(group: str) -> Sequence[EntryPoint]:
     """Return the entry points of a group; those of a mere checkout come from its project file."""
     found = tuple(entry_points(group=group))
     try:

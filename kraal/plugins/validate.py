@@ -28,7 +28,7 @@ from kraal.config.key import ConfigValue, Key
 from kraal.config.overrides import OverridePolicy
 from kraal.config.sink import SINK, check_topics, has_dead_letter_topic
 from kraal.config.source import SOURCE, TOPIC_CREATION
-from kraal.config.values import java_text, looks_secret, parse_value
+from kraal.config.values import java_text, parse_value
 from kraal.errors import BadRequest, KraalError, NotFound, PluginFailed
 from kraal.ids import Config
 from kraal.plugins.framework import (
@@ -50,6 +50,7 @@ from kraal.plugins.infos import (
 )
 from kraal.plugins.registry import Plugin, PluginKind, Registry
 from kraal.plugins.versions import mismatch
+from kraal.secrets import HIDDEN, names_secret
 
 __all__ = [
     "ConfigInfo",
@@ -257,7 +258,5 @@ def _short(name: str) -> str:
 
 def _shown(config: Config) -> str:
     """Return a config as Java prints a map, without what looks like a secret."""
-    pairs = (
-        f"{name}={'[hidden]' if looks_secret(name) else java_text(value)}" for name, value in config.items()
-    )
+    pairs = (f"{name}={HIDDEN if names_secret(name) else java_text(value)}" for name, value in config.items())
     return f"{{{', '.join(pairs)}}}"

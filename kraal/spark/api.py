@@ -26,11 +26,11 @@ from kraal.offsets import Offset, SourcePartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """Everything a run needs to know; configs are resolved (no `${…}` left)."""
+    """Everything a run needs to know; what an engine is given has resolved configs (no `${…}` left)."""
 
     task: TaskId
-    task_config: Mapping[str, str]
-    connector_config: Mapping[str, str]
+    task_config: Mapping[str, str] = field(repr=False)
+    connector_config: Mapping[str, str] = field(repr=False)
     lease: Callable[[], bool] = field(default=lambda: True, compare=False)
     """True while this worker may still write and commit for the task; asked before each job and commit."""
     assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)

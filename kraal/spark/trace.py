@@ -1,4 +1,4 @@
-"""What people read when a task fails: the root cause first, then where, then the stack, at bounded length.
+"""What people read when a task fails: the root cause first, then where, then the stack; bounded, without secrets.
 
 A Spark failure arrives wrapped five deep (our call, py4j, Spark's job abort, the task's exception, Kafka's
 own). Operators and `GET /status` want the innermost sentence on the first line, so that is dug out here;
@@ -11,6 +11,8 @@ import re
 import traceback
 from collections.abc import Iterator
 from typing import Any
+
+from kraal.secrets import secrets
 
 LIMIT = 8_000
 """Characters of a trace, about: it travels in a status record."""
@@ -40,7 +42,7 @@ def failure_trace(error: BaseException, where: str) -> str:
     if java is not None:
         parts.append(_java_stack(java) or str(error))
     parts.append("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-    return _bounded(root, _without_noise("\n".join(parts)))
+    return _bounded(secrets.scrub(root), secrets.scrub(_without_noise("\n".join(parts))))
 
 
 def root_cause(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from kraal.testing.engine import FakeEngine, FakeRun, Outside
 from kraal.testing.group import FakeGroup
 from kraal.testing.metrics import scrape
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
-from kraal.testing.worker import CONVERTERS, DEFAULTS
+from kraal.testing.worker import CONVERTERS, DEFAULTS, loggers_of_its_own
 
 if TYPE_CHECKING:
     from actors.system import Factory
@@ -50,6 +50,8 @@ class ClusterWorker:
         self._connectors: dict[ConnectorName, object] = {}
         self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
         self._outside_world = Address(f"outside of {name}")
+        self.loggers = loggers_of_its_own(cluster.clock.wall_ms)
+        """Its own, as of a process."""
         self._host.spawn(self._outside_world, _Doer, lambda _: None)
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
         self.engine = _Engine(self, cluster.outside)
@@ -70,6 +72,7 @@ class ClusterWorker:
             settings=HerderSettings(worker_id=self.worker_id, standalone=False),
             leader_url=self.url,
             graceful_s=config.graceful_timeout_s,
+            loggers=self.loggers,
             cluster=ClusterParts(
                 group=self.group,
                 protocol=cluster.protocol,

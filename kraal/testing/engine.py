@@ -194,8 +194,9 @@ class FakeRun:
         self, engine: FakeEngine, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]
     ) -> None:
         self.task = spec.task
+        self.spec = spec
+        """What the task was opened with."""
         self._engine = engine
-        self._spec = spec
         self._position = position
         self._report = report
         self._opened = False
@@ -214,13 +215,13 @@ class FakeRun:
             self.fail(error)
             return
         self._opened = True
-        self._spec.assigned(1)  # a sink's; as if its topic had one partition for each task
+        self.spec.assigned(1)  # a sink's; as if its topic had one partition for each task
         self._report(Opened(version="1.0"))
 
     def look(self) -> None:
         """Run one batch if one was asked for and there is something."""
         numbers = self._engine.take(self.task, self._position)
-        if not self._asked or not numbers or self._over or not self._spec.lease():
+        if not self._asked or not numbers or self._over or not self.spec.lease():
             return
         self._asked = False
         self._position = numbers.stop
@@ -250,7 +251,7 @@ class FakeRun:
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Keep a sink's offsets."""
         position = offsets[partition_of(self.task)]["position"]
-        if isinstance(position, int) and self._spec.lease():
+        if isinstance(position, int) and self.spec.lease():
             self._engine.committed[self.task] = position
             self._report(Committed())
 
@@ -267,6 +268,6 @@ class FakeRun:
             return
         self._over = True
         self._asked = False
-        self._spec.assigned(0)
+        self.spec.assigned(0)
         self._engine.closed(self)
         self._report(event)

@@ -13,6 +13,7 @@ and virtual time passes no faster than real time. docs/testing.md has examples o
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +24,10 @@ from actors.system import Crash
 from kraal.cluster import view
 from kraal.config.standalone import parse_standalone
 from kraal.ids import ConnectorName, TargetState, WorkerId
+from kraal.loggers import Loggers
 from kraal.metrics.windows import Windows
 from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.providers import ProviderClasses, Providers, open_providers
 from kraal.plugins.registry import Registry
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing.engine import FakeEngine
@@ -60,6 +63,7 @@ class EmbeddedWorker:
         seed: int = 0,
         engine: Engine | None = None,
         registry: Registry | None = None,
+        providers: Providers | None = None,
         properties: Mapping[str, str] | None = None,
         config_log: Log | None = None,
         status_log: Log | None = None,
@@ -71,6 +75,7 @@ class EmbeddedWorker:
             seed: decides the order in which actors handle their messages.
             engine: runs the tasks; None makes a `FakeEngine`, which `fake` returns.
             registry: the plugins; None knows the two fake connectors, and the String and ByteArray converters.
+            providers: the config providers; None makes those that `properties` declare.
             properties: worker properties that differ from `DEFAULTS`.
             config_log: None makes one in memory; give the one of an earlier worker to restart it.
             status_log: as `config_log`.
@@ -84,8 +89,11 @@ class EmbeddedWorker:
         self.offsets: OffsetStore = offsets or MemoryOffsets()
         self.given_up: list[str] = []
         """Actors that died more often than their budget allows: a process would have ended."""
+        self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
+        """Its own, as of a process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
-        plugins = ProvidedPlugins(registry or fake_registry(), config)
+        known = providers or open_providers(config.raw, ProviderClasses.load())
+        plugins = ProvidedPlugins(registry or fake_registry(), config, known)
         parts = Parts(
             system=self.scheduler,
             clock=self.scheduler.clock,
@@ -104,6 +112,7 @@ class EmbeddedWorker:
             leader_url=f"http://{WORKER_ID}/",
             graceful_s=config.graceful_timeout_s,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
+            loggers=self.loggers,
         )
         self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
         self.assembly.herder.tell(StartupDone())
@@ -170,6 +179,13 @@ class EmbeddedWorker:
                 address.tell(Crash(reason))
                 return
         raise KeyError(actor)
+
+
+def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
+    """Return loggers beside the process's, so that workers of a test do not change each other's."""
+    root = logging.RootLogger(logging.WARNING)
+    root.manager = logging.Manager(root)
+    return Loggers(root, now_ms)
 
 
 def fake_registry() -> Registry:

@@ -22,6 +22,7 @@ _TAGS = {
     "tasks": "The parts in which connectors work.",
     "topics": "Topics that connectors have used (KIP-558).",
     "plugins": "What this worker can run.",
+    "loggers": "Levels of loggers (KIP-495, KIP-976).",
     "worker": "This worker itself.",
     "internal": "What workers ask of each other.",
 }

@@ -281,7 +281,46 @@ _WORKER: Final[Operations] = {
     },
 }
 
-ADMIN: Final[Operations] = {}
+_LEVEL: Final[Schema] = {
+    "type": "object",
+    "properties": {"level": dict(_TEXT), "last_modified": {"type": ["integer", "null"]}},
+    "required": ["level", "last_modified"],
+    "additionalProperties": False,
+}
+
+ADMIN: Final[Operations] = {
+    "/admin/loggers": {
+        "get": Operation(
+            name="listLoggers",
+            tag="loggers",
+            summary="Levels of all loggers of this worker",
+            answers={200: map_of(_LEVEL)},
+        ),
+    },
+    "/admin/loggers/{logger}": {
+        "get": Operation(
+            name="getLogger",
+            tag="loggers",
+            summary="The level that counts for a logger",
+            answers={200: _LEVEL},
+        ),
+        "put": Operation(
+            name="setLoggerLevel",
+            tag="loggers",
+            summary="Set the level of a logger and of all below it",
+            body={"type": "object", "properties": {"level": dict(_TEXT)}, "required": ["level"]},
+            query=(
+                Query(
+                    name="scope",
+                    about="This worker, or all of the cluster.",
+                    schema={"type": "string", "enum": ["worker", "cluster"], "default": "worker"},
+                ),
+            ),
+            answers={200: list_of(_TEXT), 204: None},
+            errors=(503,),
+        ),
+    },
+}
 """Below `/admin`: in the document of those listeners that have them."""
 
 PATHS: Final[Operations] = {**_CONNECTORS, **_TASKS, **_TOPICS, **_PLUGINS, **_WORKER}

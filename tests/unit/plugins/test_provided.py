@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Collection
 
 import pytest
+from typing_extensions import override
 
+from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.standalone import parse_standalone
+from kraal.errors import BadRequest, KraalError, ProviderFailed
+from kraal.plugins.infos import ConfigInfos, ConfigValueInfo
 from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.providers import Providers
+from kraal.secrets import secrets
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing.worker import DEFAULTS, fake_registry
 
@@ -26,3 +34,101 @@ def test_keys_that_have_no_effect_yet_are_named_when_the_connector_starts(
     assert [r.getMessage() for r in caplog.records] == [
         "connector n: these have no effect yet: errors.tolerance"
     ]
+
+
+class Keeper(ConfigProvider):
+    """Has a few values, and fails where it is told to."""
+
+    @override
+    def get(self, path: str, keys: Collection[str]) -> ConfigData:
+        if path == "broken":
+            raise ProviderFailed("Could not read properties from file broken")
+        known = {"password": "hunter2hunter2", "class": FAKE_SOURCE, "many": "so many", "short": "x"}
+        return ConfigData(data={key: known[key] for key in keys if key in known})
+
+
+KEPT = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS), Providers({"k": Keeper()}))
+
+
+def value_of(infos: ConfigInfos, key: str) -> ConfigValueInfo:
+    [found] = [info.value for info in infos.configs if info.value.name == key]
+    return found
+
+
+def test_a_class_may_be_a_variable() -> None:
+    assert KEPT.kind_of({"connector.class": "${k:class}"}) == "source"
+    assert KEPT.kind_of({"connector.class": "${k:broken:class}"}) == "unknown"
+
+
+def test_a_config_is_checked_with_values_and_described_with_variables() -> None:
+    config = {
+        "name": "n",
+        "connector.class": "${k:class}",
+        "tasks.max": "${k:many}",
+        "errors.tolerance": "${k:short}",
+        "producer.override.sasl.jaas.config": "${k:password}",
+        "unknown": "${nobody:x}",
+    }
+    infos = KEPT.check(config)
+    assert infos.name == "${k:class}"
+    assert value_of(infos, "connector.class").value == "${k:class}"
+    assert value_of(infos, "tasks.max") == ConfigValueInfo(
+        name="tasks.max",
+        value=None,
+        recommended_values=(),
+        errors=(
+            "Invalid value ${k:many} for configuration tasks.max: Not a number of type INT",
+            "Invalid value null for configuration tasks.max: Value must be non-null",
+        ),
+        visible=True,
+    )
+    [error] = value_of(infos, "errors.tolerance").errors
+    assert error.startswith("Invalid value ${k:short} for configuration errors.tolerance: ")
+    assert value_of(infos, "producer.override.sasl.jaas.config").value == "[hidden]"
+    text = json.dumps(infos.to_json())
+    assert "hunter2" not in text
+    assert "so many" not in text
+
+
+def test_a_config_without_variables_is_described_as_ever() -> None:
+    config = {"name": "n", "connector.class": FAKE_SOURCE, "tasks.max": "x"}
+    assert KEPT.check(config) == PLUGINS.check(config)
+
+
+def test_errors_hide_secrets_that_are_written_in_the_config() -> None:
+    config = {"name": "n", "connector.class": "NoSuch", "db.password": "my own password"}
+    with pytest.raises(BadRequest, match="which name matches NoSuch, available"):
+        KEPT.check(config)
+    assert secrets.scrub("my own password") == "[hidden]"
+    bad = KEPT.check({**config, "connector.class": FAKE_SOURCE, "tasks.max": "my own password"})
+    assert (
+        value_of(bad, "tasks.max").errors[0].startswith("Invalid value [hidden] for configuration tasks.max")
+    )
+
+
+def test_an_unknown_class_behind_a_variable_is_not_named() -> None:
+    with pytest.raises(BadRequest) as caught:
+        KEPT.check({"name": "n", "connector.class": "${k:password}"})
+    assert "which name matches [hidden], available" in str(caught.value)
+
+
+def test_a_provider_that_fails_is_told_in_its_words() -> None:
+    config = {"name": "n", "connector.class": FAKE_SOURCE, "x": "${k:broken:y}"}
+    with pytest.raises(ProviderFailed, match=r"^Could not read properties from file broken$"):
+        KEPT.check(config)
+    with pytest.raises(KraalError) as caught:
+        KEPT.check_for_rest(FAKE_SOURCE, config)
+    assert str(caught.value) == (
+        "org.apache.kafka.common.config.ConfigException: Could not read properties from file broken"
+    )
+
+
+def test_validation_over_rest_says_as_much_as_ever() -> None:
+    good = {"name": "n", "connector.class": FAKE_SOURCE}
+    assert KEPT.check_for_rest("FakeSource", good).error_count == 0
+    with pytest.raises(BadRequest, match="does not match request type Other"):
+        KEPT.check_for_rest("Other", good)
+    with pytest.raises(
+        KraalError, match=r"^org\.apache\.kafka\.connect.*BadRequestException: Failed to find"
+    ):
+        KEPT.check_for_rest("Such", {"name": "n", "connector.class": "NoSuch"})

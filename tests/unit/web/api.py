@@ -15,6 +15,7 @@ from kraal.cluster.state import ClusterState, ConnectorEntry
 from kraal.cluster.status import ConnectorStatuses, Status, StatusState
 from kraal.errors import AlreadyExists, BadRequest, NotFound
 from kraal.ids import Config, ConnectorName, Generation, State, TargetState, TaskId, TopicName, WorkerId
+from kraal.loggers import Loggers
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import ConfigInfos
 from web.app import create_apps
@@ -90,7 +91,11 @@ class FakeHerder:
                 self._entry(name, "Unknown connector: {}")
             case _:
                 others = (
-                    messages.ResetTopics | messages.Ping | messages.PutTaskConfigs | messages.FenceZombies
+                    messages.ResetTopics
+                    | messages.Ping
+                    | messages.PutTaskConfigs
+                    | messages.FenceZombies
+                    | messages.SetLoggerLevel
                 )
                 assert isinstance(message, others)
         return result
@@ -156,7 +161,9 @@ class FakeHerder:
 class Api:
     """The application, its herder, and a client."""
 
-    def __init__(self, settings: Settings, registry: Registry | None = None) -> None:
+    def __init__(
+        self, settings: Settings, registry: Registry | None = None, loggers: Loggers | None = None
+    ) -> None:
         self.published = Published(Snapshot(worker_id=WORKER, live=True, ready=True))
         self.herder = FakeHerder(self.published)
         self.address = Address("herder")
@@ -171,7 +178,8 @@ class Api:
             registry or Registry.of({}),
             self._validate,
             settings,
-            lambda: iter(("# nothing is measured here\n",)),
+            scrape=lambda: iter(("# nothing is measured here\n",)),
+            loggers=loggers,
         )
         self.app: Starlette = self.apps.main
         self.client = TestClient(self.app, headers={"Accept": "*/*"})

@@ -1,0 +1,132 @@
+"""Config providers that ship: properties files, directories of files, environment variables.
+
+Source: FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider, AllowedPaths (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Collection, Mapping
+from pathlib import PurePosixPath
+
+import javaproperties
+from typing_extensions import override
+
+from kraal.config.provider import ConfigData, ConfigProvider
+from kraal.errors import BadRequest, ProviderFailed
+
+log = logging.getLogger(__name__)
+
+_ALLOWED_PATHS = "allowed.paths"
+_ALLOWLIST_PATTERN = "allowlist.pattern"
+
+
+class _AllowedPaths:
+    """The paths that a provider may read; all, unless `allowed.paths` names some."""
+
+    def __init__(self, params: Mapping[str, str]) -> None:
+        """Raises BadRequest for a path that is not absolute or does not exist."""
+        listed = params.get(_ALLOWED_PATHS, "")
+        self._allowed = [_existing(os.path.normpath(path)) for path in listed.split(",")] if listed else None
+
+    def checked(self, path: str) -> str | None:
+        """Return the path to read; None, with a line in the log, when it is not to be read."""
+        if self._allowed is None:
+            return path
+        normal = PurePosixPath(os.path.normpath(path))
+        if any(normal.is_relative_to(allowed) for allowed in self._allowed):
+            return str(normal)
+        log.warning("The path %s is not allowed to be accessed", path)
+        return None
+
+
+def _existing(path: str) -> str:
+    if not os.path.isabs(path):  # noqa: PTH117 - pathlib would hide what was written
+        raise BadRequest(f"Path {path} is not absolute")
+    if not os.path.exists(path):  # noqa: PTH110 - the same
+        raise BadRequest(f"Path {path} does not exist")
+    return path
+
+
+class FileConfigProvider(ConfigProvider):
+    """`${file:PATH:KEY}`: a key of a properties file, in UTF-8."""
+
+    def __init__(self) -> None:
+        self._paths = _AllowedPaths({})
+
+    @override
+    def configure(self, params: Mapping[str, str]) -> None:
+        self._paths = _AllowedPaths(params)
+
+    @override
+    def get(self, path: str, keys: Collection[str]) -> ConfigData:
+        file = self._paths.checked(path) if path else None
+        if file is None:
+            return ConfigData()
+        try:
+            with open(file, encoding="utf-8") as lines:  # noqa: PTH123 - a path as it is written
+                found = javaproperties.load(lines)
+        except (OSError, ValueError) as exc:
+            raise ProviderFailed(f"Could not read properties from file {path}") from exc
+        return ConfigData(data={key: found[key] for key in keys if key in found})
+
+
+class DirectoryConfigProvider(ConfigProvider):
+    """`${directory:PATH:KEY}`: the whole content of the file KEY in a directory, in UTF-8."""
+
+    def __init__(self) -> None:
+        self._paths = _AllowedPaths({})
+
+    @override
+    def configure(self, params: Mapping[str, str]) -> None:
+        self._paths = _AllowedPaths(params)
+
+    @override
+    def get(self, path: str, keys: Collection[str]) -> ConfigData:
+        directory = self._paths.checked(path) if path else None
+        if directory is None:
+            return ConfigData()
+        try:
+            if not os.path.isdir(directory):  # noqa: PTH112 - a path as it is written
+                log.warning("The path %s is not a directory", path)
+                return ConfigData()
+            # Only names that the directory lists: a key cannot lead out of it.
+            with os.scandir(directory) as entries:
+                files = {
+                    entry.name: entry.path for entry in entries if entry.name in keys and entry.is_file()
+                }
+        except (OSError, ValueError) as exc:
+            raise ProviderFailed(f"Could not list directory {directory}") from exc
+        return ConfigData(data={name: _content(name, file) for name, file in files.items()})
+
+
+def _content(name: str, file: str) -> str:
+    try:
+        with open(file, "rb") as content:  # noqa: PTH123 - a path as the directory lists it
+            return content.read().decode("utf-8", "replace")
+    except OSError as exc:
+        raise ProviderFailed(f"Could not read file {file} for property {name}") from exc
+
+
+class EnvVarConfigProvider(ConfigProvider):
+    """`${env:NAME}`: an environment variable of the worker's process, if `allowlist.pattern` matches its name."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+
+    @override
+    def configure(self, params: Mapping[str, str]) -> None:
+        pattern = params.get(_ALLOWLIST_PATTERN, ".*")
+        try:
+            allowed = re.compile(pattern)
+        except re.error as exc:
+            raise BadRequest(f"{_ALLOWLIST_PATTERN} is no regular expression: {pattern}: {exc}") from exc
+        self._environment = {k: v for k, v in self._environment.items() if allowed.fullmatch(k)}
+
+    @override
+    def get(self, path: str, keys: Collection[str]) -> ConfigData:
+        if path:
+            raise ProviderFailed(f"Path is not supported for EnvVarConfigProvider, invalid value '{path}'")
+        return ConfigData(data={key: self._environment[key] for key in keys if key in self._environment})

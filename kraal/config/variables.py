@@ -1,0 +1,96 @@
+r"""Variables in configs: `${provider:[path:]key}`. Pure.
+
+Any text of a config may have several; they do not nest and have no default. What cannot be resolved, because
+nobody knows the provider or the provider does not know the key, stays as it is written.
+Source: ConfigTransformer.DEFAULT_PATTERN, AbstractHerder.reverseTransform (Kafka 4.3.0); contract 12.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from kraal.ids import Config
+from kraal.secrets import ANYWHERE, hides, names_secret
+
+_VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Variable:
+    """One variable; `path` is empty where it has none."""
+
+    provider: str
+    path: str
+    key: str
+
+    @staticmethod
+    def of(match: re.Match[str]) -> Variable:
+        """Return what a match of the pattern names."""
+        return Variable(match[1], match[3] or "", match[4])
+
+
+def has_variable(text: str | None) -> bool:
+    """Tell whether a text has a variable, of any provider."""
+    return text is not None and _VARIABLE.search(text) is not None
+
+
+def variables_of(config: Config) -> Iterator[Variable]:
+    """Return every variable of a config's values."""
+    for text in config.values():
+        if text is not None:
+            yield from map(Variable.of, _VARIABLE.finditer(text))
+
+
+def substitute(text: str | None, values: Mapping[Variable, str]) -> str | None:
+    """Return the text with each variable that has a value replaced by it."""
+    if text is None:
+        return None
+    return _VARIABLE.sub(lambda match: values.get(Variable.of(match), match[0]), text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A config at the moment of its use. Not to be stored, shown or logged; `repr` shows no value."""
+
+    raw: Config = field(repr=False)
+    config: Config = field(repr=False)
+    ttl_ms: int | None = None
+    """For how long a provider says that its values hold, the shortest; None: nothing is said."""
+
+    @staticmethod
+    def of(raw: Config, values: Mapping[Variable, str], ttl_ms: int | None = None) -> Resolved:
+        """Put values in the places of their variables."""
+        config = {key: substitute(text, values) for key, text in raw.items()}
+        return Resolved(raw=raw, config=config, ttl_ms=ttl_ms)
+
+    def as_written(self, config: Config) -> dict[str, str | None]:
+        """Return what a connector made of this config, such as a task's config, without resolved values.
+
+        A key that has a variable in the connector's config gets that text back, as in Java. Also, unlike there, a
+        resolved value that was copied to another key, or into a longer text, is replaced by its text.
+        """
+        return {
+            key: self.raw[key] if has_variable(self.raw.get(key)) else self._without_values(key, value)
+            for key, value in config.items()
+        }
+
+    def _without_values(self, key: str, value: str | None) -> str | None:
+        if not value:
+            return value
+        for text, raw in self._replaced():
+            if value == text and names_secret(key):
+                return raw
+            if len(text) >= ANYWHERE:
+                value = value.replace(text, raw)
+        return value
+
+    def _replaced(self) -> list[tuple[str, str]]:
+        """Return resolved values that are worth a search, the longest first, with their texts as written."""
+        found = {
+            value: text
+            for key, text in self.raw.items()
+            if text is not None and (value := self.config[key]) is not None and value != text and hides(value)
+        }
+        return sorted(found.items(), key=lambda pair: (-len(pair[0]), pair[0]))

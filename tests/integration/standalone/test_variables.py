@@ -1,0 +1,68 @@
+"""A worker with a config provider: what it resolved is used, and is in no file, no log and no answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(240)
+
+PASSWORD = "hunter2hunter2"  # noqa: S105 - for a test
+
+
+def test_variables_stay_variables_but_where_they_are_used(
+    own_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secrets" / "p.properties"
+    secret.parent.mkdir()
+    worker = own_worker(
+        properties={
+            "config.providers": "file",
+            "config.providers.file.class": "FileConfigProvider",
+            "config.providers.file.param.allowed.paths": str(secret.parent),
+            "group.id": f"${{file:{secret}:password}}",
+        }
+    )
+    pipe = Pipe(worker, tmp_path)
+    secret.write_text(f"password={PASSWORD}\nfile={pipe.source_file}\ntopic={pipe.topic}\n")
+    pipe.write(100)
+    create_topic(kafka.bootstrap, pipe.topic)
+    worker.start()
+    written = {
+        **pipe.source_config,
+        "file": f"${{file:{secret}:file}}",
+        "topic": f"${{file:{secret}:topic}}",
+        "some.password": f"${{file:{secret}:password}}",
+    }
+    worker.create(pipe.source, written)
+    worker.create(pipe.sink, pipe.sink_config)
+    worker.wait_until("lines came out", pipe.is_through_exactly)
+
+    assert worker.get(f"/connectors/{pipe.source}/config").body == written
+    [task] = worker.get(f"/connectors/{pipe.source}/tasks").body
+    assert (task["config"]["file"], task["config"]["topic"]) == (written["file"], written["topic"])
+    checked = worker.put(
+        "/connector-plugins/FileStreamSource/config/validate", {**written, "tasks.max": PASSWORD}
+    )
+    assert PASSWORD not in json.dumps(checked.body)
+
+    assert worker.put("/admin/loggers/kraal", {"level": "DEBUG"}).status == 200
+    assert worker.get("/admin/loggers/kraal").body["level"] == "DEBUG"
+    failing = {**pipe.sink_config, "name": "failing", "file": f"/no/such/${{file:{secret}:password}}"}
+    worker.create("failing", failing)
+    worker.wait_until("its task failed", lambda: worker.states("failing")[-1:] == ["FAILED"])
+    trace = worker.get("/connectors/failing/status").body["tasks"][0]["trace"]
+    assert "/no/such/[hidden]" in trace
+    assert PASSWORD not in trace
+    assert worker.end() == 0
+
+    assert PASSWORD not in worker.log_text()
+    kept = [path for path in Path(f"{worker.offset_file}.kraal").rglob("*") if path.is_file()]
+    assert [path for path in kept if PASSWORD.encode() in path.read_bytes()] == []

@@ -1,0 +1,38 @@
+"""Errors are answered without secrets."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kraal.errors import BadRequest, KraalError
+from kraal.peers import PeerRefused
+from kraal.secrets import secrets
+from tests.unit.web.api import Api
+
+SECRET = "hunter2hunter2"  # noqa: S105 - for a test
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BadRequest(f"no {SECRET} here"),
+        KraalError(f"no {SECRET} here"),
+        ValueError(f"no {SECRET} here"),
+        PeerRefused(400, 400, f"no {SECRET} here"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_s_message_holds_no_secret(api: Api, error: Exception) -> None:
+    secrets.add(SECRET)
+    api.herder.error = error
+    _, text = api.request("POST", "/connectors/x/restart")
+    assert json.loads(text)["message"] == "no [hidden] here"
+
+
+def test_configs_are_shown_as_they_are_written(api: Api) -> None:
+    """As in Java: who may read configs may read them; variables keep passwords out of them."""
+    secrets.add(SECRET)
+    api.herder.put("x", {"db.password": SECRET})
+    assert api.request("GET", "/connectors/x/config") == (200, f'{{"db.password":"{SECRET}","name":"x"}}')
