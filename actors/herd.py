@@ -173,8 +173,13 @@ class Herd:
         append = Append(token=token, entries=entries, reply_to=self.links.herder, leased=leased)
         self.links.status_writer.tell(append)
 
-    def apply_wanted(self, names: Iterable[ConnectorName]) -> None:
-        """Tell the worker what of these connectors it is to run from now on."""
+    def apply_wanted(
+        self, names: Iterable[ConnectorName], *, together: frozenset[Instance] = frozenset()
+    ) -> None:
+        """Tell the worker what of these connectors it is to run from now on.
+
+        `together`: of these, none starts before all have stopped.
+        """
         if not self.live:
             return
         delta: dict[Instance, Wanted | None] = {}
@@ -190,7 +195,7 @@ class Herd:
                 self._wanted.pop(name, None)
         if delta:
             self.told.update(delta)
-            self.links.worker.tell(Assign(delta))
+            self.links.worker.tell(Assign(delta, together))
 
     def assign(self, assignment: Assignment) -> set[ConnectorName]:
         """Take over a new assignment; return the connectors of which something came or went."""

@@ -298,7 +298,8 @@ class Herder:
                             name=event.name,
                             include_tasks=event.include_tasks,
                             only_failed=event.only_failed,
-                        )
+                        ),
+                        written_ms=event.written_ms,
                     )
                 case SessionKeyChanged():
                     self._keys.check()

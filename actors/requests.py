@@ -200,7 +200,10 @@ class Requests:
             plan = self._restarts.plan(request)
             body = plan_response(original or plan, self._herd.snapshot.types.get(name, "unknown"))
             if self._herd.settings.standalone:
-                self._restarts.when_restarted(plan.instances, lambda _: reply.set(body))
+                instances = plan.instances
+                self._restarts.when_restarted(
+                    instances, lambda _: self._book.when_shown(instances, lambda: reply.set(body))
+                )
             else:
                 reply.set(body)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.herder import HideRestarting
 from kraal.cluster.restart import RestartPlan, RestartRequest, plan_restart, widest
+from kraal.cluster.statuses import newer_statuses
 from kraal.errors import NotFound
 from kraal.ids import ConnectorName, Instance, State, connector_of
 
@@ -56,14 +57,18 @@ class Restarts:
         except NotFound:
             return None
 
-    def requested(self, request: RestartRequest) -> None:
-        """A restart record was read: remember it, the widest for a connector wins, and show it."""
+    def requested(self, request: RestartRequest, *, written_ms: int) -> None:
+        """A restart record was read: remember it, the widest for a connector wins, and show it.
+
+        What has said something since the record was written is not shown as RESTARTING: its restart is over.
+        """
         pending = self._due.get(request.name)
         self._due[request.name] = request if pending is None else widest(pending, request)
-        instances = self._planned(request)
+        planned = self._planned(request)
+        instances = frozenset(planned) - newer_statuses(self._herd.snapshot.status, planned, written_ms)
         if instances:
             self._book.show_restarting(instances)
-            hide = HideRestarting(frozenset(instances))
+            hide = HideRestarting(instances)
             self._herd.clock.after(self._herd.settings.shown_restarting_s, self._herd.links.herder, hide)
 
     def run_due(self) -> None:
@@ -87,7 +92,7 @@ class Restarts:
         for instance in owned:
             self._herd.restart_counts[instance] = self._herd.restart_counts.get(instance, 0) + 1
         self._book.restarting(owned)
-        self._herd.apply_wanted({connector_of(i) for i in owned})
+        self._herd.apply_wanted({connector_of(i) for i in owned}, together=frozenset(owned))
 
     def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
         """Restart one instance that runs here, without RESTARTING; False when it does not run here."""

@@ -22,7 +22,7 @@ from kraal.ids import ConnectorName, Instance, State, TaskId, TopicName, connect
 from kraal.protocol.status_records import status_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from actors.herd import Herd
     from actors.mailbox import Reply
@@ -38,6 +38,8 @@ class StatusBook:
         self._withheld = False
         """Something happened while there was no lease."""
         self._topics_on_their_way: set[tuple[ConnectorName, TopicName]] = set()
+        self._restarted: list[tuple[frozenset[Instance], Callable[[], None]]] = []
+        """Who waits until a restart that is over shows."""
         self._resets: list[tuple[ConnectorName, frozenset[TopicName], Reply[None]]] = []
         """Who waits until topics are forgotten. Not by offset: a status topic has several partitions."""
 
@@ -85,6 +87,25 @@ class StatusBook:
         shown = self._herd.snapshot.restarting - frozenset(instances)
         if shown != self._herd.snapshot.restarting:
             self._herd.update(restarting=shown)
+        self._answer_restarts()
+
+    def when_shown(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
+        """Call `done` when none of these is shown as RESTARTING any more: what they say now was read back."""
+        self._restarted.append((frozenset(instances), done))
+        self._answer_restarts()
+
+    def _answer_restarts(self) -> None:
+        waiting, self._restarted = self._restarted, []
+        for instances, done in waiting:
+            if any(map(self._is_restarting, instances)):
+                self._restarted.append((instances, done))
+            else:
+                done()
+
+    def _is_restarting(self, instance: Instance) -> bool:
+        snapshot = self._herd.snapshot
+        stored = status_of(snapshot.status, instance)
+        return instance in snapshot.restarting or (stored is not None and stored.state is State.RESTARTING)
 
     def record(self, fact: InstanceChanged) -> None:
         """Write the status that follows from a fact.

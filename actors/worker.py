@@ -50,6 +50,8 @@ class Slot:
     """The latest news."""
     configs: TaskConfigsMade | None = None
     """What a connector wants its tasks to be."""
+    together: frozenset[Instance] = frozenset()
+    """Restarted together with it: its next life begins when the earlier ones of all of them are over."""
 
 
 class Worker:
@@ -102,9 +104,7 @@ class Worker:
                         each.address.tell(ReportAgain())
                 self._report_all()
             case Assign():
-                for instance, wanted in message.changes.items():
-                    self._slots.setdefault(instance, Slot()).wanted = wanted
-                    self._move(instance)
+                self._assign(message)
             case ReportWork():
                 self._report_all()
             case InstanceChanged():
@@ -123,6 +123,20 @@ class Worker:
             case _:
                 assert_never(message)
 
+    def _assign(self, message: Assign) -> None:
+        for instance, wanted in message.changes.items():
+            slot = self._slots.setdefault(instance, Slot())
+            if (
+                wanted is None and slot.wanted is not None and slot.life is None
+            ):  # it waited, and need not start
+                self._herder.tell(_stopped(instance, slot.wanted.incarnation))
+            slot.wanted = wanted
+        for instance in message.together & self._slots.keys():
+            self._slots[instance].together = message.together
+        for instance in message.changes:
+            self._move(instance)
+        self._move_waiting()
+
     def _begin_again(self, instance: Instance) -> None:
         """After our own death: a stop that was under way gets its deadline again."""
         slot = self._slots[instance]
@@ -132,7 +146,8 @@ class Worker:
         self._move(instance)
 
     def _report_all(self) -> None:
-        facts = {i: s.fact or _unheard(i, s.life) for i, s in self._slots.items() if s.life is not None}
+        lives = {i: slot.life or slot.wanted for i, slot in self._slots.items()}
+        facts = {i: self._slots[i].fact or _unheard(i, life) for i, life in lives.items() if life is not None}
         self._herder.tell(WorkerReport(running=facts))
         for slot in self._slots.values():
             if slot.configs is not None:
@@ -145,7 +160,8 @@ class Worker:
         if life is None:
             if wanted is None:
                 del self._slots[instance]
-            else:
+            elif not any(map(self._is_ending, slot.together)):
+                slot.together = frozenset()
                 self._start(instance, slot, wanted)
             return
         if slot.stopping is not None:
@@ -155,6 +171,18 @@ class Worker:
         elif wanted.target is not life.target and slot.address is not None:
             slot.life = replace(life, target=wanted.target)
             slot.address.tell(SetTarget(wanted.target))
+
+    def _move_waiting(self) -> None:
+        """Start what waited for others to end, if it need not wait any more."""
+        for instance in [i for i, slot in self._slots.items() if slot.together and slot.life is None]:
+            self._move(instance)
+
+    def _is_ending(self, instance: Instance) -> bool:
+        """Whether a life of an instance goes on that is not to go on."""
+        slot = self._slots.get(instance)
+        if slot is None or slot.life is None:
+            return False
+        return slot.wanted is None or slot.wanted.incarnation != slot.life.incarnation
 
     def _start(self, instance: Instance, slot: Slot, wanted: Wanted) -> None:
         kind = "task" if isinstance(instance, TaskId) else "connector"
@@ -201,6 +229,7 @@ class Worker:
         self._board.gone(instance)
         self._herder.tell(fact)
         self._move(instance)
+        self._move_waiting()
 
     def _overdue(self, message: StopOverdue) -> None:
         slot = self._slots.get(message.instance)
@@ -236,7 +265,7 @@ class Worker:
 
 
 def _unheard(instance: Instance, life: Wanted) -> InstanceChanged:
-    """Make the fact about what was started and has said nothing: it is here."""
+    """Make the fact about what was started, or waits to be, and has said nothing: it is here."""
     return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
 
 

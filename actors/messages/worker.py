@@ -19,6 +19,8 @@ class Assign(Tell):
     """Run these instances so; None: not any more. What is not named stays as it is."""
 
     changes: Mapping[Instance, Wanted | None]
+    together: frozenset[Instance] = frozenset()
+    """None of these starts before the earlier lives of all of them are over (KIP-745)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ class RestartRequested:
     include_tasks: bool
     only_failed: bool
     offset: int
+    written_ms: int = -1
+    """When the record was written, by the leader's wall clock; -1 is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def apply_config(state: ClusterState, records: Sequence[Record]) -> Reduced:
         except ProtocolError as exc:
             draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
         else:
-            draft.apply(decoded, record.offset)
+            draft.apply(decoded, record.offset, record.timestamp_ms)
         draft.offset = record.offset + 1
     return draft.finish()
 
@@ -175,7 +177,7 @@ class _Draft:
         )
         return Reduced(state, tuple(self.events), tuple(self.skipped))
 
-    def apply(self, record: ConfigRecord, offset: int) -> None:
+    def apply(self, record: ConfigRecord, offset: int, written_ms: int) -> None:
         match record:
             case ConnectorConfigRecord(name, properties):
                 if properties is None:
@@ -191,7 +193,7 @@ class _Draft:
             case TaskCountRecord(name, tasks):
                 self._fenced(name, tasks)
             case RestartRecord(name, include_tasks, only_failed):
-                self.events.append(RestartRequested(name, include_tasks, only_failed, offset))
+                self.events.append(RestartRequested(name, include_tasks, only_failed, offset, written_ms))
             case LoggerRecord(namespace, level):
                 self.events.append(LoggerChanged(namespace, level, offset))
             case SessionKeyRecord():

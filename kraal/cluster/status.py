@@ -17,6 +17,8 @@ class Status:
     generation: Generation
     trace: str | None = None
     version: str | None = None
+    written_ms: int = field(default=-1, compare=False)
+    """When its record was written, by the wall clock of its writer; -1 is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ def apply_status(state: StatusState, records: Sequence[Record]) -> StatusesReduc
         except ProtocolError as exc:
             draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
         else:
-            draft.apply(decoded)
+            draft.apply(decoded, record.timestamp_ms)
         draft.offset = record.offset
     return draft.finish()
 
@@ -87,6 +87,19 @@ def status_entries(state: StatusState, instance: Instance, status: Status) -> li
     if status.state in (State.UNASSIGNED, State.FAILED):
         return safe_entries(state, instance, status)
     return [put_entry(instance, status)]
+
+
+def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: int) -> frozenset[Instance]:
+    """Return those of which a status was written at `since_ms` or after; none when a time is unknown (-1).
+
+    Two logs are read at different speeds: a restart may be over, as the status log tells, before it is read of.
+    """
+    if since_ms < 0:
+        return frozenset()
+    stored = {instance: status_of(state, instance) for instance in instances}
+    return frozenset(
+        i for i, status in stored.items() if status is not None and status.written_ms >= since_ms
+    )
 
 
 def stale_statuses(config: ClusterState, status: StatusState) -> list[str]:
@@ -146,7 +159,7 @@ class _Draft:
     def of(state: StatusState) -> _Draft:
         return _Draft(base=state, offset=state.offset)
 
-    def apply(self, record: StatusRecord | TopicRecord) -> None:
+    def apply(self, record: StatusRecord | TopicRecord, written_ms: int) -> None:
         if isinstance(record, TopicRecord):
             topics = self._topics(record.connector)
             if record.use is None:
@@ -154,20 +167,19 @@ class _Draft:
             else:
                 topics.add(record.topic)
         elif isinstance(record.instance, TaskId):
-            self._task(record.instance, record.status)
+            self._task(record.instance, _status(record.status, written_ms))
         else:
-            self._connector(record.instance, record.status)
+            self._connector(record.instance, _status(record.status, written_ms))
 
-    def _connector(self, name: ConnectorName, value: StatusValue | None) -> None:
+    def _connector(self, name: ConnectorName, status: Status | None) -> None:
         drafted = self._statuses(name)
-        if value is None:
+        if status is None:
             drafted.tasks.clear()  # S5
-        drafted.connector = _status(value)
+        drafted.connector = status
         self.changed.append(name)
 
-    def _task(self, task: TaskId, value: StatusValue | None) -> None:
+    def _task(self, task: TaskId, status: Status | None) -> None:
         tasks = self._statuses(task.connector).tasks
-        status = _status(value)
         if status is None:
             tasks.pop(task.task, None)
         else:
@@ -214,7 +226,7 @@ class _Draft:
         return StatusesReduced(state, tuple(self.changed), tuple(self.skipped))
 
 
-def _status(value: StatusValue | None) -> Status | None:
+def _status(value: StatusValue | None, written_ms: int) -> Status | None:
     if value is None:
         return None
     return Status(
@@ -223,4 +235,5 @@ def _status(value: StatusValue | None) -> Status | None:
         generation=value.generation,
         trace=value.trace,
         version=value.version,
+        written_ms=written_ms,
     )

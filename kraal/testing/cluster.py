@@ -34,6 +34,7 @@ from kraal.testing.cluster_worker import ClusterWorker
 from kraal.testing.engine import Outside
 from kraal.testing.group import FakeGroupBroker
 from kraal.testing.scheduler import Scheduler
+from kraal.testing.worker import DEFAULTS
 
 if TYPE_CHECKING:
     from actors.mailbox import Ask
@@ -60,6 +61,7 @@ class EmbeddedCluster:
         max_delay_s: float = 0.0,
         stop_s: float = 0.3,
         read_s: float = 0.2,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         """Start workers; `settle` waits until they are a group.
 
@@ -70,6 +72,7 @@ class EmbeddedCluster:
             max_delay_s: `scheduled.rebalance.max.delay.ms`.
             stop_s: how long a task takes to stop, at most; virtual seconds, as all times here.
             read_s: how often a worker looks into the logs, at least.
+            properties: properties of every worker that differ from `kraal.testing.worker.DEFAULTS`.
         """
         self.scheduler = Scheduler(seed)
         self.clock = self.scheduler.clock
@@ -90,6 +93,7 @@ class EmbeddedCluster:
         self.protocol = protocol
         self.stop_s = stop_s
         self.read_s = read_s
+        self.properties = {**DEFAULTS, **(properties or {})}
         self.workers: list[ClusterWorker] = []
         """All there ever were."""
         self.bugs: list[str] = []

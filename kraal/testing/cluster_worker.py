@@ -23,7 +23,7 @@ from kraal.testing.engine import FakeEngine, FakeRun, Outside
 from kraal.testing.group import FakeGroup
 from kraal.testing.metrics import scrape
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
-from kraal.testing.worker import CONVERTERS, DEFAULTS, loggers_of_its_own
+from kraal.testing.worker import CONVERTERS, loggers_of_its_own
 
 if TYPE_CHECKING:
     from actors.system import Factory
@@ -60,7 +60,7 @@ class ClusterWorker:
 
     def _parts(self) -> Parts:
         cluster = self._cluster
-        config = parse_standalone(DEFAULTS)
+        config = parse_standalone(cluster.properties)
         return Parts(
             system=self._host,
             clock=cluster.clock,
@@ -69,7 +69,13 @@ class ClusterWorker:
             config_log=cluster.config_log,
             status_log=cluster.status_log,
             offsets=cluster.offsets,
-            settings=HerderSettings(worker_id=self.worker_id, standalone=False),
+            settings=HerderSettings(
+                worker_id=self.worker_id,
+                standalone=False,
+                topic_tracking=config.topic_tracking,
+                topic_reset=config.topic_tracking_reset,
+                shown_restarting_s=config.graceful_timeout_s + 10,
+            ),
             leader_url=self.url,
             graceful_s=config.graceful_timeout_s,
             loggers=self.loggers,

@@ -13,6 +13,7 @@ from kraal.cluster.state import ClusterState, ConnectorEntry
 from kraal.cluster.status import Status, StatusState
 from kraal.cluster.statuses import (
     apply_status,
+    newer_statuses,
     put_entry,
     reset_topics,
     safe_to_put,
@@ -132,6 +133,16 @@ def test_every_record_about_an_instance_is_told() -> None:
     ]
     late = put_entry(T0, status(State.UNASSIGNED, OTHER, 0))
     assert apply_status(StatusState(), log(*entries, late)).changed == (X, T0)
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "newer"), [(4, {T0, T1}), (5, {T0, T1}), (6, {T1}), (7, {T1}), (8, set()), (-1, set())]
+)
+def test_a_status_is_newer_by_the_time_of_its_record(since_ms: int, newer: set[Instance]) -> None:
+    entries = [put_entry(T0, status(State.RUNNING)), put_entry(T1, status(State.RUNNING))]
+    records = [Record(n, e.key, e.value, 5 + 2 * n) for n, e in enumerate(entries)]
+    state = apply_status(StatusState(), records).state
+    assert newer_statuses(state, [X, T0, T1], since_ms) == newer
 
 
 def test_stale_are_statuses_of_what_is_not_configured_any_more() -> None:

@@ -1,0 +1,94 @@
+"""A stage for each test: in both modes, unless the sentence is about one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraal.peers import Peers
+from kraal.testing.plugins import FakeSourceConnector
+from tests.kips.modes import OneWorker, ThreeWorkers
+from tests.kips.stage import Outlook, Stage
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from kraal.plugins.api import ConnectorContext
+
+SEEDS = (1, 2)
+MODES: dict[str, type[Stage]] = {"standalone": OneWorker, "distributed": ThreeWorkers}
+
+
+class Wire:
+    """Stands for the connections between the workers of the stage that was made last."""
+
+    def __init__(self, stages: list[Stage]) -> None:
+        self._stages = stages
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return await self._stages[-1].between_workers(request)
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+
+@pytest.fixture
+def raised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Stage]]:
+    """Return what makes a stage: `raised(kind, seed, properties=…, web settings…)`."""
+    outlook = Outlook()
+    stages: list[Stage] = []
+    start = FakeSourceConnector.start
+
+    def noted(self: FakeSourceConnector, config: Mapping[str, str], context: ConnectorContext) -> None:
+        outlook.contexts[config["name"]] = context
+        start(self, config, context)
+
+    def make(kind: type[Stage], seed: int, properties: Mapping[str, str] | None = None, **web: Any) -> Stage:
+        stages.append(kind(outlook, seed, properties, **web))
+        return stages[-1]
+
+    FakeSourceConnector.calls.clear()
+    monkeypatch.setattr(FakeSourceConnector, "start", noted)
+    monkeypatch.setattr(Peers, "_transport", lambda *_: Wire(stages))
+    yield make
+    for stage in stages:
+        stage.close()
+
+
+@pytest.fixture(params=SEEDS, ids=lambda seed: f"seed {seed}")
+def seed(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    """Return each mode's name."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def stages(mode: str, seed: int, raised: Callable[..., Stage]) -> Callable[..., Stage]:
+    """Return what makes a stage with properties; in both modes."""
+    return lambda properties=None, **web: raised(MODES[mode], seed, properties, **web)
+
+
+@pytest.fixture
+def stage(stages: Callable[..., Stage]) -> Stage:
+    """Return a stage; in both modes."""
+    return stages()
+
+
+@pytest.fixture
+def standalone(raised: Callable[..., OneWorker], seed: int) -> OneWorker:
+    """Return one worker."""
+    return raised(OneWorker, seed)
+
+
+@pytest.fixture
+def distributed(raised: Callable[..., ThreeWorkers], seed: int) -> ThreeWorkers:
+    """Return three workers."""
+    return raised(ThreeWorkers, seed)

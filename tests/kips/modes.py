@@ -1,0 +1,136 @@
+"""The two stages: one worker, and a group of three."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from actors.assembly import Assembly
+from actors.mailbox import Address
+from kraal.ids import ConnectorName, TaskId
+from kraal.testing.cluster import EmbeddedCluster
+from kraal.testing.engine import FakeEngine, Outside
+from kraal.testing.worker import WORKER_ID, EmbeddedWorker
+from tests.kips.stage import Answer, Json, Outlook, Stage
+
+if TYPE_CHECKING:
+    from kraal.stores.memory import MemoryLog
+
+
+class OneWorker(Stage):
+    """Standalone mode."""
+
+    mode = "standalone"
+
+    def __init__(
+        self, outlook: Outlook, seed: int, properties: Mapping[str, str] | None = None, **web: Any
+    ) -> None:
+        super().__init__(outlook, seed, properties, **web)
+        self._all: list[EmbeddedWorker] = []
+        self._outside = Outside()
+        self._start({})
+
+    def _start(self, stores: Json) -> None:
+        engine = FakeEngine(outside=self._outside)
+        self.worker = EmbeddedWorker(seed=self.seed, engine=engine, properties=self.properties, **stores)
+        self._all.append(self.worker)
+        self.scheduler = self.worker.scheduler
+        self.config_log, self.status_log = _memory(self.worker.config_log), _memory(self.worker.status_log)
+
+    @override
+    def workers(self) -> Mapping[str, Assembly]:
+        return {f"http://{WORKER_ID}/": self.worker.assembly}
+
+    @override
+    def leader(self) -> str:
+        return f"http://{WORKER_ID}/"
+
+    @override
+    def engines(self) -> list[FakeEngine]:
+        return [worker.fake for worker in self._all]
+
+    @override
+    def addresses(self, actor: str, url: str | None) -> list[Address]:
+        return [each for each in self.scheduler.addresses() if each.name == actor]
+
+    @override
+    def calm(self) -> None:
+        self.worker.advance(1)
+
+    @override
+    def restart_workers(self, *, orderly: bool = True) -> None:
+        if orderly:
+            self.worker.close()
+        before = self.worker
+        for task in before.fake.running:  # their process is gone
+            before.fake.abandon(task)
+        stores = {"config_log": before.config_log, "status_log": before.status_log, "offsets": before.offsets}
+        self._start(stores)
+        self.calm()
+
+
+class ThreeWorkers(Stage):
+    """Distributed mode."""
+
+    mode = "distributed"
+
+    def __init__(
+        self, outlook: Outlook, seed: int, properties: Mapping[str, str] | None = None, **web: Any
+    ) -> None:
+        super().__init__(outlook, seed, properties, **web)
+        self.cluster = EmbeddedCluster(3, seed=seed, properties=self.properties)
+        self.scheduler = self.cluster.scheduler
+        self.config_log, self.status_log = self.cluster.config_log, self.cluster.status_log
+        self.cluster.settle()
+
+    @override
+    def workers(self) -> Mapping[str, Assembly]:
+        return {worker.url: worker.assembly for worker in self.cluster.alive}
+
+    @override
+    def leader(self) -> str:
+        return self.cluster.leader.url
+
+    @override
+    def engines(self) -> list[FakeEngine]:
+        return [worker.engine for worker in sorted(self.cluster.workers, key=lambda worker: worker.alive)]
+
+    @override
+    def addresses(self, actor: str, url: str | None) -> list[Address]:
+        return [each._host.address(actor) for each in self.cluster.alive if url in (None, each.url)]
+
+    @override
+    def calm(self) -> None:
+        self.cluster.advance(4)
+
+    @override
+    def restart_workers(self, *, orderly: bool = True) -> None:
+        for worker in self.cluster.alive:
+            if orderly:
+                self.cluster.close(worker)
+            else:
+                self.cluster.kill(worker)
+        for _ in range(3):
+            self.cluster.add()
+        self.cluster.advance(20)
+
+    @override
+    def watching(
+        self, method: str, path: str, body: Json | None = None, *, watch: str = "", via: str | None = None
+    ) -> tuple[Answer, list[Any]]:
+        found = super().watching(method, path, body, watch=watch, via=via)
+        self.cluster.check()
+        return found
+
+    def owner(self, name: str, task: int | None = None) -> str:
+        """Return the URL of the worker that runs a connector's object, or one of its tasks."""
+        known = ConnectorName(name)
+        [worker] = self.cluster.owners(known if task is None else TaskId(known, task))
+        return worker.url
+
+
+def _memory(log: Any) -> MemoryLog:
+    memory: MemoryLog = log
+    return memory

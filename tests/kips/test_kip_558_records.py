@@ -1,0 +1,193 @@
+"""KIP-558: the records that say which connector uses which topic, who writes them, and who reads them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kraal.records import Entry
+from tests.kips.modes import ThreeWorkers
+from tests.kips.stage import Stage
+
+NAME = "some-source"
+
+
+def used(stage: Stage, topic: str, *, task: int = 0, name: str = NAME) -> None:
+    """Have a task use a topic, now."""
+    stage.topic(topic)
+    stage.feed(name, task, 5)
+    stage.calm()
+
+
+@pytest.mark.parametrize("sink", [False, True])
+def test_the_first_record_of_a_topic_makes_it_known(stage: Stage, *, sink: bool) -> None:
+    """Sources and sinks alike.
+
+    > When a connector is configured to run in a Connect cluster for the first time, its set of active topics is
+    > empty.
+
+    > when its tasks start processing their first records (records of type SourceRecord for source tasks and
+    > records of type SinkRecord for sink tasks), the worker will start inspecting the Kafka topic
+
+    > If the worker detects that a topic does not belong to the set of active topics for this specific connector,
+    > it produces a record to the status topic with the format described in the previous section.
+
+    > it's suggested here to reuse the status.storage.topic in order to store the topics that each connector is
+    > actively using in addition to the connector and tasks information
+
+    > Information regarding the topics a connector is using can be stored as a sequence of records in Kafka.
+    """
+    stage.create(NAME, tasks=2, sink=sink)
+    assert stage.topics(NAME) == []
+    assert stage.status_records("status-topic-") == []
+    used(stage, "foo", task=1)
+    assert stage.topics(NAME) == ["foo"]
+    assert [key for key, _ in stage.status_records("status-topic-")] == [
+        "status-topic-foo:connector-some-source"
+    ]
+
+
+def test_the_record_has_the_kip_s_form(stage: Stage) -> None:
+    """Byte for byte but for the time.
+
+    > When a worker task first detects that a connector is producing to or consuming from a Kafka topic, the worker
+    > task will append a record to the status topic with the following format:
+
+    > status-topic-${topic-name}:connector-${connector-name}
+
+    > status-topic-foo:connector-some-source
+
+    > "topic"{ "name": string, "connector": string, "task": int32, "discoverTimestamp": int64
+
+    > "topic"{ "name": "foo", "connector": "some-source", "task": 0, "discoverTimestamp": 1579297899
+
+    > include the topic name, the connector name, the task ID of the task that last reported the topic is used by
+    > the connector and a timestamp relative to when this topic was detected as active.
+
+    > a timestamp to mark when this topic was detected as active.
+
+    > adding the prefix status-topic- to the keys of the new Kafka records.
+
+    > Records are keyed.
+
+    > Json encoding is used for keys and values.
+    """
+    stage.create(NAME, tasks=1)
+    before_ms = stage.scheduler.clock.wall_ms()
+    used(stage, "foo", task=0)
+    [(key, value)] = stage.status_records("status-topic-")
+    assert key == "status-topic-foo:connector-some-source"
+    detected_ms = value["topic"].pop("discoverTimestamp")
+    assert value == {"topic": {"name": "foo", "connector": "some-source", "task": 0}}
+    assert before_ms <= detected_ms <= stage.scheduler.clock.wall_ms()
+    prefixes = {key.split("-")[1] for key, _ in stage.status_records()}
+    assert prefixes == {"connector", "task", "topic"}
+
+
+def test_topic_and_connector_are_told_apart(stage: Stage) -> None:
+    """However the connector is called.
+
+    > The topic name can be safely separated by the connector name because the delimiter : (colon character) is
+    > not a valid topic name character in Kafka.
+    """
+    name = "a:connector-b"
+    stage.create(name, tasks=1)
+    used(stage, "foo", name=name)
+    assert [key for key, _ in stage.status_records("status-topic-")] == [
+        "status-topic-foo:connector-a:connector-b"
+    ]
+    assert stage.topics(name) == ["foo"]
+    assert stage.topics("b") == []
+
+
+def test_the_newest_record_of_a_topic_decides(stage: Stage) -> None:
+    """Read again from the log, by workers that start.
+
+    > Connect workers reading this topic are computing a map from connector names to sets of topic names.
+
+    > based on the key of these records and whether the value entry of the record is null or non-null.
+
+    > If the most recent record value for a specific topic and a specific connector is non-null, then this topic is
+    > considered part of the set of topics that this connector is using.
+
+    > If the most recent record has a null value (is therefore a tombstone record), then the connector is not using
+    > this topic anymore.
+
+    > Tombstone records are interpreted by Connect workers as deletion actions of previous topic status records for
+    > this connector.
+
+    > It's a topic that is being fully read by every worker during startup.
+    """
+    stage.create(NAME, tasks=1)
+    stage.create("other", tasks=1)
+    value = json.dumps({"topic": {"name": "?", "connector": "?", "task": 0, "discoverTimestamp": 1}}).encode()
+    for topic, connector, written in (
+        ("gone", NAME, value),
+        ("back", NAME, None),
+        ("back", NAME, value),
+        ("gone", NAME, None),
+        ("gone", "other", value),
+    ):
+        stage.status_log.append([Entry(f"status-topic-{topic}:connector-{connector}", written)])
+    stage.restart_workers()
+    for via in stage.workers():
+        assert stage.get(f"/connectors/{NAME}/topics", via).body == {NAME: {"topics": ["back"]}}
+        assert stage.get("/connectors/other/topics", via).body == {"other": {"topics": ["gone"]}}
+
+
+def test_a_topic_that_is_known_is_not_written_again(stage: Stage) -> None:
+    """Not by another task, not after a restart, not by another worker.
+
+    > As soon as a worker detects the addition of a topic to a connector's set of active topics, the worker will not
+    > post to the status.storage.topic additional update records for the connector and this newly-detected active
+    > topic.
+    """
+    stage.create(NAME, tasks=3)
+    used(stage, "foo", task=0)
+    for task in (0, 1, 2):
+        used(stage, "foo", task=task)
+    assert stage.post(f"/connectors/{NAME}/restart?includeTasks=true").status == 202
+    stage.calm()
+    used(stage, "foo", task=1)
+    stage.restart_workers()
+    for task in (0, 1, 2):
+        used(stage, "foo", task=task)
+    assert len(stage.status_records("status-topic-")) == 1
+
+
+def test_workers_may_compete_and_write_one_record_each(distributed: ThreeWorkers) -> None:
+    """Five tasks on three workers find a topic in the same moment.
+
+    > multiple Connect workers may compete to append more than one record to the status.storage.topic.
+
+    > These records will have the same key
+
+    > (in case more than one task produces a record concurrently for a short period of time)
+    """
+    distributed.create(NAME, tasks=5)
+    distributed.topic("foo")
+    for task in range(5):
+        distributed.feed(NAME, task, 50)
+    distributed.calm()
+    records = distributed.status_records("status-topic-")
+    assert {key for key, _ in records} == {"status-topic-foo:connector-some-source"}
+    assert 1 <= len(records) <= 3
+    assert distributed.topics(NAME) == ["foo"]
+
+
+def test_every_worker_knows_what_any_of_them_wrote(distributed: ThreeWorkers) -> None:
+    """Without being asked, or started again.
+
+    > Every worker listens to updates and is able to read new messages written to this topic.
+
+    > The worker in the Connect cluster maintains an up-to-date view of all the connectors' active topics by
+    > continuously reading the status.storage.topic
+
+    > This map represents an up-to-date view of which connectors are using which topics at any time
+    """
+    distributed.create(NAME, tasks=1)
+    for topic in ("foo", "bar"):
+        used(distributed, topic)
+        for via in distributed.workers():
+            assert topic in distributed.get(f"/connectors/{NAME}/topics", via).body[NAME]["topics"]

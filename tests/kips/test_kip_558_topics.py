@@ -1,0 +1,279 @@
+"""KIP-558: GET topics, PUT topics/reset, what keeps topics and what forgets them, and the two settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kraal.config.distributed import parse_distributed
+from kraal.config.distributed_keys import DISTRIBUTED
+from kraal.config.standalone import parse_standalone
+from kraal.config.worker_keys import STANDALONE
+from kraal.errors import ConfigInvalid
+from kraal.testing.worker import DEFAULTS
+from tests.kips.stage import Stage
+
+NAME = "some-source"
+TOPICS = f"/connectors/{NAME}/topics"
+GROUP = {
+    "group.id": "cluster",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "statuses",
+}
+
+
+def used(stage: Stage, *topics: str, name: str = NAME, task: int = 0) -> None:
+    """Have a task use topics, one after the other."""
+    for topic in topics:
+        stage.topic(topic)
+        stage.feed(name, task, 5)
+        stage.calm()
+
+
+def tombstones(stage: Stage, after: int) -> set[str]:
+    """Return the keys of topic records that were deleted."""
+    return {key for key, value in stage.status_records("status-topic-", after=after) if value is None}
+
+
+# -- REST --------------------------------------------------------------------------------------------------
+
+
+def test_get_returns_all_topics_since_the_creation(stage: Stage) -> None:
+    """The KIP's example.
+
+    > A GET /connectors/{name}/topics endpoint.
+
+    > This endpoint will return the set of topic names that the connector has been using since its creation
+
+    > There's no defined order in which the topics are returned
+
+    > $ curl -s 'http://localhost:8083/connectors/some-source/topics' | jq
+
+    > "some-source": { "topics": [ "foo", "bar", "baz",
+
+    > such sets are monotonically increasing in size over time.
+
+    > This feature enables a user or application to find out the topic names that are used by a connector.
+    """
+    stage.create(NAME)
+    used(stage, "foo", "bar", "baz")
+    answer = stage.get(TOPICS)
+    assert answer.status == 200
+    assert set(answer.body) == {"some-source"}
+    assert set(answer.body["some-source"]) == {"topics"}
+    assert set(answer.body["some-source"]["topics"]) == {"foo", "bar", "baz"}
+    used(stage, "foo")
+    assert set(stage.topics(NAME)) == {"foo", "bar", "baz"}
+
+
+def test_reset_forgets_all_topics_used_so_far(stage: Stage) -> None:
+    """One tombstone for each.
+
+    > an explicit Connect REST API request to reset a connector's set of active topics.
+
+    > When a Connect worker receives this request, it sends a tombstone message for each topic in a connector's set
+    > of active topics.
+
+    > A PUT /connectors/{name}/topics/reset endpoint.
+
+    > This endpoint will reset the set of topic names
+
+    > When a PUT request is issued and resetting connector active topics is allowed, the request returns an HTTP
+    > Status 200 with no payload.
+
+    > $ curl -X PUT -s 'http://localhost:8083/connectors/some-source/topics/reset' | jq
+
+    > or since the last time its set of active topics was reset.
+    """
+    stage.create(NAME)
+    used(stage, "foo", "bar")
+    end = stage.status_log.end()
+    answer = stage.put(f"{TOPICS}/reset")
+    assert (answer.status, answer.text) == (200, "")
+    assert stage.get(TOPICS, via=answer.via).body == {NAME: {"topics": []}}, "at once, on that worker"
+    assert tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
+    stage.calm()
+    assert stage.topics(NAME) == []
+    used(stage, "baz")
+    assert stage.topics(NAME) == ["baz"]
+
+
+def test_what_is_still_used_comes_back_after_a_reset(stage: Stage) -> None:
+    """The connector runs on all the while.
+
+    > Resetting the set of active topics of a connector while this connector is running is fine, as long as the
+    > intention is to reset any topics that are no longer used by the connector and retain the ones that are active.
+
+    > Topic reset is a composable operation with respect to a connector's normal execution.
+
+    > Soon after the reset, the worker tasks will populate the status.storage.topic with new topic status messages
+    > for the topics that the connector is currently using.
+    """
+    stage.create(NAME)
+    used(stage, "old", "new")
+    starts = stage.starts(NAME)
+    assert stage.put(f"{TOPICS}/reset").status == 200
+    stage.calm()
+    used(stage, "new")
+    assert stage.topics(NAME) == ["new"]
+    assert stage.starts(NAME) == starts
+    assert set(stage.states(NAME)) == {"RUNNING"}
+
+
+def test_reset_can_be_repeated_also_after_the_deletion(stage: Stage) -> None:
+    """It is no error that there is nothing to reset, or no such connector.
+
+    > Success of resetting the history of a topic usage is independent of whether a connector is still running (this
+    > request can be reapplied after the deletion of the connector).
+
+    > Partial reset can be followed by another attempt to reset tracking of topics for a connector.
+    """
+    stage.create(NAME)
+    used(stage, "foo")
+    assert stage.put(f"/connectors/{NAME}/pause").status == 202
+    stage.calm()
+    assert [stage.put(f"{TOPICS}/reset").status for _ in range(2)] == [200, 200]
+    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
+    stage.calm()
+    assert stage.put(f"{TOPICS}/reset").status == 200
+    assert stage.topics(NAME) == []
+
+
+# -- restarting, reconfiguring, deleting -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["", "?includeTasks=true"])
+def test_a_restart_keeps_the_topics(stage: Stage, query: str) -> None:
+    """In both forms.
+
+    > Just restarting a connector (without altering the configuration) has no effect on the recorded set of active
+    > topics for that connector.
+    """
+    stage.create(NAME)
+    used(stage, "foo")
+    end = stage.status_log.end()
+    assert stage.post(f"/connectors/{NAME}/restart{query}").status in (202, 204)
+    stage.calm()
+    assert stage.topics(NAME) == ["foo"]
+    assert stage.status_records("status-topic-", after=end) == []
+
+
+def test_another_config_keeps_the_topics_until_they_are_reset(stage: Stage) -> None:
+    """A sink that has other topics from now on.
+
+    > Reconfiguring a connector also has no effect on the recorded set of active topics.
+
+    > For sink connectors, that means that a topic that was included in the previous configuration of the connector
+    > but is not included in the current configuration, will still show up in the set of active topics.
+
+    > An explicit reset request will have to be issued (immediately after the connector is reconfigured) in order to
+    > remove these old topics from the connectors active set.
+    """
+    stage.create(NAME, sink=True)
+    used(stage, "fake")
+    config = {**stage.get(f"/connectors/{NAME}/config").body, "topics": "other"}
+    assert stage.put(f"/connectors/{NAME}/config", config).status == 200
+    stage.calm()
+    used(stage, "other")
+    assert set(stage.topics(NAME)) == {"fake", "other"}
+    stage.put(f"{TOPICS}/reset")
+    stage.calm()
+    used(stage, "other")
+    assert stage.topics(NAME) == ["other"]
+
+
+@pytest.mark.parametrize("allowed", ["true", "false"])
+def test_a_deleted_connector_has_no_topics(stages: Callable[..., Stage], allowed: str) -> None:
+    """And a new one of its name begins with none.
+
+    > Deleting a connector will reset this connector's set of active topics even when resetting topic tracking for
+    > connectors has been disabled.
+    """
+    stage = stages({"topic.tracking.allow.reset": allowed})
+    stage.create(NAME)
+    used(stage, "foo", "bar")
+    end = stage.status_log.end()
+    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
+    stage.calm()
+    assert tombstones(stage, end) == {f"status-topic-{t}:connector-{NAME}" for t in ("foo", "bar")}
+    stage.create(NAME)
+    assert stage.topics(NAME) == []
+
+
+# -- the two settings --------------------------------------------------------------------------------------
+
+
+def test_reset_can_be_forbidden(stages: Callable[..., Stage]) -> None:
+    """Tracking goes on.
+
+    > When a PUT request is issued but resetting the set of active topics for connectors is disabled, the request
+    > return HTTP Status of 403 with the following error message:
+
+    > $ curl -X PUT -s 'http://localhost:8083/connectors/some-source/topics/reset' | jq { "error_code": 403,
+    > "message": "Topic tracking reset is disabled"
+
+    > b) to enable topic tracking but without allowing calls to the Connect REST API to reset the history of active
+    > topics for a connector.
+
+    > requests to reset the set of active topics for specific connectors.
+    """
+    stage = stages({"topic.tracking.allow.reset": "false"})
+    stage.create(NAME)
+    used(stage, "foo")
+    answer = stage.put(f"{TOPICS}/reset")
+    assert answer.status == 403
+    assert answer.body == {"error_code": 403, "message": "Topic tracking reset is disabled"}
+    assert stage.topics(NAME) == ["foo"]
+
+
+def test_tracking_can_be_switched_off(stages: Callable[..., Stage]) -> None:
+    """Nothing is recorded.
+
+    > the following two configurations give the administrator of the Connect cluster the ability a) to disable this
+    > feature altogether
+
+    > the Connect worker will track and persist which topics are actively used per connector.
+    """
+    stage = stages({"topic.tracking.enable": "false"})
+    stage.create(NAME)
+    used(stage, "foo")
+    assert stage.status_records("status-topic-") == []
+    for method, path in (("GET", TOPICS), ("PUT", f"{TOPICS}/reset")):
+        assert stage.request(method, path).status == 403
+
+
+def parsed(mode: str, **given: str) -> Any:
+    """Parse a worker's properties."""
+    raw = {**DEFAULTS, **given}
+    if mode == "standalone":
+        return parse_standalone(raw)
+    del raw["offset.storage.file.filename"]
+    return parse_distributed({**raw, **GROUP})
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [("topic.tracking.enable", "topic_tracking"), ("topic.tracking.allow.reset", "topic_tracking_reset")],
+)
+def test_both_settings_are_booleans_and_true_by_default(mode: str, key: str, field: str) -> None:
+    """The table of the KIP.
+
+    > Topic tracking will be enabled by default, as will the ability to reset the set of active topics for a
+    > connector.
+
+    > topic.tracking.enable booleantruetrue, falseWhether the Connect worker will track and persist
+
+    > topic.tracking.allow.reset booleantruetrue, falseWhether to allow requests to reset
+    """
+    [declared] = [
+        each for each in {"standalone": STANDALONE, "distributed": DISTRIBUTED}[mode] if each.name == key
+    ]
+    assert (declared.type, declared.default) == ("BOOLEAN", True)
+    assert getattr(parsed(mode), field) is True
+    for text, value in (("true", True), ("false", False)):
+        assert getattr(parsed(mode, **{key: text}), field) is value
+    with pytest.raises(ConfigInvalid, match=key):
+        parsed(mode, **{key: "maybe"})

@@ -1,0 +1,325 @@
+"""KIP-745: what both runtimes do with a restart, what standalone alone does, and what a group does."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.cluster.restart import RestartRequest, restart_entry
+from kraal.ids import ConnectorName, State
+from kraal.testing.plugins import FakeSourceConnector
+from tests.kips.modes import ThreeWorkers
+from tests.kips.stage import Stage, states_of
+
+NAME = "my-connector"
+RESTART = f"/connectors/{NAME}/restart"
+ALL = f"{RESTART}?includeTasks=true"
+FAILED = f"{RESTART}?includeTasks=true&onlyFailed=true"
+
+
+def written_states(stage: Stage, after: int) -> dict[str, list[str]]:
+    """Return the states of every instance in the status log, in order."""
+    found: dict[str, list[str]] = {}
+    for key, value in stage.status_records(after=after):
+        if not key.startswith("status-topic-"):
+            found.setdefault(key, []).append(value["state"])
+    return found
+
+
+# -- both --------------------------------------------------------------------------------------------------
+
+
+def test_each_target_is_stopped_then_restarting_then_running(stage: Stage) -> None:
+    """As the status log tells it, by the worker that runs the instance.
+
+    > The restart requests will result in the state of each targeted Connector and Task instances being initially
+    > set to RESTARTING, and will reuse the worker's existing logic to stop and (asynchronously) start
+
+    > A new RESTARTING state will be added to the AbstractStatus.State enumeration
+
+    > Only the herders will explicitly set the RESTARTING state in the state store
+
+    > the states of each instance will transition to RUNNING when the instance is restarted.
+    """
+    stage.create(NAME)
+    running = stage.status(NAME)
+    end, calls = stage.status_log.end(), len(FakeSourceConnector.calls)
+    assert stage.post(ALL).status == 202
+    stage.calm()
+    keys = [f"status-connector-{NAME}", *(f"status-task-{NAME}-{n}" for n in range(3))]
+    assert written_states(stage, end) == {key: [State.RESTARTING, State.RUNNING] for key in keys}
+    assert [method for _, method in FakeSourceConnector.calls[calls:]][:2] == ["stop", "start"]
+    owners = [running["connector"]["worker_id"], *(task["worker_id"] for task in running["tasks"])]
+    for key, owner in zip(keys, owners, strict=True):
+        assert [value["worker_id"] for _, value in stage.status_records(key, after=end)] == [owner] * 2
+
+
+def test_running_is_said_when_an_instance_really_runs(stage: Stage) -> None:
+    """A task that cannot be opened is never said to run.
+
+    > That existing logic does not wait for the instances to complete their startup, and it will transition this
+    > state to RUNNING when the instance is actually started.
+    """
+    stage.create(NAME)
+    end = stage.status_log.end()
+    stage.fail_opening(NAME, 1, "Broken: not to be opened")
+    assert stage.post(ALL).status == 202
+    stage.calm()
+    assert written_states(stage, end)[f"status-task-{NAME}-1"] == [State.RESTARTING, State.FAILED]
+    assert stage.states(NAME) == ["RUNNING", "RUNNING", "FAILED", "RUNNING"]
+
+
+def test_an_old_request_is_ignored_by_who_starts(stage: Stage) -> None:
+    """The record stays in the log, and everything is started once.
+
+    > Note that if a worker is restarted before it processes the restart request, it may skip its share of the
+    > restart request since the worker will restart all of its assigned Connector and Task instances as part of
+    > its normal startup process.
+
+    > If the worker reads the restart request as part of worker startup, it can ignore the restart request
+    """
+    stage.create(NAME)
+    assert stage.post(ALL).status == 202
+    stage.calm()
+    before, mark = stage.starts(NAME), stage.status_log.end()
+    stage.restart_workers(orderly=False)
+    assert tuple(now - then for now, then in zip(stage.starts(NAME), before, strict=True)) == (1, 1, 1, 1)
+    assert State.RESTARTING not in {
+        state for states in written_states(stage, mark).values() for state in states
+    }
+    assert stage.states(NAME) == ["RUNNING"] * 4
+
+
+def test_restart_records_stand_between_the_other_config_records(stage: Stage) -> None:
+    """They disturb nothing: all is there after the log was read again.
+
+    > The "restart request" written to the config topic, which already is where the connector and task config
+    > records, task state change records, and session key records are written.
+
+    > The "restart request" records will not conflict with any other types of config records, will be compatible
+    > with the compacted topic
+    """
+    stage.create(NAME)
+    stage.create("connector", tasks=1)
+    before = stage.get("/connectors?expand=info").body
+    for name in (NAME, "connector"):
+        assert stage.post(f"/connectors/{name}/restart?includeTasks=true").status == 202
+    stage.calm()
+    keys = [key for key, _ in stage.config_records()]
+    assert {"connector-connector", "restart-connector-connector", f"task-{NAME}-0"} <= set(keys)
+    assert all(value is not None for _, value in stage.config_records("restart-")), "the key is what is kept"
+    stage.restart_workers()
+    assert stage.get("/connectors?expand=info").body == before
+
+
+# -- standalone --------------------------------------------------------------------------------------------
+
+
+def test_standalone_has_done_it_when_it_answers(standalone: Stage) -> None:
+    """Nothing moves any more after the answer.
+
+    > The standalone runtime will ensure that each restart request is processed completely before the response is
+    > returned, even though the new API contract does not require this.
+
+    > Restart all targeted instances, which will transition the states to RUNNING.
+    """
+    standalone.create(NAME)
+    standalone.fail_task(NAME, 1)
+    standalone.calm()
+    before = standalone.starts(NAME)
+    answer = standalone.post(FAILED)
+    assert states_of(answer.body) == ["RUNNING", "RUNNING", "RESTARTING", "RUNNING"]
+    assert standalone.states(NAME) == ["RUNNING"] * 4
+    assert standalone.starts(NAME) == (before[0], before[1], before[2] + 1, before[3])
+
+
+def test_standalone_stops_all_targets_before_it_starts_any(standalone: Stage) -> None:
+    """Three steps, one after the other.
+
+    > Get the current states of the Connector and Task instances and determine which the herder will target for
+    > restart.
+
+    > If at least one instance is to be restarted:
+
+    > Stop and await all targeted instances.
+
+    > Set the RESTARTING state for these targeted instances.
+
+    > Build a ConnectorStateInfo result based upon the original status, with "state=RESTARTING" for all instances
+    > that were restarted.
+    """
+    standalone.create(NAME)
+    standalone.fail_task(NAME, 0, "Broken: original")
+    standalone.calm()
+    end = standalone.status_log.end()
+    assert states_of(standalone.post(RESTART + "?onlyFailed=true").body) == [
+        "RUNNING",
+        "FAILED",
+        "RUNNING",
+        "RUNNING",
+    ]
+    assert standalone.status_log.end() == end, "nothing is to be restarted, and nothing happens"
+    answer = standalone.post(ALL)
+    assert states_of(answer.body) == ["RESTARTING"] * 4
+    assert answer.body["tasks"][0]["trace"] == "Broken: original"
+    written = [value["state"] for _, value in standalone.status_records(after=end)]
+    assert written == [State.RESTARTING] * 4 + [State.RUNNING] * 4
+
+
+# -- a group -----------------------------------------------------------------------------------------------
+
+
+def test_a_group_writes_the_request_and_shows_restarting_at_once(distributed: ThreeWorkers) -> None:
+    """A GET right after the 202, on the worker that answered.
+
+    > Write a new "restart request" command to the config topic.
+
+    > Get the current states of the Connector and Task instances and determine which the herder will target for
+    > restart.
+
+    > Set the RESTARTING state for all targeted instances.
+
+    > Build and return a ConnectorStateInfo result based upon the current connector status, except with
+    > "state=RESTARTING" for all restarted instances that are targeted for restart.
+    """
+    distributed.create(NAME)
+    leader, end = distributed.leader(), distributed.config_log.end()
+    answer = distributed.request("POST", ALL, via=leader)
+    assert len(distributed.config_records("restart-connector-", after=end)) == 1
+    assert states_of(answer.body) == ["RESTARTING"] * 4
+    assert distributed.states(NAME, via=leader) == ["RESTARTING"] * 4
+
+
+def test_every_worker_restarts_its_own(distributed: ThreeWorkers) -> None:
+    """The instances are on three workers, and stay where they are.
+
+    > all the workers in the Connect cluster will (eventually) see the restart request.
+
+    > the DistributedHerder will enqueue the request to be processed
+
+    > use the current connector status and the herder's current assignments to determine which of its Connector
+    > and Task instances are to be restarted, and will then stop and restart them.
+    """
+    distributed.create(NAME, tasks=5)
+    owners = [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))]
+    assert len(set(owners)) == 3
+    before = distributed.starts(NAME)
+    assert distributed.post(ALL).status == 202
+    distributed.calm()
+    assert distributed.starts(NAME) == tuple(count + 1 for count in before)
+    assert [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))] == owners
+
+
+def test_what_fails_before_its_worker_has_read_the_request_is_restarted_too(
+    distributed: ThreeWorkers,
+) -> None:
+    """A follower reads late, and meanwhile one of its tasks fails.
+
+    > However, if either of these instances were to fail before their assigned workers process the restart
+    > request, they too would be restarted.
+
+    > use the current connector status
+    """
+    distributed.create(NAME, tasks=5)
+    leader = distributed.leader()
+    task = next(n for n in range(5) if distributed.owner(NAME, n) != leader)
+    late, before = distributed.owner(NAME, task), distributed.starts(NAME)
+    distributed.freeze("config reader", url=late)
+    answer = distributed.request("POST", FAILED, via=leader)
+    assert "RESTARTING" not in states_of(answer.body), "nothing has failed yet"
+    distributed.fail_task(NAME, task)
+    distributed.scheduler.advance(1)
+    distributed.freeze("config reader", url=late, frozen=False)
+    distributed.calm()
+    assert distributed.starts(NAME)[1 + task] == before[1 + task] + 1
+    assert distributed.states(NAME) == ["RUNNING"] * 6
+
+
+def test_a_worker_that_dies_with_the_request_unread_leaves_nothing_undone(distributed: ThreeWorkers) -> None:
+    """Its share starts elsewhere, which is the same.
+
+    > since the worker will subsequently attempt to start all of its assigned Connector and Task instances,
+    > effectively achieving the goal of restarting the instances assigned to that worker.
+    """
+    distributed.create(NAME, tasks=5)
+    leader = distributed.cluster.leader
+    dying = next(worker for worker in distributed.cluster.alive if worker is not leader)
+    before = distributed.starts(NAME)
+    distributed.freeze("config reader", url=dying.url)
+    assert distributed.request("POST", ALL, via=leader.url).status == 202
+    distributed.cluster.kill(dying)
+    distributed.cluster.add()
+    distributed.cluster.settle(30)
+    assert all(now > then for now, then in zip(distributed.starts(NAME), before, strict=True))
+    assert distributed.states(NAME) == ["RUNNING"] * 6
+
+
+@pytest.mark.parametrize("change", ["more tasks", "a worker comes"])
+def test_a_restart_in_the_middle_of_a_rebalance_runs_nothing_twice(
+    distributed: ThreeWorkers, change: str
+) -> None:
+    """The group looks after every step whether something runs twice.
+
+    > the herder will not concurrently process any assignment changes while it is executing the restart requests.
+    """
+    distributed.create(NAME, tasks=4)
+    distributed.scheduler.advance(0.05 * distributed.seed)
+    entry = restart_entry(RestartRequest(name=ConnectorName(NAME), include_tasks=True))
+    if change == "more tasks":
+        config = {**distributed.get(f"/connectors/{NAME}/config").body, "tasks.max": "6"}
+        assert distributed.put(f"/connectors/{NAME}/config", config).status == 200
+    else:
+        distributed.cluster.add()
+    for _ in range(5):
+        distributed.config_log.append([entry])
+        distributed.cluster.advance(0.1)
+    distributed.cluster.settle(30)
+    assert set(distributed.states(NAME)) == {"RUNNING"}
+
+
+def conflicts(stage: ThreeWorkers, path: str, via: str) -> set[str]:
+    """Ask again and again, as time passes; return the texts of all 409s, which are to be tried again soon."""
+    texts: set[str] = set()
+    for _ in range(60):
+        answer = stage.request("POST", path, via=via)
+        if answer.status == 409:
+            texts.add(answer.body["message"])
+        stage.cluster.advance(0.02)
+    return texts
+
+
+def test_a_rebalance_in_the_way_is_a_conflict(distributed: ThreeWorkers) -> None:
+    """The connector has other tasks from now on, and its tasks take a moment to stop.
+
+    > 409 CONFLICT when a rebalance is needed, forthcoming, or underway while restarting any of the Connector
+    > and/or Task objects
+
+    > or that the worker assigned the Connector cannot be found.
+    """
+    distributed.create(NAME, tasks=4)
+    leader = distributed.leader()
+    if distributed.owner(NAME) == leader:
+        distributed.create("other", tasks=1)
+    name = NAME if distributed.owner(NAME) != leader else "other"
+    assert distributed.owner(name) != leader
+    config = {**distributed.get(f"/connectors/{NAME}/config").body, "tasks.max": "6"}
+    assert distributed.put(f"/connectors/{NAME}/config", config).status == 200
+    texts = conflicts(distributed, f"/connectors/{name}/restart", leader)
+    assert texts
+    assert all("momentarily" in text or "conflicting operation" in text for text in texts)
+    distributed.cluster.settle(30)
+    assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204
+
+
+def test_without_a_leader_there_is_nobody_to_restart(distributed: ThreeWorkers) -> None:
+    """The group's coordinator is away.
+
+    > the reason may mention that the Connect cluster's leader is not known
+    """
+    distributed.create(NAME)
+    distributed.cluster.broker.stop()
+    distributed.cluster.advance(30)
+    for url in distributed.workers():
+        answer = distributed.request("POST", ALL, via=url)
+        assert answer.status == 409
+        assert "no known leader URL" in answer.body["message"]
+        assert answer.headers["retry-after"] == "1"

@@ -1,0 +1,114 @@
+"""KIP-980: connector files on the command line of `kraal standalone`. Standalone only, as the KIP's section is.
+
+The files go the way of the command line: read as it reads them, and applied on a thread of their own, as it does.
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+
+from kraal.config.files import read_connector_file
+from kraal.errors import BadRequest
+from kraal.standalone import apply_file
+from tests.kips.modes import OneWorker
+from tests.kips.stage import fake_config
+
+NAME = "from-a-file"
+EXTENSIONS = ["json", "properties", "txt", ""]
+FLAT = {"name": NAME, **fake_config(2)}
+
+
+def given(standalone: OneWorker, path: Path, text: str) -> None:
+    """Start the worker's connector from a file."""
+    path.write_text(text, "utf-8")
+    file = read_connector_file(path)
+    with ThreadPoolExecutor(1) as pool:
+        applied = pool.submit(apply_file, standalone.worker.assembly, file)
+        while not applied.done():
+            standalone.worker.run()
+            wait([applied], timeout=0.01)
+        applied.result()
+    standalone.calm()
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_flat_json(standalone: OneWorker, tmp_path: Path, extension: str) -> None:
+    """The body of PUT /connectors/{connector}/config.
+
+    > The CLI will be updated to also accept JSON files containing the connector configurations (i.e. the optional
+    > additional CLI arguments can be either Java Properties files or JSON files).
+
+    > A simple JSON object containing only string key-value pairs representing the connector configuration (i.e. same as
+    > the existing request body format for the PUT /connectors/{connector}/config endpoint
+
+    > Users won't need to explicitly specify the type of the connector configuration file, nor will we rely on the file
+    > name extensions.
+
+    > Can use JSON files containing connector key-value configurations with standalone mode
+    """
+    given(standalone, tmp_path / f"c.{extension}", json.dumps(FLAT))
+    assert standalone.states(NAME) == ["RUNNING"] * 3
+    assert standalone.get(f"/connectors/{NAME}/config").body == FLAT
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [(None, ["RUNNING"] * 3), ("RUNNING", ["RUNNING"] * 3), ("paused", ["PAUSED"]), ("STOPPED", ["STOPPED"])],
+)
+def test_a_create_request(
+    standalone: OneWorker, tmp_path: Path, extension: str, state: str | None, shown: list[str]
+) -> None:
+    """The body of POST /connectors.
+
+    > A JSON object containing the "name" string, "config" object and (optionally) "initial_state" of the connector
+    > (i.e. same as the request body format for the POST /connectors endpoint)
+
+    > (or at startup in a JSON file specified via command line arguments).
+
+    > Can use JSON files containing a JSON object similar to the request body format for the POST /connectors endpoint
+    > with standalone mode
+
+    > users will be able to copy and use examples across both the methods of connector creation
+    """
+    body = {"name": NAME, "config": fake_config(2), **({} if state is None else {"initial_state": state})}
+    given(standalone, tmp_path / f"c.{extension}", json.dumps(body, indent=2))
+    assert standalone.states(NAME) == shown
+    assert standalone.get(f"/connectors/{NAME}/config").body == {**fake_config(2), "name": NAME}
+    assert standalone.post("/connectors", {**body, "name": "by-rest"}).status == 201, (
+        "the same body works over REST"
+    )
+    standalone.calm()
+    assert standalone.states("by-rest") == shown
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_java_properties(standalone: OneWorker, tmp_path: Path, extension: str) -> None:
+    """What is no JSON.
+
+    > where the connector properties are Java Properties files containing String key-value connector configurations.
+
+    > we'll first attempt to parse it into the above two JSON structures before attempting to parse it into Java
+    > Properties if the JSON parsing is unsuccessful.
+    """
+    text = "# a comment\n" + "".join(f"{key} = {value}\n" for key, value in FLAT.items())
+    given(standalone, tmp_path / f"c.{extension}", text)
+    assert standalone.states(NAME) == ["RUNNING"] * 3
+    assert standalone.get(f"/connectors/{NAME}/config").body == FLAT
+
+
+def test_an_initial_state_that_is_none_names_the_file(standalone: OneWorker, tmp_path: Path) -> None:
+    """Nothing is created.
+
+    > if a valid "initial_state" is specified
+    """
+    path = tmp_path / "c.json"
+    with pytest.raises(BadRequest, match=f"{path}.*RUNNING, PAUSED, STOPPED"):
+        given(
+            standalone, path, json.dumps({"name": NAME, "config": fake_config(), "initial_state": "FAILED"})
+        )
+    assert standalone.get("/connectors").body == []

@@ -1,0 +1,286 @@
+"""KIP-980: `initial_state` in POST /connectors, what is written for it, and what runs then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraal.cluster import commands
+from kraal.errors import StoreError
+from kraal.ids import ConnectorName, TargetState
+from kraal.protocol.records import TargetStateRecord, encode
+from kraal.records import Entry
+from kraal.testing.plugins import FAKE_SINK, FakeSourceConnector
+from tests.kips.modes import ThreeWorkers
+from tests.kips.stage import Answer, Stage, fake_config
+
+NAME = "file-sink-test"
+STATES = ["PAUSED", "STOPPED"]
+
+
+def created(stage: Stage, initial_state: Any, name: str = NAME, **config: str) -> Answer:
+    """POST a connector with an `initial_state`."""
+    body = {"name": name, "config": {**fake_config(2), **config}, "initial_state": initial_state}
+    return stage.post("/connectors", body)
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown", "tasks"),
+    [
+        ("RUNNING", "RUNNING", 2),
+        ("running", "RUNNING", 2),
+        ("PAUSED", "PAUSED", 0),
+        ("Paused", "PAUSED", 0),
+        ("STOPPED", "STOPPED", 0),
+        ("sToPpEd", "STOPPED", 0),
+    ],
+)
+def test_a_connector_begins_in_the_state_that_is_asked_for(
+    stage: Stage, sent: str, shown: str, tasks: int
+) -> None:
+    """Every value, in any letter case.
+
+    > A new optional field "initial_state" will be added to the request body format for the POST /connectors endpoint
+
+    > The new optional field "initial_state" can have a value of "RUNNING", "PAUSED" or "STOPPED" (case-insensitive).
+
+    > This method of creating connectors can currently be used in both the distributed mode as well as the standalone
+    > mode.
+
+    > Can create a connector in the PAUSED state in standalone mode
+
+    > Can create a connector in the STOPPED state in standalone mode
+
+    > Can create a connector in the PAUSED state in distributed mode
+
+    > Can create a connector in the STOPPED state in distributed mode
+
+    > since it's still a valid connector state and has been present for a lot longer than the STOPPED state, we allow
+    > it
+    """
+    assert created(stage, sent).status == 201
+    stage.calm()
+    assert stage.states(NAME) == [shown, *[shown] * tasks]
+
+
+def test_the_example_of_the_kip(stage: Stage) -> None:
+    """With the fake sink for the file sink.
+
+    > "name": "file-sink-test", "config": { "connector.class":
+
+    > "file": "test.txt", "topics": "test-topic", "tasks.max": "1" }, "initial_state": "STOPPED"
+    """
+    config = {"connector.class": FAKE_SINK, "file": "test.txt", "topics": "test-topic", "tasks.max": "1"}
+    body = {"name": "file-sink-test", "config": config, "initial_state": "STOPPED"}
+    answer = stage.post("/connectors", body)
+    assert answer.status == 201
+    assert answer.body == {
+        "name": "file-sink-test",
+        "config": {**config, "name": "file-sink-test"},
+        "tasks": [],
+        "type": "sink",
+    }
+    stage.calm()
+    assert stage.states("file-sink-test") == ["STOPPED"]
+
+
+@pytest.mark.parametrize("value", ["STARTED", "UNASSIGNED", "", "paused!", 1, True])
+def test_another_value_is_a_bad_request(stage: Stage, value: object) -> None:
+    """And says which there are.
+
+    > If the value of the "initial_state" field is invalid, a 400 Bad Request response will be returned.
+    """
+    answer = created(stage, value)
+    assert answer.status == 400
+    assert "RUNNING, PAUSED, STOPPED" in answer.body["message"]
+    assert stage.config_records("connector-") == []
+
+
+@pytest.mark.parametrize("body", [{}, {"initial_state": None}])
+def test_without_it_a_connector_runs(stage: Stage, body: dict[str, None]) -> None:
+    """And no target state is written.
+
+    > If the field is omitted in the request body, the connector will be created in the RUNNING state by default
+    > (preserving the existing behavior).
+
+    > When a connector is created for the first time, there will be no target state initially and the connector is
+    > transitioned to the default target state of started / running.
+
+    > is optional and if omitted, the default behavior mirrors the existing behavior (i.e. the connector will be
+    > created in a RUNNING state).
+
+    > Creating a connector with no explicit state specified results in a RUNNING state connector
+    """
+    assert stage.post("/connectors", {"name": NAME, "config": fake_config(2), **body}).status == 201
+    stage.calm()
+    assert stage.states(NAME) == ["RUNNING"] * 3
+    assert stage.config_records("target-state-") == []
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_nothing_of_it_starts_before_it_is_resumed(stage: Stage, state: str) -> None:
+    """Not the connector's object, and no task.
+
+    > no tasks will be spawned for the connector until it is resumed via the PUT /connectors/{connector}/resume
+    > endpoint.
+
+    > the connector will be assigned to a worker post group rebalance and the connector thread will be created but the
+    > actual [Connector](#) instance won't be started.
+
+    > No tasks will be created for such connectors until they're resumed.
+
+    > No tasks are spawned for a connector created in the PAUSED or STOPPED state
+
+    > Can resume a connector created in the PAUSED or STOPPED state
+    """
+    created(stage, state)
+    stage.calm()
+    assert stage.status(NAME)["connector"]["worker_id"] in {url[7:-1] for url in stage.workers()}
+    assert stage.get(f"/connectors/{NAME}/tasks").body == []
+    assert FakeSourceConnector.calls == []
+    assert stage.put(f"/connectors/{NAME}/resume").status == 202
+    stage.calm()
+    assert stage.states(NAME) == ["RUNNING"] * 3
+    assert stage.starts(NAME) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_it_can_be_deleted_before_it_ever_ran(stage: Stage, state: str) -> None:
+    """And leaves nothing.
+
+    > Can delete a connector created in the PAUSED or STOPPED state
+    """
+    created(stage, state)
+    stage.calm()
+    assert stage.request("DELETE", f"/connectors/{NAME}").status == 204
+    stage.calm()
+    assert stage.get("/connectors").body == []
+    assert stage.get(f"/connectors/{NAME}/status").status == 404
+    assert created(stage, None).status == 201
+    stage.calm()
+    assert stage.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize(
+    ("state", "record"),
+    [
+        ("RUNNING", {"state": "STARTED", "state.v2": "STARTED"}),
+        ("PAUSED", {"state": "PAUSED", "state.v2": "PAUSED"}),
+        ("STOPPED", {"state": "PAUSED", "state.v2": "STOPPED"}),
+    ],
+)
+def test_the_target_state_is_written_first_and_in_one_piece(stage: Stage, state: str, record: object) -> None:
+    """One append is one batch, and one transaction where leaders write in transactions.
+
+    > it will write the appropriate target state to the config topic along with the connector configuration.
+
+    > the target state and the connector configuration will be written atomically in a single transaction.
+
+    > the target state will be written to the config topic before the connector configuration.
+
+    > the connector's configuration is initially written to the cluster's config topic.
+
+    > the connector's target state will be updated prior to the connector being started if a valid "initial_state" is
+    > specified in the connector creation request
+
+    > The target state written to the config topic will use the convention established in [KIP-875](#) ("state" and
+    > "state.v2")
+    """
+    appends = []
+    stage.config_log.fault = lambda operation: appends.append(operation) if operation == "append" else None
+    end = stage.config_log.end()
+    assert created(stage, state, **{"fake.tasks": "0"}).status == 201
+    [first, second] = stage.config_records(after=end)[:2]
+    assert first == (f"target-state-{NAME}", record)
+    assert second[0] == f"connector-{NAME}"
+    assert len(appends) == (1 if state != "RUNNING" else len(appends))
+
+
+def test_a_leader_that_dies_between_both_records_starts_nothing(stage: Stage) -> None:
+    """Only the target state has arrived; the rest comes from the next leader.
+
+    > the connector won't be brought up in the wrong state.
+
+    > Target states for unknown connectors are essentially ignored
+    """
+    target = encode(TargetStateRecord(ConnectorName(NAME), TargetState.STOPPED))
+    stage.config_log.append([Entry(*target)])
+    stage.restart_workers(orderly=False)
+    assert stage.get("/connectors").body == []
+    assert stage.get(f"/connectors/{NAME}/status").status == 404
+    config = {"name": NAME, **fake_config(2)}
+    entry = commands.put(ConnectorName(NAME), config)
+    stage.config_log.append(entry)
+    stage.restart_workers(orderly=False)
+    assert stage.states(NAME) == ["STOPPED"]
+    assert FakeSourceConnector.calls == []
+
+
+def test_nothing_is_left_of_a_creation_that_failed(stage: Stage) -> None:
+    """All of it is written, or nothing.
+
+    > written atomically
+    """
+
+    def away(operation: str) -> None:
+        if operation == "append":
+            raise StoreError("the brokers are away")
+
+    stage.config_log.fault = away
+    assert created(stage, "STOPPED").status == 500
+    stage.config_log.fault = lambda _: None
+    assert stage.config_records("target-state-") == []
+    assert stage.config_records("connector-") == []
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "stop"])
+def test_states_change_by_target_states_in_the_config_log(stage: Stage, action: str) -> None:
+    """And only of connectors that there are.
+
+    > The PUT /connectors/{connector}/pause , PUT /connectors/{connector}/resume , PUT /connectors/{connector}/stop
+    > endpoints work by writing a target state to the config topic
+
+    > and can only be used for connectors that already exist in the cluster.
+
+    > the target state is read asynchronously by the background thread on each worker and applied to the connector and
+    > its tasks.
+    """
+    assert stage.put(f"/connectors/{NAME}/{action}").status == 404
+    assert stage.config_records("target-state-") == []
+    stage.create(NAME, tasks=2)
+    assert stage.put(f"/connectors/{NAME}/{action}").status in (202, 204)
+    stage.calm()
+    target, shown = {
+        "pause": ("PAUSED", ["PAUSED"] * 3),
+        "resume": ("STARTED", ["RUNNING"] * 3),
+        "stop": ("STOPPED", ["STOPPED"]),
+    }[action]
+    [(key, value)] = stage.config_records("target-state-")
+    assert (key, value["state.v2"]) == (f"target-state-{NAME}", target)
+    assert stage.states(NAME) == shown
+
+
+def test_a_follower_has_the_leader_create_it(distributed: ThreeWorkers) -> None:
+    """With its initial state.
+
+    > When the leader Connect worker (distributed mode only) receives a create connector request (such requests made to
+    > non-leader workers are first forwarded to the leader internally) with a valid non-null "initial_state" field
+
+    > when a new connector configuration is detected, a group rebalance is triggered which will result in the connector
+    > being assigned to a worker in the cluster and then started.
+    """
+    generations = {worker.snapshot.generation for worker in distributed.cluster.alive}
+    for number, worker in enumerate(distributed.cluster.alive):
+        body = {"name": f"c{number}", "config": fake_config(2), "initial_state": "PAUSED"}
+        assert distributed.request("POST", "/connectors", body, via=worker.url).status == 201
+        distributed.calm()
+        assert distributed.states(f"c{number}") == ["PAUSED"]
+        assert len(distributed.cluster.owners(ConnectorName(f"c{number}"))) == 0, (
+            "it is assigned, and not started"
+        )
+        assert min(w.snapshot.generation for w in distributed.cluster.alive) > max(generations)
+        generations = {w.snapshot.generation for w in distributed.cluster.alive}
+        distributed.put(f"/connectors/c{number}/resume")
+        distributed.calm()
+        assert distributed.states(f"c{number}") == ["RUNNING"] * 3
