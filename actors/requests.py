@@ -22,7 +22,9 @@ from actors.messages.herder import (
     RestartTask,
     SetTargetState,
 )
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from actors.messages.supervisor import Validate
+from actors.offset_requests import OffsetRequests
 from actors.rebalances import STALE
 from kraal.cluster import commands
 from kraal.cluster.restart import RestartRequest, plan_response, restart_entry
@@ -51,6 +53,9 @@ Command = (
     | ResetTopics
     | PutTaskConfigs
     | FenceZombies
+    | ShowOffsets
+    | AlterOffsets
+    | ResetOffsets
 )
 
 
@@ -72,6 +77,7 @@ class Requests:
         self._book = book
         self._task_configs = task_configs
         self._fencings = fencings
+        self.offsets = OffsetRequests(herd, rebalances, fencings)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: creations that are answered when the connector's tasks are known."""
@@ -113,6 +119,10 @@ class Requests:
                 self._task_configs.put(message, reply)
             case FenceZombies():
                 self._fencings.fence(message.name, reply)
+            case ShowOffsets():
+                self.offsets.show(message, reply)
+            case AlterOffsets() | ResetOffsets():
+                self.offsets.modify(message, reply)
             case _:
                 assert_never(message)
 

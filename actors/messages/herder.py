@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from actors.mailbox import Address, Ask, Tell
 from actors.messages.fencer import ProducersFenced
+from actors.messages.offsets import AlterOffsets, OffsetsFetched, OffsetsModified, ResetOffsets, ShowOffsets
 from actors.messages.publisher import PublishFailed, TasksPublished
 from kraal.ids import Json
 
@@ -168,6 +169,14 @@ class RecordsRead(Tell):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndRead(Tell):
+    """`RecordsRead` of everything that was there at `ReadToEnd` have been sent before this; or `error`."""
+
+    token: int
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Appended(Tell):
     """The records sent with `token` are in the log; the last one has `offset`."""
 
@@ -194,7 +203,7 @@ class Validated(Tell):
 
 @dataclass(frozen=True, slots=True)
 class Reborn(Tell):
-    """A reader, a writer, the validator or the offset keeper was restarted: what it had in hand is lost."""
+    """A reader, a writer, the validator, the offset desk or another was restarted: what it had in hand is lost."""
 
     address: Address
 
@@ -332,9 +341,13 @@ HerderMessage = (
     | ResetTopics
     | PutTaskConfigs
     | FenceZombies
+    | ShowOffsets
+    | AlterOffsets
+    | ResetOffsets
     | AwaitLive
     | Ping
     | RecordsRead
+    | EndRead
     | Appended
     | AppendFailed
     | Validated
@@ -351,6 +364,8 @@ HerderMessage = (
     | TasksPublished
     | PublishFailed
     | ProducersFenced
+    | OffsetsFetched
+    | OffsetsModified
     | CheckSessionKey
     | HideRestarting
     | StartupDone
