@@ -20,6 +20,8 @@ from actors.mailbox import Address, Behaviour
 from actors.membership import PATIENCE_S, ClusterMembership, Membership, Seat
 from actors.messages.herder import Reborn
 from actors.messages.supervisor import Supervise, nothing
+from actors.offset_desk import OffsetDesk
+from actors.offset_errands import Means
 from actors.offsets import OffsetKeeper
 from actors.publisher import Publisher, Send, send_to_leader
 from actors.reader import Follow, Reader
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from kraal.plugins.infos import ConfigInfos
     from kraal.protocol.group import ConnectProtocol
     from kraal.spark.api import Engine
-    from kraal.stores.api import Log, OffsetStore
+    from kraal.stores.api import GroupOffsets, Log, OffsetStore
     from kraal.stores.group import Group
 
 
@@ -103,6 +105,7 @@ class Parts:
     config_log: Log
     status_log: Log
     offsets: OffsetStore
+    group_offsets: GroupOffsets
     settings: HerderSettings
     leader_url: str
     graceful_s: float = 5.0
@@ -173,6 +176,7 @@ class _Maker:
             status_reader=Address("status reader"),
             publisher=Address("publisher"),
             fencer=Address("fencer"),
+            offset_desk=Address("offset desk"),
         )
         self.offsets = Address("offsets")
         self._engine = Resolving(parts.engine, parts.plugins.resolve)
@@ -213,6 +217,7 @@ class _Maker:
             links.status_reader: lambda: self._reader(links.status_reader),
             links.validator: self._validator,
             self.offsets: lambda: OffsetKeeper(address=self.offsets, store=self._parts.offsets),
+            links.offset_desk: self._offset_desk,
             links.worker: self._worker,
             links.herder: self._herder,
         }
@@ -268,6 +273,16 @@ class _Maker:
 
     def _validator(self) -> Validator:
         return Validator(system=self._parts.system, check=self._parts.plugins.check)
+
+    def _offset_desk(self) -> OffsetDesk:
+        means = Means(
+            clock=self._parts.clock,
+            keeper=self.offsets,
+            groups=self._parts.group_offsets,
+            make_plugin=self._parts.plugins.make,
+            resolve=lambda config: _present(self._parts.plugins.resolve(config).config),
+        )
+        return OffsetDesk(address=self.links.offset_desk, system=self._parts.system, means=means)
 
     def _worker(self) -> Worker:
         return Worker(

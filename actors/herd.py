@@ -44,6 +44,7 @@ class Links:
     status_reader: Address
     publisher: Address
     fencer: Address
+    offset_desk: Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from actors.messages.herder import (
     AssignmentReceived,
     AwaitLive,
     CheckSessionKey,
+    EndRead,
     GroupLost,
     HerderMessage,
     HerderTick,
@@ -42,6 +43,7 @@ from actors.messages.herder import (
     WorkerReport,
     WorkRevoked,
 )
+from actors.messages.offsets import OffsetsFetched, OffsetsModified
 from actors.messages.publisher import PublishFailed, TasksPublished
 from actors.messages.stores import ClaimWrites
 from actors.messages.worker import ReportWork
@@ -96,6 +98,7 @@ class Herder:
         self._requests = Requests(
             herd, self._rebalances, self._restarts, self._book, self._task_configs, self._fencings
         )
+        self._offsets = self._requests.offsets
         self._keys = SessionKeys(herd)
         self._start = Start(herd, self._requests.command)
         self._closing: Reply[None] | None = None
@@ -125,6 +128,10 @@ class Herder:
                 self._group(message)
             case ProducersFenced():
                 self._fencings.fenced(message)
+            case EndRead():
+                self._offsets.end_read(message)
+            case OffsetsFetched() | OffsetsModified():
+                self._offsets.answered(message)
             case CheckSessionKey():
                 self._keys.due()
             case HideRestarting():
@@ -191,6 +198,7 @@ class Herder:
         unknown = StoreError(f"the {address.name} died; the record may or may not be written")
         if address in (links.config_reader, links.status_reader):
             self._start.read_on(address)
+            self._offsets.lose_reader()
         elif address is links.config_writer:
             herd.waits.lose(unknown)
         elif address is links.status_writer:
@@ -203,6 +211,8 @@ class Herder:
             self._task_configs.lose()
         elif address is links.fencer:
             self._fencings.lose()
+        elif address is links.offset_desk:
+            self._offsets.lose_desk()
 
     def _shut_down(self) -> Reply[None]:
         """Want nothing any more; answered when the worker has stopped everything."""
@@ -275,9 +285,14 @@ class Herder:
             self._events(reduced.events, known)
         herd.waits.read(message.next_offset)
         if herd.live:
-            if not self._rebalances.under_way:
-                self._restarts.run_due()
+            self._run_due()
             self._rebalances.config_read()
+
+    def _run_due(self) -> None:
+        """Do what waits for the end of a rebalance, unless there is one."""
+        if not self._rebalances.under_way:
+            self._restarts.run_due()
+            self._offsets.go_on()
 
     def _events(self, events: Sequence[Event], known: Collection[ConnectorName]) -> None:
         """React to what changed; records that were there at start-up come as state only."""
@@ -359,8 +374,7 @@ class Herder:
             self._task_configs.look_again(name)  # said while we could not yet know it
         if self._book.take_withheld():
             self._herd.links.worker.tell(ReportWork())
-        if not self._rebalances.under_way:
-            self._restarts.run_due()
+        self._run_due()
         self._start.assigned()
 
     def _settled(self, name: ConnectorName) -> None:

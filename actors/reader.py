@@ -6,6 +6,7 @@ still on its way from the older replay is dropped. A reader that was restarted i
 
 A log that this worker alone writes is read when its writer says that there is something. A log that others write
 too is *followed*: the reader waits in it for the next record, and a message to itself brings it back there.
+Who has to know everything that is in it by now asks for that (`ReadToEnd`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
-from actors.messages.herder import RecordsRead
-from actors.messages.stores import FollowOn, ReaderMessage, ReadOn, Replay
+from actors.messages.herder import EndRead, RecordsRead
+from actors.messages.stores import FollowOn, ReaderMessage, ReadOn, ReadToEnd, Replay
 from actors.system import Begin
 from kraal.errors import StoreError
 
@@ -70,6 +71,8 @@ class Reader:
         self._position = 0
         self._goal: int | None = None
         self._caught_up = False
+        self._early: list[ReadToEnd] = []
+        """Came before the herder said where to read."""
 
     def receive(self, message: ReaderMessage) -> None:
         """Handle one message."""
@@ -80,12 +83,17 @@ class Reader:
                 self._replay, self._position = message.number, message.start
                 self._goal, self._caught_up = None, False
                 self._read()
+                early, self._early = self._early, []
+                for each in early:
+                    self._read_to_end(each)
             case ReadOn():
                 if self._follow is None:
                     self._read()
             case FollowOn():
                 if message.turn == self._turn:
                     self._read()
+            case ReadToEnd():
+                self._read_to_end(message)
             case _:
                 assert_never(message)
 
@@ -106,6 +114,19 @@ class Reader:
             self._come_back(self._follow.pause_s)
         elif len(records) == BATCH:
             self._address.tell(ReadOn())
+
+    def _read_to_end(self, message: ReadToEnd) -> None:
+        if not self._replay:
+            self._early.append(message)
+            return
+        try:
+            end = self._log.end()
+            while self._position < end and (records := self._log.read(self._position, BATCH)):
+                self._feed(records)
+        except StoreError as error:
+            self._herder.tell(EndRead(token=message.token, error=error))
+        else:
+            self._herder.tell(EndRead(token=message.token))
 
     def _come_back(self, delay_s: float) -> None:
         message: ReaderMessage = ReadOn()

@@ -52,6 +52,11 @@ class Rebalances:
         """Whether restarts have to wait, for the assignment that is to come."""
         return self._asked
 
+    @property
+    def unsettled(self) -> bool:
+        """Whether tasks may still run that the config does not have any more: a rebalance is due, or under way."""
+        return self._to_ask or self._asked
+
     def begin(self) -> None:
         """The herder is live: have the group say what is ours."""
         self._membership.begin()

@@ -23,7 +23,9 @@ from actors.messages.herder import (
     SetLoggerLevel,
     SetTargetState,
 )
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from actors.messages.supervisor import Validate
+from actors.offset_requests import OffsetRequests
 from actors.rebalances import STALE
 from kraal.cluster import commands
 from kraal.cluster.restart import RestartRequest, plan_response, restart_entry
@@ -53,6 +55,9 @@ Command = (
     | PutTaskConfigs
     | FenceZombies
     | SetLoggerLevel
+    | ShowOffsets
+    | AlterOffsets
+    | ResetOffsets
 )
 
 
@@ -74,6 +79,7 @@ class Requests:
         self._book = book
         self._task_configs = task_configs
         self._fencings = fencings
+        self.offsets = OffsetRequests(herd, rebalances, fencings)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: creations that are answered when the connector's tasks are known."""
@@ -117,6 +123,10 @@ class Requests:
                 self._fencings.fence(message.name, reply)
             case SetLoggerLevel():
                 self._set_logger(message, reply)
+            case ShowOffsets():
+                self.offsets.show(message, reply)
+            case AlterOffsets() | ResetOffsets():
+                self.offsets.modify(message, reply)
             case _:
                 assert_never(message)
 

@@ -154,6 +154,7 @@ class DistributedProcess(Process[DistributedConfig]):
             config_log=self._config_log,
             status_log=self._status_log,
             offsets=self._offsets,
+            group_offsets=self._group_offsets(),
             settings=self._herder_settings(),
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,

@@ -14,6 +14,7 @@
     ├── TimedOut                  500   nothing answered in time; says what was going on
     ├── StoreError                500   a log could not be read or written
     │   ├── Fenced                500   another leader writes now (KIP-618)
+    │   ├── GroupInUse            500   a consumer group has members: only they may change its offsets
     │   └── TopicUnfit            500   an internal topic is not as it must be; the worker cannot start
     ├── ProtocolError             500   bytes that do not follow their format
     ├── ProviderFailed            500   a config provider could not read what a variable names
@@ -116,6 +117,10 @@ class StoreError(KraalError):
 
 class Fenced(StoreError):
     """A newer leader has claimed the config topic: what this worker wrote is not there (KIP-618)."""
+
+
+class GroupInUse(StoreError):
+    """A sink's consumer group still has members, so nobody else can change its offsets."""
 
 
 class TopicUnfit(StoreError):

@@ -1,8 +1,8 @@
-"""Source partitions and offsets: Connect's pairs of JSON objects that say how far a source was read."""
+"""How far is read: Connect's pairs of JSON objects for sources, numbers in partitions of Kafka for sinks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 Primitive = None | bool | int | float | str
@@ -10,6 +10,18 @@ Primitive = None | bool | int | float | str
 
 Offset = Mapping[str, Primitive]
 """How far a source partition was read: the plugin's own fields, e.g. `{"position": 4096}`."""
+
+
+Shown = Sequence[tuple[Mapping[str, Primitive], Offset]]
+"""Partitions and how far they are read, as REST shows them; a sink's, too."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A Kafka topic's partition."""
+
+    topic: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)

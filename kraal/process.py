@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from kraal.config.listeners import Listener as ConfiguredListener
     from kraal.spark.api import Engine
+    from kraal.stores.api import GroupOffsets
 
 log = logging.getLogger(__name__)
 
@@ -192,6 +193,16 @@ class Process(ABC, Generic[C]):
         # The interpreter writes there at once; a handler runs only when the main thread gets to it.
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
 
+    def _group_offsets(self) -> GroupOffsets:
+        """Return the offsets of sinks."""
+        # Imported late, as below.
+        from kraal.stores.kafka_group_offsets import KafkaGroupOffsets  # noqa: PLC0415
+
+        return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
+
+    def _worker_settings(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}
+
     def _herder_settings(self) -> HerderSettings:
         """Return what both modes' herders are told; a mode replaces what is its own."""
         config = self.config
@@ -227,7 +238,7 @@ class Process(ABC, Generic[C]):
         from kraal.spark.engine import SparkEngine  # noqa: PLC0415 - see above
         from kraal.stores.kafka_leave import leave_group  # noqa: PLC0415
 
-        settings = {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}
+        settings = self._worker_settings()
         scratch = self._scratch()
         leave = partial(leave_group, scratch=scratch)
         return SparkEngine(settings, registry, lambda: ensure("spark"), leave=leave, scratch=str(scratch))

@@ -77,6 +77,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
             config_log=self._config_log,
             status_log=self._status_log,
             offsets=self._offsets,
+            group_offsets=self._group_offsets(),
             settings=replace(self._herder_settings(), standalone=True),
             leader_url=self.config.advertised_url,
             graceful_s=self.config.graceful_timeout_s,

@@ -9,14 +9,16 @@ counts. All three are Jackson's ways.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kraal.cluster.offsets import NOTHING_GIVEN, Pair
 from kraal.config.files import parse_initial_state
 from kraal.errors import BadRequest
-from kraal.ids import Config, ConnectorName, TargetState
+from kraal.ids import Config, ConnectorName, Json, TargetState
 from web.errors import TooLarge, UnsupportedMediaType, library_text
 from web.settings import Services
 
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 _CREATE_FIELDS = ("name", "config", "initial_state")
 _TRIMMED = "".join(map(chr, range(0x21)))
 """What Java's String.trim takes away."""
+
+_OFFSETS_FIELDS = ("offsets",)
+_OFFSET_FIELDS = ("partition", "offset")
+_LONGEST_NUMBER = 1000
+"""Digits; Python refuses to read very long numbers."""
 
 _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -81,11 +88,7 @@ def parse_task_configs(body: bytes) -> list[Config]:
 
 def parse_create_request(body: bytes) -> CreateRequest:
     """Parse the body of `POST /connectors`; its name is trimmed. Raises BadRequest."""
-    fields = _object(parse_json(body), "The request body")
-    for name in fields:
-        if name not in _CREATE_FIELDS:
-            known = ", ".join(_CREATE_FIELDS)
-            raise BadRequest(f"Unknown field {json.dumps(name)} in the request body; its fields are {known}")
+    fields = _record(parse_json(body), "the request body", _CREATE_FIELDS)
     if fields.get("config") is None:
         raise BadRequest("Field config is missing in the request body; it must be an object")
     name = _text(fields.get("name"), "Field name") or ""
@@ -95,6 +98,54 @@ def parse_create_request(body: bytes) -> CreateRequest:
         config=config_map(fields["config"], "Field config"),
         initial_state=None if state is None else parse_initial_state(state),
     )
+
+
+def parse_offsets(body: bytes) -> list[Pair]:
+    """Parse the body of `PATCH /connectors/{c}/offsets`: at least one pair. Raises BadRequest."""
+    offsets = _record(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
+    if offsets is not None and not isinstance(offsets, list):
+        raise BadRequest(f"Field offsets must be a JSON array, but is {_kind(offsets)}")
+    if not offsets:
+        raise BadRequest(NOTHING_GIVEN)
+    pairs: list[Pair] = []
+    for number, each in enumerate(offsets):
+        what = f"offsets[{number}]"
+        found = _record(each, what, _OFFSET_FIELDS)
+        pairs.append((_fields(found, "partition", what), _fields(found, "offset", what)))
+    return pairs
+
+
+def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
+    """Return a partition or an offset; None when it is null or missing. Raises BadRequest."""
+    value = found.get(name)
+    if value is None:
+        return None
+    fields = _object(value, f"Field {name} of {what}")
+    return {_sound(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
+
+
+def _plain(value: Any, what: str) -> Json:
+    """Return a value of a partition or an offset with its numbers as numbers. Raises BadRequest."""
+    match value:
+        case _Number():
+            text = str(value)
+            if len(text) > _LONGEST_NUMBER:
+                raise BadRequest(f"A number in {what} is too long: it has {len(text)} characters")
+            if not any(sign in text for sign in ".eE"):
+                return int(text)
+            number = float(text)
+            if not math.isfinite(number):
+                raise BadRequest(f"A number in {what} is too large: {text}")
+            return number
+        case str():
+            return _sound(value, f"A text in {what}")
+        case list():
+            return [_plain(each, what) for each in value]
+        case dict():
+            return {_sound(key, f"A key in {what}"): _plain(each, what) for key, each in value.items()}
+        case _:
+            plain: Json = value
+            return plain
 
 
 def parse_json(body: bytes, wanted: str = "object") -> Any:
@@ -123,6 +174,15 @@ def config_map(value: Any, what: str) -> Config:
         _sound(key, "A key"): _text(each, f"Value of config key {key}")
         for key, each in _object(value, what).items()
     }
+
+
+def _record(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return an object that has no other fields than those that are known. Raises BadRequest."""
+    fields = _object(value, what[0].upper() + what[1:])
+    for name in fields:
+        if name not in known:
+            raise BadRequest(f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(known)}")
+    return fields
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from web.asking import ask_herder
 from web.body import parse_config, parse_create_request, read_body
 from web.forward import ask_or_forward
 from web.internal import fence_zombies, put_task_configs
+from web.offsets import alter_offsets, reset_offsets, show_offsets
 from web.paths import connector_of, is_true, task_of
 from web.render import empty_answer, json_answer, location
 from web.resource import Handler, Resource, from_snapshot
@@ -57,6 +58,7 @@ def routes(services: Services) -> list[Route]:
         f"{one}/stop": Resource(services, PUT=_target(TargetState.STOPPED, HTTPStatus.NO_CONTENT)),
         f"{one}/restart": Resource(services, POST=_restart),
         f"{one}/fence": Resource(services, any_type=("PUT",), PUT=fence_zombies),
+        f"{one}/offsets": Resource(services, GET=show_offsets, PATCH=alter_offsets, DELETE=reset_offsets),
         f"{one}/topics": Resource(services, GET=from_snapshot(_topics)),
         f"{one}/topics/reset": Resource(services, PUT=_reset_topics),
     }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from actors.mailbox import Address, Ask, Tell
 from actors.messages.fencer import ProducersFenced
+from actors.messages.offsets import AlterOffsets, OffsetsFetched, OffsetsModified, ResetOffsets, ShowOffsets
 from actors.messages.publisher import PublishFailed, TasksPublished
 from kraal.ids import Json
 
@@ -180,6 +181,14 @@ class RecordsRead(Tell):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndRead(Tell):
+    """`RecordsRead` of everything that was there at `ReadToEnd` have been sent before this; or `error`."""
+
+    token: int
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Appended(Tell):
     """The records sent with `token` are in the log; the last one has `offset`."""
 
@@ -206,7 +215,7 @@ class Validated(Tell):
 
 @dataclass(frozen=True, slots=True)
 class Reborn(Tell):
-    """A reader, a writer, the validator or the offset keeper was restarted: what it had in hand is lost."""
+    """A reader, a writer, the validator, the offset desk or another was restarted: what it had in hand is lost."""
 
     address: Address
 
@@ -348,9 +357,13 @@ HerderMessage = (
     | PutTaskConfigs
     | FenceZombies
     | SetLoggerLevel
+    | ShowOffsets
+    | AlterOffsets
+    | ResetOffsets
     | AwaitLive
     | Ping
     | RecordsRead
+    | EndRead
     | Appended
     | AppendFailed
     | Validated
@@ -367,6 +380,8 @@ HerderMessage = (
     | TasksPublished
     | PublishFailed
     | ProducersFenced
+    | OffsetsFetched
+    | OffsetsModified
     | CheckSessionKey
     | HideRestarting
     | StartupDone

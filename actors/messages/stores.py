@@ -48,6 +48,13 @@ class ReadOn(Tell):
 
 
 @dataclass(frozen=True, slots=True)
+class ReadToEnd(Tell):
+    """Read on to the end that the log has now; `EndRead` with this token goes to the herder behind all records."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
 class FollowOn(Tell):
     """Wait for the next records of a log that others write too; only the newest `turn` counts."""
 
@@ -107,5 +114,5 @@ class OffsetsFailed(Tell):
 
 
 WriterMessage = Begin | Append | AppendAgain | ClaimWrites
-ReaderMessage = Begin | Replay | ReadOn | FollowOn
+ReaderMessage = Begin | Replay | ReadOn | FollowOn | ReadToEnd
 OffsetsMessage = Begin | LoadOffsets | StoreOffsets | FlushOffsets

@@ -23,7 +23,15 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.config.filestream import FILE_SINK
 from kraal.connectors.append import AppendTarget
-from kraal.plugins.api import ConfigDef, Connector, ConnectorContext, SinkBatch, SinkTask, TaskContext
+from kraal.plugins.api import (
+    ConfigDef,
+    Connector,
+    ConnectorContext,
+    SinkBatch,
+    SinkTask,
+    TaskContext,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -119,6 +127,13 @@ class FileStreamSinkConnector(Connector):
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [self._config] * max_tasks
+
+    @override
+    def alter_sink_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        del config, offsets
+        return True  # the group's offsets are all that there are, and any will do
 
 
 def text_of(frame: DataFrame) -> DataFrame:

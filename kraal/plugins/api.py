@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
 from kraal.config.provider import ConfigData, ConfigProvider
-from kraal.offsets import Offset, Primitive, SourcePartition
+from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
 from kraal.plugins.schema import Schema
 
 if TYPE_CHECKING:
@@ -64,15 +64,7 @@ class RetriableError(Exception):
 
 
 class OffsetsNotSupported(Exception):
-    """Raised by `Connector.alter_offsets` when offsets of this connector cannot be changed from outside."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """A Kafka topic's partition."""
-
-    topic: str
-    partition: int
+    """Raised by a connector's `alter_offsets` or `alter_sink_offsets`: its offsets cannot be changed from outside."""
 
 
 class WorkerView(Protocol):
@@ -138,10 +130,20 @@ class Connector(ABC):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
-        """Check offsets that a user wants to store (KIP-875); True when the connector manages them fully.
+        """Check a source's offsets that a user wants to have stored (KIP-875); None deletes one.
 
+        Called on an object that was not started, while the connector is STOPPED. True: the runtime's offsets are
+        all that there are. False: the connector may keep some elsewhere, and the user is told so.
         Raises ValueError with a sentence for the user, or OffsetsNotSupported.
+        Source: SourceConnector.alterOffsets.
         """
+        del config, offsets
+        return False
+
+    def alter_sink_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        """The same for a sink: offsets of its consumer group. Source: SinkConnector.alterOffsets."""
         del config, offsets
         return False
 

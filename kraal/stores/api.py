@@ -1,8 +1,9 @@
-"""Where state is kept: two small interfaces, implemented by files, memory and (in a cluster) Kafka topics.
+"""Where state is kept: small interfaces, implemented by files, memory and (in a cluster) Kafka topics.
 
 A `Log` is one internal topic: an ordered log of keyed records, compacted by key. An `OffsetStore` is Connect's
 offset map. Both block; only the actor that owns one calls it (`actors.writer`, `actors.reader`,
-`actors.offsets`), so nothing else ever waits for a disk or a broker.
+`actors.offsets`), so nothing else ever waits for a disk or a broker. `GroupOffsets` are those of sinks, which
+Kafka keeps; an actor of its own waits for each request (`actors.offset_errands`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from kraal.ids import ConnectorName
-from kraal.offsets import Offset, SourcePartition
+from kraal.offsets import Offset, SourcePartition, TopicPartition
 from kraal.records import Entry, Record
 
 
@@ -63,3 +64,29 @@ class OffsetStore(Protocol):
 
     def close(self) -> None:
         """Release files and connections; the store is not used afterwards."""
+
+
+class GroupOffsets(Protocol):
+    """Offsets of sinks: what each one's consumer group has committed.
+
+    `config` is the connector's, resolved; it may name the group, and how Kafka is reached. Any thread; every call
+    blocks, at most about `timeout_s` seconds.
+    """
+
+    def read(
+        self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        """Return all that is committed; nothing for a group that does not exist. Raises StoreError."""
+
+    def alter(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        timeout_s: float,
+    ) -> None:
+        """Commit these offsets; None deletes one. Raises GroupInUse while the group has members, StoreError."""
+
+    def delete(self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float) -> None:
+        """Delete the group, if it exists. Raises GroupInUse while it has members, StoreError."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from actors.fencer import Fence
 from actors.mailbox import settle
 from actors.messages.herder import CreateConnector, PutTaskConfigs
 from kraal.cluster import view
@@ -33,6 +34,7 @@ from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing.cluster_worker import ClusterWorker
 from kraal.testing.engine import Outside
 from kraal.testing.group import FakeGroupBroker
+from kraal.testing.group_offsets import FakeGroupOffsets
 from kraal.testing.scheduler import Scheduler
 from kraal.testing.worker import DEFAULTS
 
@@ -62,6 +64,7 @@ class EmbeddedCluster:
         stop_s: float = 0.3,
         read_s: float = 0.2,
         properties: Mapping[str, str] | None = None,
+        transactional: bool = False,
     ) -> None:
         """Start workers; `settle` waits until they are a group.
 
@@ -73,6 +76,7 @@ class EmbeddedCluster:
             stop_s: how long a task takes to stop, at most; virtual seconds, as all times here.
             read_s: how often a worker looks into the logs, at least.
             properties: properties of every worker that differ from `kraal.testing.worker.DEFAULTS`.
+            transactional: the leader writes in transactions, and fences.
         """
         self.scheduler = Scheduler(seed)
         self.clock = self.scheduler.clock
@@ -81,6 +85,9 @@ class EmbeddedCluster:
         self.status_log = MemoryLog("status", now_ms=self.clock.wall_ms)
         self.offsets = MemoryOffsets()
         self.outside = Outside()
+        self.group_offsets = FakeGroupOffsets(
+            self.outside.committed, lambda: {task for w in self.alive for task in w.engine.running}
+        )
         self.broker = FakeGroupBroker(self.scheduler)
         self.options = GroupOptions(
             group_id="cluster", session_timeout_s=SESSION_TIMEOUT_S, rebalance_timeout_s=REBALANCE_TIMEOUT_S
@@ -91,6 +98,9 @@ class EmbeddedCluster:
             rebalance_timeout_s=REBALANCE_TIMEOUT_S,
         )
         self.protocol = protocol
+        self.transactional = transactional
+        self.on_fence: Fence = lambda _: None
+        """What happens when producers are fenced. Raises StoreError to refuse it."""
         self.stop_s = stop_s
         self.read_s = read_s
         self.properties = {**DEFAULTS, **(properties or {})}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,12 +69,15 @@ class ClusterWorker:
             config_log=cluster.config_log,
             status_log=cluster.status_log,
             offsets=cluster.offsets,
+            group_offsets=cluster.group_offsets,
             settings=HerderSettings(
                 worker_id=self.worker_id,
                 standalone=False,
                 topic_tracking=config.topic_tracking,
                 topic_reset=config.topic_tracking_reset,
                 shown_restarting_s=config.graceful_timeout_s + 10,
+                group_id=cluster.options.group_id,
+                transactional=cluster.transactional,
             ),
             leader_url=self.url,
             graceful_s=config.graceful_timeout_s,
@@ -86,7 +89,7 @@ class ClusterWorker:
                 follow=Follow(wait_s=0, pause_s=cluster.random.uniform(0.02, cluster.read_s)),
                 patience_s=0,
                 send=lambda request: cluster.send(self, request),
-                fence=lambda _: None,
+                fence=self._fence,
             ),
         )
 
@@ -161,6 +164,9 @@ class ClusterWorker:
     def stop_delay_s(self) -> float:
         """How long the next run takes to stop."""
         return self._cluster.random.uniform(0, self._cluster.stop_s)
+
+    def _fence(self, transactional_ids: Sequence[str]) -> None:
+        self._cluster.on_fence(transactional_ids)
 
     def _gave_up(self, name: str, error: BaseException) -> None:
         self._cluster.bugs.append(f"{name} of {self.name} died too often: {error!r}")

@@ -12,11 +12,13 @@ from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import (
     Connector,
     ConnectorContext,
+    OffsetsNotSupported,
     SinkBatch,
     SinkTask,
     SourceBatch,
     SourceTask,
     TaskContext,
+    TopicPartition,
 )
 
 FAKE_SOURCE = "kraal.testing.FakeSourceConnector"
@@ -50,7 +52,11 @@ class FakeSinkTask(SinkTask):
 
 
 class FakeSourceConnector(Connector):
-    """As many tasks as `tasks.max`. `fail.in` names a method that raises: start, stop or task_configs."""
+    """As many tasks as `tasks.max`. `fail.in` names a method that raises: start, stop, task_configs, alter_offsets.
+
+    `fake.offsets`: what is said of offsets that a user wants: `managed` (there are no others), `unsupported`, or a
+    sentence against them; without it, that there may be others.
+    """
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version = "1.0"
@@ -76,6 +82,33 @@ class FakeSourceConnector(Connector):
         self._called("task_configs")
         count = int(self._config.get("fake.tasks", str(max_tasks)))
         return [{"number": str(n)} for n in range(count)]
+
+    @override
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
+    ) -> bool:
+        del offsets
+        return self._agrees(config)
+
+    @override
+    def alter_sink_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        del offsets
+        return self._agrees(config)
+
+    def _agrees(self, config: Mapping[str, str]) -> bool:
+        self._config = config
+        self._called("alter_offsets")
+        match config.get("fake.offsets"):
+            case None:
+                return False
+            case "managed":
+                return True
+            case "unsupported":
+                raise OffsetsNotSupported
+            case sentence:
+                raise ValueError(sentence)
 
     def _called(self, method: str) -> None:
         self.calls.append((self._config["name"], method))

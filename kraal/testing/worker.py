@@ -31,6 +31,7 @@ from kraal.plugins.providers import ProviderClasses, Providers, open_providers
 from kraal.plugins.registry import Registry
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing.engine import FakeEngine
+from kraal.testing.group_offsets import FakeGroupOffsets, no_groups
 from kraal.testing.metrics import scrape
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
 from kraal.testing.scheduler import Scheduler
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from actors.mailbox import Ask
     from kraal.cluster.snapshot import Snapshot
     from kraal.spark.api import Engine
-    from kraal.stores.api import Log, OffsetStore
+    from kraal.stores.api import GroupOffsets, Log, OffsetStore
 
 R = TypeVar("R")
 
@@ -68,6 +69,7 @@ class EmbeddedWorker:
         config_log: Log | None = None,
         status_log: Log | None = None,
         offsets: OffsetStore | None = None,
+        group_offsets: GroupOffsets | None = None,
     ) -> None:
         """Start the actors and run them until they are idle.
 
@@ -80,6 +82,7 @@ class EmbeddedWorker:
             config_log: None makes one in memory; give the one of an earlier worker to restart it.
             status_log: as `config_log`.
             offsets: as `config_log`.
+            group_offsets: of sinks; None: what the fake engine has committed.
         """
         self.engine: Engine = engine or FakeEngine()
         self._is_real = not isinstance(self.engine, FakeEngine)  # only its threads can still say something
@@ -87,6 +90,7 @@ class EmbeddedWorker:
         self.config_log: Log = config_log or MemoryLog("config")
         self.status_log: Log = status_log or MemoryLog("status")
         self.offsets: OffsetStore = offsets or MemoryOffsets()
+        self.group_offsets: GroupOffsets = group_offsets or _groups_of(self.engine)
         self.given_up: list[str] = []
         """Actors that died more often than their budget allows: a process would have ended."""
         self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
@@ -102,6 +106,7 @@ class EmbeddedWorker:
             config_log=self.config_log,
             status_log=self.status_log,
             offsets=self.offsets,
+            group_offsets=self.group_offsets,
             settings=HerderSettings(
                 worker_id=WORKER_ID,
                 standalone=True,
@@ -186,6 +191,12 @@ def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
     root = logging.RootLogger(logging.WARNING)
     root.manager = logging.Manager(root)
     return Loggers(root, now_ms)
+
+
+def _groups_of(engine: Engine) -> GroupOffsets:
+    if isinstance(engine, FakeEngine):
+        return FakeGroupOffsets(engine.committed, lambda: engine.running)
+    return FakeGroupOffsets({}, frozenset, fault=no_groups)
 
 
 def fake_registry() -> Registry:

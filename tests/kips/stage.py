@@ -20,6 +20,7 @@ from actors.mailbox import Address
 from kraal.ids import ConnectorName, TaskId
 from kraal.plugins.registry import Registry
 from kraal.testing.engine import FakeEngine
+from kraal.testing.metrics import scrape_of
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
 from web.app import create_apps
 from web.settings import Settings
@@ -48,8 +49,11 @@ class Answer:
 
     @property
     def body(self) -> Any:
-        """The JSON value; None when there is no body."""
-        return json.loads(self.text) if self.text else None
+        """The JSON value, or the text when it is none; None when there is no body."""
+        if not self.text:
+            return None
+        is_json = self.headers.get("content-type", "").startswith("application/json")
+        return json.loads(self.text) if is_json else self.text
 
 
 @dataclass(slots=True)
@@ -200,7 +204,14 @@ class Stage(ABC):
                 topic_reset=self.properties.get("topic.tracking.allow.reset") != "false",
                 **self._web,
             )
-            app = create_apps(worker.herder, worker.published, Registry.of({}), _never, settings).main
+            app = create_apps(
+                worker.herder,
+                worker.published,
+                Registry.of({}),
+                _never,
+                settings,
+                scrape=scrape_of(worker, url),
+            ).main
             door = self._doors[url] = Door(worker, httpx2.ASGITransport(app=app))
         return door
 

@@ -284,3 +284,22 @@ def test_a_follower_has_the_leader_create_it(distributed: ThreeWorkers) -> None:
         distributed.put(f"/connectors/c{number}/resume")
         distributed.calm()
         assert distributed.states(f"c{number}") == ["RUNNING"] * 3
+
+
+def test_offsets_can_be_modified_before_the_first_start_of_a_stopped_connector_alone(stage: Stage) -> None:
+    """What PAUSED does not allow.
+
+    > The only difference between creating a connector in the `PAUSED` state versus the `STOPPED` state is that offsets
+    > modification will only be possible in the `STOPPED` state.
+
+    > Can modify the offsets for a connector created in the `STOPPED` state
+    """
+    for state, status in (("PAUSED", 400), ("STOPPED", 200)):
+        name = f"{NAME}-{state}"
+        assert created(stage, state, name).status == 201
+        stage.calm()
+        offsets = {"partition": {"task": 0}, "offset": {"position": 7}}
+        answer = stage.request("PATCH", f"/connectors/{name}/offsets", {"offsets": [offsets]})
+        assert answer.status == status, answer
+        shown = stage.get(f"/connectors/{name}/offsets").body
+        assert shown == {"offsets": [offsets] if status == 200 else []}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 from actors.mailbox import Address, Question, Reply
 from actors.messages import herder as messages
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from kraal.cluster.snapshot import Published, Snapshot
 from kraal.cluster.state import ClusterState, ConnectorEntry
 from kraal.cluster.status import ConnectorStatuses, Status, StatusState
@@ -47,6 +48,7 @@ class FakeHerder:
     silent: bool = False
     reported: ConfigInfos | None = None
     on_await: Callable[[], object] = lambda: None
+    offsets: Sequence[tuple[Any, Any]] = ()
 
     def deliver(self, item: object) -> bool:
         assert isinstance(item, Question)
@@ -85,6 +87,12 @@ class FakeHerder:
             case messages.RestartConnector(name=name, include_tasks=tasks, only_failed=failed):
                 self._entry(name, "Unknown connector: {}")
                 result = {"name": name, "plan": True} if tasks or failed else None
+            case ShowOffsets():
+                result = self.offsets
+            case AlterOffsets():
+                result = "altered"
+            case ResetOffsets():
+                result = "reset"
             case messages.AwaitLive():
                 self.on_await()
             case messages.RestartTask(task=TaskId(connector=name)):

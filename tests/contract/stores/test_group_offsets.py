@@ -1,0 +1,168 @@
+"""What every GroupOffsets keeps to: the fake engine's, and Kafka's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+
+from kraal.embedded.broker import free_port
+from kraal.errors import GroupInUse, StoreError
+from kraal.ids import ConnectorName, TaskId
+from kraal.offsets import TopicPartition
+from kraal.stores.api import GroupOffsets
+from kraal.stores.kafka_group_offsets import KafkaGroupOffsets, group_of
+from kraal.stores.kafka_topics import ensure_topics
+from kraal.testing.group_offsets import FAKE_TOPIC, FakeGroupOffsets
+from tests.fakes.internal_topics import delete_topic, internal_topic, options, topic_admin
+
+X = ConnectorName("x")
+P0, P1 = TopicPartition(FAKE_TOPIC, 0), TopicPartition(FAKE_TOPIC, 1)
+
+
+@dataclass
+class World:
+    """An implementation, and how somebody becomes a member of a sink's group, and leaves it."""
+
+    groups: GroupOffsets
+    join: Callable[[ConnectorName], Callable[[], object]]
+    config: dict[str, str] = field(default_factory=dict)
+
+    def read(self, name: ConnectorName = X) -> dict[TopicPartition, int]:
+        return dict(self.groups.read(name, self.config, timeout_s=20))
+
+    def alter(self, offsets: dict[TopicPartition, int | None], name: ConnectorName = X) -> None:
+        self.groups.alter(name, self.config, offsets, timeout_s=20)
+
+    def delete(self, name: ConnectorName = X) -> None:
+        self.groups.delete(name, self.config, timeout_s=20)
+
+
+@pytest.fixture(params=["fake", "kafka"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    if request.param == "fake":
+        running: set[TaskId] = set()
+
+        def join(name: ConnectorName) -> Callable[[], object]:
+            running.add(TaskId(name, 0))
+            return running.clear
+
+        yield World(FakeGroupOffsets({}, lambda: running), join)
+        return
+    bootstrap = request.getfixturevalue("bootstrap")
+    groups = KafkaGroupOffsets({"bootstrap.servers": bootstrap}, scratch=tmp_path)
+    with topic_admin(bootstrap) as admin:
+        ensure_topics(admin, [internal_topic(FAKE_TOPIC, partitions=2)])
+        made = World(groups, lambda name: member(bootstrap, name))
+        made.delete()
+        yield made
+
+
+def member(bootstrap: str, name: ConnectorName) -> Callable[[], object]:
+    """Join a sink's group; return what leaves it."""
+    consumer = Consumer(
+        {**options(bootstrap), "group.id": group_of({}, name, {}), "enable.auto.commit": False}
+    )
+    consumer.subscribe([FAKE_TOPIC])
+    for _ in range(300):
+        consumer.poll(0.1)
+        if consumer.assignment():
+            return consumer.close
+    raise AssertionError("it has not joined")
+
+
+def test_a_group_that_does_not_exist_has_no_offsets(world: World) -> None:
+    assert world.read() == {}
+
+
+def test_what_is_named_is_changed_and_the_rest_stays(world: World) -> None:
+    world.alter({P0: 5, P1: 2**40})
+    world.alter({P0: 0})
+    assert world.read() == {P0: 0, P1: 2**40}
+    world.alter({P0: None, P1: 3})
+    assert world.read() == {P1: 3}
+    assert world.read(ConnectorName("y")) == {}
+
+
+def test_none_of_what_is_not_there_deletes_nothing(world: World) -> None:
+    world.alter({P1: 3})
+    world.alter({P0: None})
+    assert world.read() == {P1: 3}
+
+
+def test_a_deleted_group_may_be_deleted_again(world: World) -> None:
+    world.alter({P0: 5})
+    world.delete()
+    assert world.read() == {}
+    world.delete()
+
+
+def test_a_topic_that_does_not_exist_cannot_be_altered(world: World) -> None:
+    with pytest.raises(StoreError):
+        world.alter({TopicPartition("there-is-none", 0): 1})
+
+
+def test_offsets_of_a_group_that_has_members_are_theirs(world: World) -> None:
+    world.alter({P0: 5})
+    leave = world.join(X)
+    for offset in (6, None):
+        with pytest.raises(GroupInUse):
+            world.alter({P0: offset})
+    with pytest.raises(GroupInUse):
+        world.delete()
+    assert world.read()[P0] == 5
+    leave()
+    world.alter({P0: 6})
+    assert world.read()[P0] == 6
+
+
+def test_offsets_of_a_deleted_topic_are_gone(bootstrap: str, tmp_path: Path) -> None:
+    groups = KafkaGroupOffsets({"bootstrap.servers": bootstrap}, scratch=tmp_path)
+    gone = ConnectorName("of a deleted topic")
+    with topic_admin(bootstrap) as admin:
+        ensure_topics(admin, [internal_topic("soon-deleted")])
+        groups.alter(gone, {}, {TopicPartition("soon-deleted", 0): 1}, timeout_s=20)
+        delete_topic(admin, "soon-deleted")
+    for _ in range(200):
+        if not groups.read(gone, {}, timeout_s=20):
+            break
+    assert groups.read(gone, {}, timeout_s=20) == {}
+    groups.delete(gone, {}, timeout_s=20)
+
+
+def test_a_connector_may_name_its_group_and_its_kafka(bootstrap: str, tmp_path: Path) -> None:
+    groups = KafkaGroupOffsets({"bootstrap.servers": "127.0.0.1:1"}, scratch=tmp_path)
+    config = {
+        "consumer.override.group.id": " mine ",
+        "admin.override.bootstrap.servers": bootstrap,
+        "consumer.override.bootstrap.servers": "127.0.0.1:1",
+    }
+    with topic_admin(bootstrap) as admin:
+        ensure_topics(admin, [internal_topic(FAKE_TOPIC, partitions=2)])
+    groups.alter(X, config, {P0: 11}, timeout_s=20)
+    other = KafkaGroupOffsets({"bootstrap.servers": bootstrap, "consumer.group.id": "mine"}, scratch=tmp_path)
+    assert other.read(X, {}, timeout_s=20) == {P0: 11}
+
+
+def test_a_kafka_that_is_away_is_an_error_and_leaves_no_thread(tmp_path: Path) -> None:
+    groups = KafkaGroupOffsets({"bootstrap.servers": f"127.0.0.1:{free_port()}"}, scratch=tmp_path)
+    with pytest.raises(StoreError):
+        groups.read(X, {}, timeout_s=1)
+    assert [t.name for t in threading.enumerate() if t.name.startswith("kafka")] == []
+
+
+@pytest.mark.parametrize(
+    ("worker", "config", "group"),
+    [
+        ({}, {}, "connect-x"),
+        ({"consumer.group.id": "w"}, {}, "w"),
+        ({"consumer.group.id": "w"}, {"consumer.override.group.id": "c"}, "c"),
+        ({}, {"consumer.override.group.id": " "}, "connect-x"),
+    ],
+)
+def test_whose_group_it_is(worker: dict[str, str], config: dict[str, str], group: str) -> None:
+    assert group_of(worker, X, config) == group

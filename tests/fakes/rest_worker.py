@@ -1,0 +1,87 @@
+"""A standalone worker of real actors, threads and sockets, with the fake engine: REST without Spark and Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from actors.assembly import Parts, assemble
+from actors.clock import ThreadClock
+from actors.herd import HerderSettings
+from actors.mailbox import ask
+from actors.messages.herder import ShutDown, StartupDone
+from actors.system import ThreadSystem
+from kraal.config.standalone import parse_standalone
+from kraal.ids import WorkerId
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from kraal.plugins.validate import validate_for_rest
+from kraal.stores.api import GroupOffsets
+from kraal.stores.memory import MemoryLog, MemoryOffsets
+from kraal.testing.engine import FakeEngine, Outside
+from kraal.testing.group_offsets import FakeGroupOffsets
+from kraal.testing.worker import DEFAULTS, fake_registry
+from web.app import create_apps
+from web.server import HttpServer, Listener
+from web.settings import Settings
+
+
+@dataclass(frozen=True)
+class RestWorker:
+    """Where it listens, and what its sources and sinks know of."""
+
+    url: str
+    outside: Outside
+
+
+@contextmanager
+def rest_worker(
+    registry: Registry | None = None, group_offsets: GroupOffsets | None = None
+) -> Iterator[RestWorker]:
+    """Run one. Give its tasks records before they begin: `outside.supply`.
+
+    Args:
+        registry: its plugins; None: the fake ones.
+        group_offsets: of its sinks; None: what the fake engine has committed.
+    """
+    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
+    authority = f"127.0.0.1:{server.bound[0].port}"
+    url = f"http://{authority}/"
+    outside = Outside()
+    engine = FakeEngine(outside=outside)
+    system, clock = ThreadSystem(), ThreadClock()
+    config, registry = parse_standalone(DEFAULTS), registry or fake_registry()
+    died: list[str] = []
+    assembly = assemble(
+        Parts(
+            system=system,
+            clock=clock,
+            engine=engine,
+            plugins=ProvidedPlugins(registry, config),
+            config_log=MemoryLog("config"),
+            status_log=MemoryLog("status"),
+            offsets=MemoryOffsets(),
+            group_offsets=group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running),
+            settings=HerderSettings(worker_id=WorkerId(authority), standalone=True),
+            leader_url=url,
+        ),
+        lambda name, _: died.append(name),
+    )
+    app = create_apps(
+        assembly.herder,
+        assembly.published,
+        registry,
+        lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
+        Settings(advertised_url=url),
+    ).main
+    server.start(app)
+    assembly.herder.tell(StartupDone())
+    try:
+        yield RestWorker(url, outside)
+        ask(assembly.herder, ShutDown(), timeout_s=10)
+    finally:
+        server.stop()
+        system.close(5)
+        clock.close()
+    assert died == []

@@ -1,0 +1,102 @@
+"""Offsets of files over REST in a cluster: contract 9.2, KIP-875; and connectors that move here with them, KIP-980."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli import main
+from kraal.embedded.broker import Broker
+from kraal.migrate import Cluster as Connect
+from kraal.plugins.registry import Registry
+from kraal.stores.kafka_group_offsets import KafkaGroupOffsets
+from kraal.testing.process import Answer, WorkerProcess
+from tests.fakes.cluster import Cluster
+from tests.fakes.pipe import Pipe, create_topic
+from tests.fakes.rest_worker import rest_worker
+
+pytestmark = pytest.mark.timeout(180)
+
+ALTERED = {"message": "The offsets for this connector have been altered successfully"}
+RESET = {"message": "The offsets for this connector have been reset successfully"}
+LINE = 84
+
+
+def pairs_of(pipe: Pipe, position: int) -> dict[str, list[Any]]:
+    """Return what is shown of a pipe's two connectors when so many lines are through."""
+    source = {"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position * LINE}}
+    sink = {
+        "partition": {"kafka_topic": pipe.topic, "kafka_partition": 0},
+        "offset": {"kafka_offset": position},
+    }
+    return {pipe.source: [source], pipe.sink: [sink]}
+
+
+def shown(worker: WorkerProcess, pipe: Pipe) -> dict[str, list[Any]]:
+    """Return what a worker shows of both."""
+    return {
+        name: worker.get(f"/connectors/{name}/offsets").body["offsets"] for name in (pipe.source, pipe.sink)
+    }
+
+
+def came_out(pipe: Pipe) -> list[int]:
+    return [int(line[:10]) for line in pipe.sink_lines()]
+
+
+def test_get_any_worker_patch_and_delete_on_any_worker_leader_only(pipe: Pipe, cluster: Cluster) -> None:
+    pipe.write(10)
+    pipe.worker.wait_until("ten lines were through", pipe.is_through_exactly)
+    cluster.wait_until(
+        "all workers showed that",
+        lambda: all(shown(worker, pipe) == pairs_of(pipe, 10) for worker in cluster.alive),
+    )
+    for worker, name in zip(cluster.workers, (pipe.source, pipe.sink), strict=False):
+        assert worker.ask("PUT", f"/connectors/{name}/stop").status == 204
+        # At once, and again as long as it is only momentary.
+        body = {"offsets": pairs_of(pipe, 6)[name]}
+        assert worker.ask("PATCH", f"/connectors/{name}/offsets", body) == Answer(200, ALTERED)
+    assert [shown(worker, pipe) for worker in cluster.alive] == [pairs_of(pipe, 6)] * 3
+    for name in (pipe.sink, pipe.source):
+        assert cluster.workers[2].ask("PUT", f"/connectors/{name}/resume").status == 202
+    wanted = [*range(10), *range(6, 10), *range(6, 10)]
+    cluster.wait_until("it came again from there", lambda: came_out(pipe) == wanted)
+    for name in (pipe.source, pipe.sink):
+        path = f"/connectors/{name}"
+        assert cluster.workers[0].ask("PUT", f"{path}/stop").status == 204
+        for worker in cluster.workers[:2]:
+            assert worker.ask("DELETE", f"{path}/offsets") == Answer(200, RESET)
+    nothing: list[Any] = []
+    assert [shown(worker, pipe) for worker in cluster.alive] == [
+        {pipe.source: nothing, pipe.sink: nothing}
+    ] * 3
+
+
+def test_migration_with_offsets_before_the_first_start(
+    cluster: Cluster, kafka: Broker, tmp_path: Path
+) -> None:
+    pipe = Pipe(cluster.workers[0], tmp_path)
+    pipe.write(10)
+    create_topic(kafka.bootstrap, pipe.topic)
+    groups = KafkaGroupOffsets({"bootstrap.servers": kafka.bootstrap}, scratch=tmp_path)
+    with rest_worker(Registry.load(), groups) as there:
+        old = Connect(there.url)
+        for name, config in ((pipe.source, pipe.source_config), (pipe.sink, pipe.sink_config)):
+            body = {"name": name, "config": config, "initial_state": "STOPPED"}
+            old.ask("POST", "/connectors", body)
+        old.ask("PATCH", f"/connectors/{pipe.source}/offsets", {"offsets": pairs_of(pipe, 4)[pipe.source]})
+        old.ask("PATCH", f"/connectors/{pipe.sink}/offsets", {"offsets": pairs_of(pipe, 0)[pipe.sink]})
+        command = ["migrate", "--from", there.url, "--to", cluster.workers[1].url]
+        result = CliRunner().invoke(main, command)
+        assert result.exit_code == 0, result.output
+    assert shown(cluster.workers[2], pipe) == {
+        pipe.source: pairs_of(pipe, 4)[pipe.source],
+        pipe.sink: pairs_of(pipe, 0)[pipe.sink],
+    }
+    for name in (pipe.source, pipe.sink):
+        cluster.wait_for_states(name, ["STOPPED"])
+        assert cluster.workers[2].ask("PUT", f"/connectors/{name}/resume").status == 202
+    cluster.wait_until("it went on there", lambda: came_out(pipe) == [4, 5, 6, 7, 8, 9])
+    pipe.delete()

@@ -1,0 +1,44 @@
+"""KIP-745: the metrics that say RESTARTING too."""
+
+from __future__ import annotations
+
+import re
+
+from tests.kips.stage import Stage
+
+NAME = "my-connector"
+_STATUS = re.compile(
+    r"^kafka_connect_connector(?:_task)?_metrics\{(.*)status=\"(\w+)\".*\} 1(?:\.0)?$", re.MULTILINE
+)
+_TASK = re.compile(r"task=\"(\d+)\"")
+
+
+def statuses(scraped: str) -> set[tuple[str, str]]:
+    """Return what a scrape says of the connector (`connector`) and of its tasks, each by its number."""
+    found: set[tuple[str, str]] = set()
+    for line in _STATUS.finditer(scraped):
+        task = _TASK.search(line[0])
+        found.add((task[1] if task else "connector", line[2]))
+    return found
+
+
+def test_the_metrics_show_restarting(stage: Stage) -> None:
+    """Scraped from all workers, as each of them tells of what it runs.
+
+    > Add "restarting" as a possible value for this metric.
+
+    > one of: "unassigned", "running", "paused", "failed", "restarting" or "destroyed"
+    """
+    stage.create(NAME, tasks=2)
+    before = {each for url in stage.workers() for each in statuses(stage.get("/metrics", url).text)}
+    assert before == {("connector", "running"), ("0", "running"), ("1", "running")}
+    _, scraped = stage.watching(
+        "POST", f"/connectors/{NAME}/restart?includeTasks=true", watch="/metrics", via=stage.leader()
+    )
+    for _ in range(100):
+        stage.scheduler.advance(0.02)
+        scraped += [stage.get("/metrics", url).body for url in stage.workers()]
+    seen = set().union(*map(statuses, scraped))
+    assert {("connector", "restarting"), ("0", "restarting"), ("1", "restarting")} <= seen
+    stage.calm()
+    assert {each for url in stage.workers() for each in statuses(stage.get("/metrics", url).text)} == before
