@@ -216,8 +216,7 @@ class Herder:
 
     def _shut_down(self) -> Reply[None]:
         """Want nothing any more; answered when the worker has stopped everything."""
-        reply: Reply[None] = Reply()
-        self._closing = reply
+        self._closing = reply = Reply[None]()
         self._rebalances.give_up_all()
         self._go_on()
         return reply
@@ -266,10 +265,8 @@ class Herder:
         fresh = self._start.fresh(message)
         if fresh is None:
             return
-        if fresh.topic == "config":
-            self._config_records(fresh)
-        else:
-            self._status_records(fresh)
+        take = self._config_records if fresh.topic == "config" else self._status_records
+        take(fresh)
         if fresh.caught_up:
             self._start.caught_up(fresh.topic)
             self._maybe_live()

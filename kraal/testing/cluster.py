@@ -247,11 +247,8 @@ class EmbeddedCluster:
 
     def states(self, name: str, worker: ClusterWorker | None = None) -> list[str]:
         """Return the states of a connector and its tasks as a worker shows them. Raises NotFound."""
-        status = self._status(name, worker or self.awake[0])
+        status = _status(name, worker or self.awake[0])
         return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
-
-    def _status(self, name: str, worker: ClusterWorker) -> dict[str, Any]:
-        return view.connector_status(worker.snapshot, ConnectorName(name))
 
     # -- waiting -------------------------------------------------------------------------------------------
 
@@ -320,7 +317,7 @@ class EmbeddedCluster:
     def _missing_status(self, entry: ConnectorEntry, worker: ClusterWorker, states: list[str]) -> str | None:
         try:
             shown = self.states(entry.name, worker)
-            status = self._status(entry.name, worker)
+            status = _status(entry.name, worker)
         except NotFound as error:
             return str(error)
         if entry.target is TargetState.STOPPED:
@@ -354,6 +351,10 @@ class EmbeddedCluster:
     def describe(self) -> str:
         """Say what runs where, for a failed test."""
         return "; ".join(f"{w.name}: {sorted(map(str, w.running))}" for w in self.alive)
+
+
+def _status(name: str, worker: ClusterWorker) -> dict[str, Any]:
+    return view.connector_status(worker.snapshot, ConnectorName(name))
 
 
 def _check_key(leader: ClusterWorker, request: PublishTasks) -> None:

@@ -22,7 +22,7 @@ from actors.herd import HerderSettings
 from actors.messages.herder import CreateConnector, ShutDown, StartupDone
 from actors.system import Crash
 from kraal.cluster import view
-from kraal.config.standalone import parse_standalone
+from kraal.config.standalone import StandaloneConfig, parse_standalone
 from kraal.ids import ConnectorName, TargetState, WorkerId
 from kraal.loggers import Loggers
 from kraal.metrics.windows import Windows
@@ -107,13 +107,7 @@ class EmbeddedWorker:
             status_log=self.status_log,
             offsets=self.offsets,
             group_offsets=self.group_offsets,
-            settings=HerderSettings(
-                worker_id=WORKER_ID,
-                standalone=True,
-                topic_tracking=config.topic_tracking,
-                topic_reset=config.topic_tracking_reset,
-                shown_restarting_s=config.graceful_timeout_s + 10,
-            ),
+            settings=_herder_settings(config),
             leader_url=f"http://{WORKER_ID}/",
             graceful_s=config.graceful_timeout_s,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
@@ -184,6 +178,16 @@ class EmbeddedWorker:
                 address.tell(Crash(reason))
                 return
         raise KeyError(actor)
+
+
+def _herder_settings(config: StandaloneConfig) -> HerderSettings:
+    return HerderSettings(
+        worker_id=WORKER_ID,
+        standalone=True,
+        topic_tracking=config.topic_tracking,
+        topic_reset=config.topic_tracking_reset,
+        shown_restarting_s=config.graceful_timeout_s + 10,
+    )
 
 
 def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:

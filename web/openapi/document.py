@@ -21,6 +21,7 @@ _TAGS = {
     "connectors": "What moves data, and how it is steered.",
     "tasks": "The parts in which connectors work.",
     "topics": "Topics that connectors have used (KIP-558).",
+    "offsets": "Where connectors go on (KIP-875).",
     "plugins": "What this worker can run.",
     "loggers": "Levels of loggers (KIP-495, KIP-976).",
     "worker": "This worker itself.",

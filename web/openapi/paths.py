@@ -207,6 +207,32 @@ _TOPICS: Final[Operations] = {
     },
 }
 
+_OFFSETS: Final[Operations] = {
+    f"{_ONE}/offsets": {
+        "get": Operation(
+            name="getConnectorOffsets",
+            tag="offsets",
+            summary="Where a connector goes on",
+            answers={200: "ConnectorOffsets"},
+        ),
+        "patch": Operation(
+            name="alterConnectorOffsets",
+            tag="offsets",
+            summary="Change where a stopped connector goes on; null forgets a partition",
+            body="ConnectorOffsets",
+            answers={200: "Message"},
+            errors=_FORWARDED,
+        ),
+        "delete": Operation(
+            name="resetConnectorOffsets",
+            tag="offsets",
+            summary="Have a stopped connector begin anew",
+            answers={200: "Message"},
+            errors=(400, *_FORWARDED),
+        ),
+    },
+}
+
 _PLUGINS: Final[Operations] = {
     "/connector-plugins": {
         "get": Operation(
@@ -323,5 +349,5 @@ ADMIN: Final[Operations] = {
 }
 """Below `/admin`: in the document of those listeners that have them."""
 
-PATHS: Final[Operations] = {**_CONNECTORS, **_TASKS, **_TOPICS, **_PLUGINS, **_WORKER}
+PATHS: Final[Operations] = {**_CONNECTORS, **_TASKS, **_TOPICS, **_OFFSETS, **_PLUGINS, **_WORKER}
 """All others."""

@@ -63,6 +63,14 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Error": _object(
         {"error_code": _NUMBER, "message": _MAYBE_TEXT}, about="Any error; `error_code` is the status."
     ),
+    "Message": _object({"message": _TEXT}),
+    "ConnectorOffsets": _object(
+        {
+            "offsets": list_of(
+                _object({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
+            )
+        }
+    ),
     "ServerInfo": _object({"version": _TEXT, "commit": _TEXT, "kafka_cluster_id": _MAYBE_TEXT}),
     "WorkerStatus": _object(
         {"status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]}, "message": _TEXT}
