@@ -50,8 +50,8 @@ def _existing(path: str) -> str:
     return path
 
 
-class FileConfigProvider(ConfigProvider):
-    """`${file:PATH:KEY}`: a key of a properties file, in UTF-8."""
+class _OfFiles(ConfigProvider):
+    """A provider that reads below `allowed.paths` alone."""
 
     def __init__(self) -> None:
         self._paths = _AllowedPaths({})
@@ -60,9 +60,17 @@ class FileConfigProvider(ConfigProvider):
     def configure(self, params: Mapping[str, str]) -> None:
         self._paths = _AllowedPaths(params)
 
+    def _checked(self, path: str) -> str | None:
+        """Return the path to read; None for none, and for one that is not allowed."""
+        return self._paths.checked(path) if path else None
+
+
+class FileConfigProvider(_OfFiles):
+    """`${file:PATH:KEY}`: a key of a properties file, in UTF-8."""
+
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
-        file = self._paths.checked(path) if path else None
+        file = self._checked(path)
         if file is None:
             return ConfigData()
         try:
@@ -73,19 +81,12 @@ class FileConfigProvider(ConfigProvider):
         return ConfigData(data={key: found[key] for key in keys if key in found})
 
 
-class DirectoryConfigProvider(ConfigProvider):
+class DirectoryConfigProvider(_OfFiles):
     """`${directory:PATH:KEY}`: the whole content of the file KEY in a directory, in UTF-8."""
-
-    def __init__(self) -> None:
-        self._paths = _AllowedPaths({})
-
-    @override
-    def configure(self, params: Mapping[str, str]) -> None:
-        self._paths = _AllowedPaths(params)
 
     @override
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
-        directory = self._paths.checked(path) if path else None
+        directory = self._checked(path)
         if directory is None:
             return ConfigData()
         try:

@@ -42,11 +42,8 @@ def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> N
             formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
-class ClientCommand(click.Command):
-    """A command that ends with the client's exit codes, and says so in its help."""
-
-    trouble = FAILED
-    """The exit code when a worker refuses or does not answer."""
+class _Shown(click.Command):
+    """Has examples, and its own exit code for a command line that cannot be understood."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,6 +58,13 @@ class ClientCommand(click.Command):
         except click.UsageError as exc:
             exc.show()
             raise click.exceptions.Exit(USAGE) from exc
+
+
+class ClientCommand(_Shown):
+    """A command that ends with the client's exit codes, and says so in its help."""
+
+    trouble = FAILED
+    """The exit code when a worker refuses or does not answer."""
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
@@ -84,28 +88,14 @@ class ClientCommand(click.Command):
             formatter.write_text(text)
 
 
-class ClientGroup(click.Group):
+class ClientGroup(_Shown, click.Group):
     """A group of such commands."""
 
     command_class = ClientCommand
 
-    def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.examples = examples
-
     @override
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_examples(formatter, self.examples)
-
-    @override
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        try:
-            return super().make_context(info_name, args, parent, **extra)
-        except click.UsageError as exc:
-            exc.show()
-            raise click.exceptions.Exit(USAGE) from exc
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
