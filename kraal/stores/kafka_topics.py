@@ -36,6 +36,8 @@ _POLICY = "cleanup.policy"
 _COMPACT = "compact"
 _FIRST_LOOK_S = 0.05
 _TOO_LATE = frozenset({KafkaError._TIMED_OUT, KafkaError.REQUEST_TIMED_OUT})  # noqa: SLF001 - librdkafka's spelling
+_UNHEARD = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT})  # noqa: SLF001 - the same
+"""What a client says that no broker answered."""
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})  # noqa: SLF001 - the same
 _MAY_NOT = frozenset(
     {
@@ -177,7 +179,18 @@ class TopicAdmin:
             return self._made
 
     def _result(self, future: Future[Any]) -> Any:
-        return future.result(self.timeout_s + 1)
+        """Wait for an answer; when there was none, let go of the client, for it may never find a broker again.
+
+        librdkafka drops the brokers that an answer about the cluster does not name. A single broker that stood still
+        is fenced for a moment and names nobody; an administrator's client then waits for a controller for ever.
+        """
+        try:
+            return future.result(self.timeout_s + 1)
+        except (KafkaException, TimeoutError) as exc:
+            self._client().poll(0)  # has it say what is wrong with its connections
+            if isinstance(exc, TimeoutError) or code(exc) in _UNHEARD:
+                self.close()
+            raise
 
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec, *, committed: bool) -> list[int]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -200,18 +213,13 @@ class TopicAdmin:
                     ) from exc
             time.sleep(_FIRST_LOOK_S)
 
-    def _reason(self, exc: BaseException) -> str:
-        if self._made is not None:
-            self._made.poll(0)  # has it say what is wrong with its connections
-        return self._said.added_to(exc)
-
     def _not_found(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
         if code(exc) in _MISSING:
             return StoreError(f"the topic {topic!r} does not exist on the brokers at {self.brokers}")
-        return StoreError(f"{sentence}: {self._reason(exc)}")
+        return StoreError(f"{sentence}: {self._said.added_to(exc)}")
 
     def _not_created(self, topic: str, exc: BaseException) -> NoReturn:
-        reason = self._reason(exc)
+        reason = self._said.added_to(exc)
         if code(exc) == KafkaError.INVALID_CONFIG:
             raise TopicUnfit(f"Unable to create topic(s) '{topic}': {reason}") from exc
         if _late(exc):
