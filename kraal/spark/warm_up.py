@@ -6,6 +6,7 @@ just moved here from another worker stands still. Nothing is written anywhere.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -16,16 +17,19 @@ from kraal.spark.arrow import map_in_arrow
 from kraal.spark.trace import root_cause
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrameWriter, SparkSession
 
 log = logging.getLogger(__name__)
 
 _QUICK_S = 0.1
-_QUICK_BATCHES = 3
+_QUICK_BATCHES = 5
 """Spark is warm when so many batches, one after another, took less than `_QUICK_S` each."""
-_LONGEST_S = 5.0
+_LONGEST_S = 8.0
+"""A machine that is busy gets no quicker; then this is enough."""
 _BROKER_MS = "3000"
 _BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_NO_TOPIC = "no/topic"
+"""A name that brokers refuse, so nothing can be written to it, nor is it created."""
 
 
 def warm_up(session: SparkSession, tiny: SparkSession, worker: Mapping[str, str]) -> None:
@@ -56,36 +60,38 @@ def _clients(session: SparkSession, worker: Mapping[str, str]) -> None:
     settings.put("request.timeout.ms", _BROKER_MS)
     settings.put("default.api.timeout.ms", _BROKER_MS)
     settings.put("delivery.timeout.ms", str(2 * int(_BROKER_MS)))
+    settings.put("key.serializer", _BYTES)
+    settings.put("value.serializer", _BYTES)
     clients = jvm.org.apache.kafka.clients
-    serializers = {"key.serializer": _BYTES, "value.serializer": _BYTES}
-    for key, value in serializers.items():
-        settings.put(key, value)
     clients.producer.KafkaProducer(settings).close()
     admin = clients.admin.AdminClient.create(settings)
     try:
         admin.describeCluster().clusterId().get()
     finally:
         admin.close()
-    jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer")
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer", True, loader)  # noqa: FBT003 - Java
 
 
 def _batches(tiny: SparkSession, worker: Mapping[str, str]) -> int:
-    """Write batches of one record to nowhere until they are quick, and one without any to Kafka; return how many."""
+    """Write one record to Kafka, which refuses it, then batches to nowhere until they are quick; return how many."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
 
-    table = pa.table({"topic": ["t"], "value": ["v"]})
+    table = pa.table({"topic": [_NO_TOPIC], "value": ["v"]})
+    options = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
+    options |= {"kafka.max.block.ms": _BROKER_MS}  # tasks wait for brokers that are away; this does not
     end_s = time.monotonic() + _LONGEST_S
     quick = count = 0
 
-    def one() -> DataFrame:
+    def one() -> DataFrameWriter:
         frame = tiny.createDataFrame(table).coalesce(1)
-        return frame.selectExpr("topic", "cast(value as binary) as value")
+        return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
-    options = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
-    one().where("rand() > 2").write.format("kafka").options(**options).mode("append").save()
+    with contextlib.suppress(Exception):  # the way to a broker and back, by a producer of Spark's
+        one().format("kafka").options(**options).save()
     while quick < _QUICK_BATCHES and time.monotonic() < end_s:
         began_s = time.monotonic()
-        one().write.format("noop").mode("append").save()
+        one().format("noop").save()
         count += 1
         quick = quick + 1 if time.monotonic() - began_s < _QUICK_S else 0
     return count
