@@ -150,6 +150,7 @@ class Process(ABC, Generic[C]):
         registry = Registry.load()
         plugins = ProvidedPlugins(registry, self.config, self._providers)
         engine = self._engine(registry)
+        settings = self._settings()
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
         who.generation = lambda: assembly.published.latest.generation
@@ -158,8 +159,8 @@ class Process(ABC, Generic[C]):
             assembly.published,
             registry,
             plugins.check_for_rest,
-            self._settings(),
-            scrape=self._scrape(assembly, registry),
+            settings,
+            scrape=self._scrape(assembly, registry, settings),
             loggers=self._loggers,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
@@ -214,9 +215,8 @@ class Process(ABC, Generic[C]):
             shown_restarting_s=config.graceful_timeout_s + 10,
         )
 
-    def _scrape(self, assembly: Assembly, registry: Registry) -> Scrape | None:
+    def _scrape(self, assembly: Assembly, registry: Registry, settings: Settings) -> Scrape | None:
         """Return what makes `GET /metrics`; None when it is switched off."""
-        settings = self._settings()
         if not self.config.metrics_endpoint:
             return None
         identity = Identity(
