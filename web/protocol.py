@@ -1,7 +1,7 @@
 """HTTP/1.1 on a connection: uvicorn's protocol over llhttp, with two things that llhttp does not have.
 
-A limit for what comes before a request's body, since llhttp keeps a head however long it gets. And methods that it
-does not know: it would call such a request invalid (400), and they are to get Connect's own answers, a 404 or a 405.
+A limit for all that is no body, such as a head, since llhttp keeps it however long it gets. And methods that it does
+not know: it would call such a request invalid (400), and they are to get Connect's own answers, a 404 or a 405.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any, Final
 from typing_extensions import override
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-_MOST_HEAD_BYTES: Final = 64 * 1024
+_MOST_BYTES: Final = 64 * 1024
+"""How much may come of a head, of trailers or of a chunk's size before it ends."""
 _METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?= )")
 _KNOWN: Final = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 _STAND_IN: Final = b"TRACE"
@@ -26,8 +27,10 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._between = True
         """No request has begun since the last one was complete."""
-        self._head = -1
-        """Bytes of the head that is being read; -1: none is."""
+        self._unfinished = 0
+        """Bytes that have come since the parser finished anything."""
+        self._finished = False
+        """Whether the parser has finished something of what came last."""
         self._method: str | None = None
         """What the request is called that the parser was given a stand-in for."""
 
@@ -37,25 +40,30 @@ class BoundedHttp(HttpToolsProtocol):
         if self._between and (found := _METHOD.match(data)) and found[0] not in _KNOWN:
             self._method = found[0].decode("ascii")
             data = _STAND_IN + data[found.end() :]
+        self._finished = False
         super().data_received(data)
-        if self._head >= 0:
-            self._head += len(data)
-            if self._head > _MOST_HEAD_BYTES and not self.transport.is_closing():
-                self.send_400_response("The request's head is too long.")
+        self._unfinished = 0 if self._finished else self._unfinished + len(data)
+        if self._unfinished > _MOST_BYTES and not self.transport.is_closing():
+            self.send_400_response("The request's head is too long.")
 
     @override
     def on_message_begin(self) -> None:
-        self._between, self._head = False, 0
+        self._between, self._finished = False, True
         super().on_message_begin()
 
     @override
     def on_headers_complete(self) -> None:
-        self._head = -1
+        self._finished = True
         super().on_headers_complete()
         if self._method is not None:
             self.scope["method"], self._method = self._method, None
 
     @override
+    def on_body(self, body: bytes) -> None:
+        self._finished = True
+        super().on_body(body)
+
+    @override
     def on_message_complete(self) -> None:
-        self._between = True
+        self._between = self._finished = True
         super().on_message_complete()

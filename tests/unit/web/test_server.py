@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -135,16 +136,37 @@ def test_a_method_that_nobody_knows_gets_our_own_answers(server: HttpServer) -> 
         client.close()
 
 
-def test_a_head_without_end_is_refused(server: HttpServer) -> None:
-    port = server.bound[0].port
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as endless:
-        endless.sendall(b"GET /connectors HTTP/1.1\r\nHost: x\r\n")
+CHUNKS = b"PUT /connectors/a/config HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(b"GET /connectors HTTP/1.1\r\nHost: x\r\n", id="a head"),
+        pytest.param(CHUNKS + b"1\r\n{\r\n0\r\n", id="trailers"),
+        pytest.param(CHUNKS + b"1\r\n{\r\n1;", id="a chunk's size"),
+    ],
+)
+def test_what_has_no_end_is_refused(server: HttpServer, begun: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.bound[0].port), timeout=10) as endless:
+        endless.sendall(begun)
         with pytest.raises(ConnectionError):  # noqa: PT012 - some send fails, once the answer was given
             while True:
-                endless.sendall(b"X-More: " + b"y" * 8000 + b"\r\n")
+                endless.sendall(b"X-More: " + b"y" * 8000 + b"\r\n" if b"1;" not in begun else b"y" * 8000)
+
+
+def test_a_long_head_and_a_long_body_are_taken(server: HttpServer) -> None:
     client = connect(server)
     client.request("GET", "/connectors", headers={"X-Long": "y" * 50_000})
-    assert client.getresponse().status == 200
+    answer = client.getresponse()
+    assert (answer.status, answer.read()) == (200, b"[]")
+    body = json.dumps({"name": "a", "config": {"name": "a", "text": "z" * 900_000}}).encode()
+    pieces = (body[at : at + 30_000] for at in range(0, len(body), 30_000))
+    client.request(
+        "POST", "/connectors", body=pieces, headers={"Content-Type": "application/json"}, encode_chunked=True
+    )
+    answer = client.getresponse()
+    assert (answer.status, answer.read()[:11]) == (201, b'{"name":"a"')
     client.close()
 
 
