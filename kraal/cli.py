@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.client.commands import COMMANDS
-from kraal.embedded.commands import jars_command, kafka_group
+from kraal.commands import Lazy, LazyGroup
 from kraal.errors import KraalError
 from kraal.secrets import secrets
 
@@ -29,7 +29,13 @@ log_format = click.option(
 )
 
 
-class Commands(click.Group):
+EMBEDDED = {
+    "kafka": Lazy("kraal.embedded.commands", "kafka_group"),
+    "jars": Lazy("kraal.embedded.commands", "jars_command"),
+}
+
+
+class Commands(LazyGroup):
     """A group in which any of our errors ends the command with its sentence and exit code 1."""
 
     @override
@@ -45,26 +51,22 @@ class Commands(click.Group):
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List what asks a running worker apart from what runs one."""
-        theirs = [each.name or "" for each in COMMANDS]
-        ours = [name for name in self.list_commands(ctx) if name not in theirs]
-        for title, names in (("Workers", ours), ("Client of a running worker, also of Java's", theirs)):
-            limit = formatter.width - 6 - max(map(len, self.commands))
-            rows = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        limit = formatter.width - 6 - max(map(len, found))
+        ours = [name for name in found if name not in COMMANDS]
+        for title, names in (("Workers", ours), ("Client of a running worker, also of Java's", [*COMMANDS])):
+            rows = [(name, each.get_short_help_str(limit)) for name in names if (each := found[name])]
             with formatter.section(title):
                 formatter.write_dl(rows)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands, lazy={**COMMANDS, **EMBEDDED}, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="kraal")
 def main() -> None:
     """Run Kafka Connect pipelines on pykka actors and Spark, and ask workers that run."""
     _check_neighbours()
-
-
-main.add_command(kafka_group)
-main.add_command(jars_command)
-for each in COMMANDS:
-    main.add_command(each)
 
 
 @main.command("standalone")

@@ -8,6 +8,7 @@ exit code 0. Exit codes as Connect's: 1 usage, 2 start-up failed, 3 a connector 
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -40,6 +41,7 @@ from kraal.metrics.windows import Windows
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.providers import ProviderClasses, open_providers
 from kraal.plugins.registry import Registry
+from kraal.spark.api import EngineReady
 from kraal.stores.kafka_info import cluster_id
 from web.app import create_apps
 from web.cors import CorsRules
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from kraal.config.listeners import Listener as ConfiguredListener
-    from kraal.spark.api import Engine
+    from kraal.spark.api import Engine, EngineState
     from kraal.stores.api import GroupOffsets
 
 log = logging.getLogger(__name__)
@@ -150,6 +152,8 @@ class Process(ABC, Generic[C]):
         registry = Registry.load()
         plugins = ProvidedPlugins(registry, self.config, self._providers)
         engine = self._engine(registry)
+        engine.listen(keep_what_lives)
+        settings = self._settings()
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
         who.generation = lambda: assembly.published.latest.generation
@@ -158,8 +162,8 @@ class Process(ABC, Generic[C]):
             assembly.published,
             registry,
             plugins.check_for_rest,
-            self._settings(),
-            scrape=self._scrape(assembly, registry),
+            settings,
+            scrape=self._scrape(assembly, registry, settings),
             loggers=self._loggers,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
@@ -214,9 +218,8 @@ class Process(ABC, Generic[C]):
             shown_restarting_s=config.graceful_timeout_s + 10,
         )
 
-    def _scrape(self, assembly: Assembly, registry: Registry) -> Scrape | None:
+    def _scrape(self, assembly: Assembly, registry: Registry, settings: Settings) -> Scrape | None:
         """Return what makes `GET /metrics`; None when it is switched off."""
-        settings = self._settings()
         if not self.config.metrics_endpoint:
             return None
         identity = Identity(
@@ -280,6 +283,17 @@ class Process(ABC, Generic[C]):
         self._providers.close()
         self._close_stores()
         log.info("stopped")
+
+
+def keep_what_lives(state: EngineState) -> None:
+    """When Spark is up for the first time: have the garbage collector pass over all that there is by now.
+
+    Nearly all of it are modules, which live as long as the process. To look through them stops all threads for 50 ms,
+    and connectors that come and go are reason enough to look every few seconds.
+    """
+    if isinstance(state, EngineReady) and not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 def _listener(configured: ConfiguredListener, *, admin: bool = False) -> Listener:

@@ -4,7 +4,9 @@ The sockets are bound before anything else of the worker starts: a taken port is
 connects early waits for the answer instead of being refused. Uvicorn handles no signals; the process does.
 
 All listeners share one event loop. Those that serve the same in the same way, such as all that speak HTTPS, are one
-server of uvicorn's, which knows one application and one TLS context only.
+server of uvicorn's, which knows one application and one TLS context only. The loop is uvloop's, and not for its speed
+alone: asyncio's own gives the interpreter away with each read and each write, and has to win it back from the worker's
+many threads.
 """
 
 from __future__ import annotations
@@ -19,10 +21,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import uvicorn
+import uvloop
 from typing_extensions import override
 from uvicorn.lifespan.on import LifespanOn
 
 from kraal.errors import KraalError
+from web.protocol import BoundedHttp
 
 if TYPE_CHECKING:
     import ssl
@@ -120,7 +124,8 @@ class HttpServer:
         `tls` is for HTTPS listeners; `admin` is what admin listeners serve. The application's life is that of all
         listeners; `admin` has none of its own.
         """
-        asyncio.run(self._serve(Site(app, tls), admin))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve(Site(app, tls), admin))
 
     async def _serve(self, main: Site, admin: Site | None) -> None:
         groups: dict[tuple[bool, bool], list[socket.socket]] = {}
@@ -150,9 +155,9 @@ class HttpServer:
     ) -> uvicorn.Config:
         return uvicorn.Config(
             app,
-            http="h11",
+            http=BoundedHttp,
             ws="none",
-            loop="asyncio",
+            loop="none",
             lifespan=lifespan,
             log_config=None,
             log_level="warning",

@@ -13,13 +13,6 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    load_pem_private_key,
-)
-
 if TYPE_CHECKING:
     from kraal.config.kafka.security import Tls
     from kraal.config.kafka.stores import Identity
@@ -64,6 +57,14 @@ def _speak(context: ssl.SSLContext, tls: Tls) -> None:
 
 def _show(context: ssl.SSLContext, identity: Identity, scratch: Path) -> None:
     """Have the context show the identity."""
+    # Imported late: most workers have no key, and it takes a tenth of their start.
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
     password = secrets.token_hex(32).encode()
     key = load_pem_private_key(identity.key.encode(), None)
     encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))

@@ -15,10 +15,12 @@ from typing import Any, Protocol
 from kraal.errors import KraalError
 from scripts.bench import (
     assign,
+    churn,
     cluster_lost,
     create100,
     latency,
     read_log,
+    rest,
     restart,
     restart_cluster,
     rolling,
@@ -45,6 +47,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "restart": restart,
     "latency": latency,
     "create100": create100,
+    "rest": rest,
+    "churn": churn,
     "cluster-lost": cluster_lost,
     "rolling": rolling,
     "restart-cluster": restart_cluster,

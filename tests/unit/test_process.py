@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gc
 import http.client
 import json
 import ssl
@@ -19,6 +20,8 @@ from typing_extensions import override
 
 from kraal.config.standalone import parse_standalone
 from kraal.errors import KraalError
+from kraal.process import keep_what_lives
+from kraal.spark.api import EngineReady, EngineStarting
 from kraal.standalone import StandaloneProcess
 from kraal.testing.engine import FakeEngine
 from tests.fakes.certificates import PASSWORD, make_authority
@@ -144,3 +147,18 @@ def test_a_taken_port_of_administrators_is_told(tmp_path: Path) -> None:
             Standalone(
                 parse_standalone(properties(tmp_path, admin__listeners=f"http://127.0.0.1:{port}")), {}
             )
+
+
+def test_what_is_there_when_spark_is_up_is_kept_from_the_garbage_collector() -> None:
+    gc.unfreeze()
+    keep_what_lives(EngineStarting("Spark is starting"))
+    assert gc.get_freeze_count() == 0
+    try:
+        keep_what_lives(EngineReady())
+        kept = gc.get_freeze_count()
+        later: list[list[int]] = [[] for _ in range(1000)]
+        keep_what_lives(EngineReady())
+        assert 0 < gc.get_freeze_count() <= kept
+        assert len(later) == 1000
+    finally:
+        gc.unfreeze()

@@ -1,35 +1,27 @@
-"""The client's commands, for `kraal.cli` to add to its own."""
+"""The client's commands, for `kraal.cli` to offer beside its own; each is imported when it is used."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from kraal.commands import Lazy
 
-from kraal.client.commands.changing import apply_command, delete, diff, patch
-from kraal.client.commands.completion import completion
-from kraal.client.commands.offsets import offsets
-from kraal.client.commands.others import loggers, plugins, topics
-from kraal.client.commands.reading import describe, ls, status
-from kraal.client.commands.states import pause, restart, resume, stop
+_HERE = "kraal.client.commands"
 
-if TYPE_CHECKING:
-    import click
-
-COMMANDS: tuple[click.Command, ...] = (
-    ls,
-    status,
-    describe,
-    apply_command,
-    diff,
-    patch,
-    restart,
-    pause,
-    resume,
-    stop,
-    delete,
-    offsets,
-    topics,
-    plugins,
-    loggers,
-    completion,
-)
-"""In the order in which help shows them."""
+COMMANDS: dict[str, Lazy] = {
+    "ls": Lazy(f"{_HERE}.reading", "ls"),
+    "status": Lazy(f"{_HERE}.reading", "status"),
+    "describe": Lazy(f"{_HERE}.reading", "describe"),
+    "apply": Lazy(f"{_HERE}.changing", "apply_command"),
+    "diff": Lazy(f"{_HERE}.changing", "diff"),
+    "patch": Lazy(f"{_HERE}.changing", "patch"),
+    "restart": Lazy(f"{_HERE}.states", "restart"),
+    "pause": Lazy(f"{_HERE}.states", "pause"),
+    "resume": Lazy(f"{_HERE}.states", "resume"),
+    "stop": Lazy(f"{_HERE}.states", "stop"),
+    "delete": Lazy(f"{_HERE}.changing", "delete"),
+    "offsets": Lazy(f"{_HERE}.offsets", "offsets"),
+    "topics": Lazy(f"{_HERE}.others", "topics"),
+    "plugins": Lazy(f"{_HERE}.others", "plugins"),
+    "loggers": Lazy(f"{_HERE}.others", "loggers"),
+    "completion": Lazy(f"{_HERE}.completion", "completion"),
+}
+"""By name, in the order in which help shows them."""

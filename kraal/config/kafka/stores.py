@@ -13,22 +13,14 @@ import binascii
 import re
 import shlex
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-    load_pem_private_key,
-    pkcs12,
-)
-from cryptography.x509 import Certificate, load_pem_x509_certificate
+if TYPE_CHECKING:
+    from kraal.config.kafka.keys import Pkcs12
 
 _JAVA_ONLY: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 _DER_SEQUENCE: Final = b"\x30"
@@ -69,11 +61,10 @@ def read_trust(settings: Mapping[str, str]) -> str | None:
     if kind == "PEM":
         _pem_only(f"{at}location", kind, at, location=None, password=password)
         return _all_certificates(f"{at}location", _text(data))
-    store = _pkcs12(data, password, f"{at}location", location)
-    found = [entry.certificate for entry in (store.cert, *store.additional_certs) if entry is not None]
+    found = _pkcs12(data, password, f"{at}location", location).certificates
     if not found:
         raise Unusable(f"{at}location", "it has no certificates, or they cannot be read without a password")
-    return _pem(found)
+    return found
 
 
 def read_identity(settings: Mapping[str, str]) -> Identity | None:
@@ -99,11 +90,9 @@ def read_identity(settings: Mapping[str, str]) -> Identity | None:
     if password is None:
         raise Unusable(f"{at}location", "a PKCS12 key store needs ssl.keystore.password")
     store = _pkcs12(data, password, f"{at}location", location)
-    if store.key is None or store.cert is None:
+    if store.key is None or store.chain is None:
         raise Unusable(f"{at}location", "it has no private key with a certificate")
-    written = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    others = [entry.certificate for entry in store.additional_certs]
-    return Identity(_pem(_chain(store.cert.certificate, others)), written)
+    return Identity(store.chain, store.key)
 
 
 def _common(settings: Mapping[str, str], at: str) -> tuple[str | None, str | None, str]:
@@ -160,37 +149,32 @@ def _keytool(path: Path, kind: str) -> str:
     )
 
 
-def _pkcs12(data: bytes, password: str | None, key: str, location: str) -> pkcs12.PKCS12KeyAndCertificates:
+def _pkcs12(data: bytes, password: str | None, key: str, location: str) -> Pkcs12:
+    from kraal.config.kafka.keys import Damaged, open_pkcs12  # noqa: PLC0415 - see there
+
     try:
-        return _opened(data, password)
-    except (ValueError, UnsupportedAlgorithm) as exc:
+        return open_pkcs12(data, password)
+    except Damaged as exc:
         which = key.removesuffix("location") + "password"
         hint = f"{which} does not open it" if password else f"{which} is not set"
         raise Unusable(key, f"'{location}' cannot be opened as PKCS12: {hint}, or it is damaged") from exc
 
 
 @lru_cache(maxsize=16)
-def _opened(data: bytes, password: str | None) -> pkcs12.PKCS12KeyAndCertificates:
-    """Open a PKCS12 store; remembered, because its password costs milliseconds and tasks come by hundreds."""
-    return pkcs12.load_pkcs12(data, password.encode() if password is not None else None)
-
-
-@lru_cache(maxsize=16)
 def _from_pem(chain: str, key: str, password: str | None, key_at: str, chain_at: str) -> Identity:
+    from kraal.config.kafka.keys import Damaged, matching_key  # noqa: PLC0415 - see there
+
     blocks = _blocks(key, "PRIVATE KEY")
     if len(blocks) != 1:
         raise Unusable(key_at, f"one private key in PEM is needed, and {len(blocks)} are in it")
     certificates = _certificates(chain_at, chain)
     try:
-        private = load_pem_private_key(blocks[0].encode(), password.encode() if password else None)
-        own = load_pem_x509_certificate(certificates[0].encode())
-    except (ValueError, TypeError, UnsupportedAlgorithm) as exc:
+        written = matching_key(blocks[0], password, certificates[0])
+    except Damaged as exc:
         hint = "ssl.key.password does not open it" if password else "it is encrypted without ssl.key.password"
         raise Unusable(key_at, f"the private key cannot be read: {hint}, or it is damaged") from exc
-    shape = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    if private.public_key().public_bytes(*shape) != own.public_key().public_bytes(*shape):
+    if written is None:
         raise Unusable(chain_at, "the first certificate belongs to another private key")
-    written = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
     return Identity("".join(certificates), written)
 
 
@@ -233,16 +217,3 @@ def _block(title: str, body: str) -> str | None:
 
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
-
-
-def _pem(certificates: Sequence[Certificate]) -> str:
-    return "".join(each.public_bytes(Encoding.PEM).decode() for each in certificates)
-
-
-def _chain(own: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
-    """Sort a chain: each certificate is followed by that of its issuer; strangers are left out."""
-    chain, left = [own], list(others)
-    while issuer := next((each for each in left if each.subject == chain[-1].issuer), None):
-        left.remove(issuer)
-        chain.append(issuer)
-    return chain

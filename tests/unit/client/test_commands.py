@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -14,9 +14,10 @@ import pytest
 from click.shell_completion import ShellComplete, get_completion_class
 from click.testing import CliRunner
 
-from kraal.cli import main
+from kraal.cli import EMBEDDED, main
 from kraal.client.commands import COMMANDS
 from kraal.client.commands.completion import SHELLS
+from kraal.commands import Lazy
 from kraal.testing.plugins import FAKE_SOURCE
 from tests.fakes.connect import Connect, Said
 from tests.unit.client.conftest import Kraal
@@ -24,16 +25,16 @@ from tests.unit.client.conftest import Kraal
 ROOT = Path(__file__).parents[3]
 
 
-def leaves(commands: tuple[click.Command, ...], *above: str) -> Iterator[tuple[str, ...]]:
+def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[str, ...]]:
     for command in commands:
         path = (*above, command.name or "")
         if isinstance(command, click.Group):
-            yield from leaves(tuple(command.commands.values()), *path)
+            yield from leaves(command.commands.values(), *path)
         else:
             yield path
 
 
-PATHS = list(leaves(COMMANDS))
+PATHS = list(leaves(each.load() for each in COMMANDS.values()))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -51,7 +52,12 @@ def test_the_list_of_commands_has_the_client_apart() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
     workers, client = text.split("Client of a running worker")
     assert {"standalone", "distributed", "kafka"} <= set(workers.split())
-    assert all(f"  {command.name} " in client for command in COMMANDS)
+    assert all(f"  {name} " in client for name in COMMANDS)
+
+
+@pytest.mark.parametrize(("name", "lazy"), [*COMMANDS.items(), *EMBEDDED.items()])
+def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: str, lazy: Lazy) -> None:
+    assert lazy.load().name == name
 
 
 @pytest.mark.parametrize(
@@ -177,5 +183,16 @@ def test_the_client_loads_without_workers() -> None:
         "httpx2",
     )
     code = f"import sys, kraal.client.commands; print([each for each in {heavy!r} if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_worker_loads_without_the_client_and_the_broker() -> None:
+    unused = ("kraal.client.rest", "kraal.embedded.broker", "kraal.embedded.commands", "kraal.migrate")
+    code = (
+        "import sys; from click.testing import CliRunner; from kraal.cli import main; "
+        "assert CliRunner().invoke(main, ['standalone', 'no-such-file']).exit_code == 2; "
+        f"print([each for each in {unused!r} if each in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
