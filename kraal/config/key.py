@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Final
 
-from kraal.config.checks import Check
+from kraal.config.checks import Check, allowed_by
 from kraal.config.values import ConfigType, Password, Resolve, parse_value, render
 from kraal.errors import ConfigInvalid
 
@@ -88,6 +88,20 @@ class Key:
     dependents: tuple[str, ...] = ()
     recommender: Recommender | None = None
     source: str = ""
+    no_effect: str = ""
+    """Why the key is accepted and does nothing, as the end of a sentence; empty: it does what it says."""
+
+    @property
+    def documentation(self) -> str:
+        """What users read of the key: its text, and that it has no effect where it has none."""
+        return f"{self.doc} Has no effect: {self.no_effect}." if self.no_effect else self.doc
+
+    @property
+    def valid_values(self) -> str:
+        """What the key's check lets pass, in words; empty where it is said by the type alone."""
+        if self.validator is None and self.type is ConfigType.BOOLEAN:
+            return "`true`, `false`"
+        return allowed_by(self.validator)
 
     @property
     def required(self) -> bool:

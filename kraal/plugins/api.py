@@ -127,6 +127,15 @@ class Connector(ABC):
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Return the config of each task, at most `max_tasks`; none is allowed."""
 
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
+        """Tell whether a source delivers each record exactly once with this config; None: nobody said so.
+
+        Called on an object that was not started, when `exactly.once.support` is `required`; the config may be wrong.
+        Source: SourceConnector.exactlyOnceSupport (KIP-618).
+        """
+        del config
+        return None
+
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
