@@ -80,7 +80,7 @@ request.timeout.ms Milliseconds that a broker has for an answer.
 retries How often a request that failed for a passing reason is sent again.
 retry.backoff.max.ms The longest pause before a request is sent again, in milliseconds.
 retry.backoff.ms Milliseconds before a failed request is sent again; doubled by each failure.
-sasl.client.callback.handler.class A Java class that answers what the login protocol asks.
+sasl.client.callback.handler.class A Java class that answers what a login asks; refused for all but producers.
 sasl.jaas.config The login module and its options, as a line of a JAAS file has them.
 sasl.kerberos.kinit.cmd Where the command kinit is.
 sasl.kerberos.min.time.before.relogin The shortest time between two logins by Kerberos, in milliseconds.
@@ -89,7 +89,7 @@ sasl.kerberos.ticket.renew.jitter Which part of the time until a ticket is renew
 sasl.kerberos.ticket.renew.window.factor After which part of its life a Kerberos ticket is renewed.
 sasl.login.callback.handler.class A Java class that fetches what a login needs; Kafka's own for OAUTHBEARER \
 is known here.
-sasl.login.class A Java class that logs in.
+sasl.login.class A Java class that logs in; refused for all but producers.
 sasl.login.connect.timeout.ms Milliseconds that a connection to the token endpoint may take.
 sasl.login.read.timeout.ms Milliseconds that the token endpoint has for an answer.
 sasl.login.refresh.buffer.seconds How many seconds before its end a token is replaced at the latest.
@@ -141,7 +141,7 @@ ssl.cipher.suites Cipher suites of TLS that may be used.
 ssl.enabled.protocols Versions of TLS that may be spoken.
 ssl.endpoint.identification.algorithm With https, the name in a broker's certificate must be the name it was \
 reached by; empty, it need not.
-ssl.engine.factory.class A Java class that does TLS.
+ssl.engine.factory.class A Java class that does TLS; refused for all but producers.
 ssl.key.password What the private key is encrypted with.
 ssl.keymanager.algorithm Which of Java's algorithms chooses the client's key.
 ssl.keystore.certificate.chain The client's certificate and those that vouch for it, in PEM.

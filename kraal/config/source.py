@@ -46,7 +46,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Exactly once support",
             source="SourceConnectorConfig.EXACTLY_ONCE_SUPPORT_CONFIG",
-            no_effect=AT_LEAST_ONCE,
+            no_effect=f"{AT_LEAST_ONCE}; a cluster refuses required",
         ),
         Key(
             name=TRANSACTION_BOUNDARY,
@@ -59,7 +59,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Transaction Boundary",
             source="SourceConnectorConfig.TRANSACTION_BOUNDARY_CONFIG",
-            no_effect=AT_LEAST_ONCE,
+            no_effect=f"{AT_LEAST_ONCE}; a cluster refuses connector",
         ),
         Key(
             name="transaction.boundary.interval.ms",

@@ -2,9 +2,10 @@
 
     python -m scripts.harness.capture_config_golden [--all]
 
-Writes `config/VERSION/definitions.json`, by a small Java program, and answers the questions among `rest/VERSION`: the
-files `validate-*.json` and `plugins-*.json`. A question is a file without `status` and `body`, which are filled in;
-with `--all` every question is asked again. What is asked:
+Writes `config/VERSION`, by small Java programs: what Kafka's classes define (`definitions.json`), and what a definition
+makes of values (`semantics.json`). Then it answers the questions in `rest/VERSION`, the files `validate-*.json` and
+`plugins-*.json`: a question is a file without `status` and `body`, which are filled in; with `--all` every question is
+asked again. What is asked:
 
 - `path`: that is got as it is; else
 - `request`: validated for `plugin`, by a worker with the override policy `policy` of the group `group`, where there
@@ -48,13 +49,18 @@ UP_S = 90.0
 Question = dict[str, Any]
 
 
-def definitions() -> Any:
-    """Return what Kafka's config classes define, by names of ours."""
-    program = Path(__file__).with_name("ConfigDefinitions.java")
-    names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
-    command = [str(find_java()), "-cp", classpath("connect"), str(program), *names]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+def printed(program: str, *arguments: str) -> Any:
+    """Return the JSON that a Java program beside this file prints."""
+    source = Path(__file__).with_name(program)
+    command = [str(find_java()), "-cp", classpath("connect"), str(source), *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
     return json.loads(done.stdout)
+
+
+def write(path: Path, content: object) -> None:
+    """Write JSON, also the file's directory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def worker_of(question: Question) -> tuple[str, str, str]:
@@ -118,9 +124,9 @@ def answer_all(questions: dict[Path, Question], directory: Path) -> None:
 
 def main(*, again: bool) -> None:
     """Capture everything that is not there yet, or all of it."""
-    path = GOLDEN / "config" / KAFKA / "definitions.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(definitions(), indent=1) + "\n", encoding="utf-8")
+    names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
+    write(GOLDEN / "config" / KAFKA / "definitions.json", printed("ConfigDefinitions.java", *names))
+    write(GOLDEN / "config" / KAFKA / "semantics.json", printed("ConfigSemantics.java"))
     folder = GOLDEN / "rest" / KAFKA
     files = [*folder.glob("validate-*.json"), *folder.glob("plugins-*.json")]
     found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(files)}
@@ -130,7 +136,7 @@ def main(*, again: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         answer_all(asked, Path(name))
     for path, question in asked.items():
-        path.write_text(json.dumps(question, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(path, question)
 
 
 if __name__ == "__main__":
