@@ -8,15 +8,24 @@ from pathlib import Path
 from kraal.reference.markdown import files
 from kraal.reference.pages import pages
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "docs" / "reference"
 
 
 def main(folder: Path | None) -> None:
-    """Write the pages; files of former pages stay."""
+    """Write the pages; in our own folder, files of former pages go."""
+    if folder is None and not (ROOT / "pyproject.toml").is_file():
+        sys.exit(
+            "This is no checkout of Kraal: say where to write, as in python -m kraal.reference DIRECTORY"
+        )
     target = folder or FOLDER
     target.mkdir(parents=True, exist_ok=True)
-    for name, text in files(pages(others=folder is not None)).items():
+    made = files(pages(others=folder is not None))
+    for name, text in made.items():
         (target / name).write_text(text, encoding="utf-8")
+    for old in target.glob("*.md") if folder is None else ():
+        if old.name not in made:
+            old.unlink()
 
 
 if __name__ == "__main__":

@@ -53,6 +53,14 @@ def test_the_command_writes_every_page_into_a_folder(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "manual").iterdir()} == {INDEX, *(page.file for page in PAGES)}
 
 
+def test_the_command_wants_a_folder_where_there_is_no_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "ROOT", tmp_path)
+    with pytest.raises(SystemExit, match="say where to write"):
+        command.main(None)
+
+
 def test_links_within_the_manual_lead_to_keys() -> None:
     made = files(PAGES)
     anchors = {name: re.findall(r'<a id="([^"]+)"', text) for name, text in made.items()}
