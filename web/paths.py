@@ -59,6 +59,6 @@ def plugin_of(request: Request) -> str:
 
 
 def is_true(request: Request, parameter: str, *, default: bool = False) -> bool:
-    """Read a query parameter: `true` in any case is true, anything else is false (contract R7)."""
+    """Read a query parameter: `true` in any case is true, nothing is the default, anything else is false."""
     text = request.query_params.get(parameter)
-    return default if text is None else text.lower() == "true"
+    return text.lower() == "true" if text else default

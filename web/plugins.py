@@ -84,7 +84,8 @@ def _describe(threads: PluginThreads) -> Handler:
 
     async def get(services: Services, request: Request) -> Response:
         name = plugin_of(request)
-        keys = await threads.run(lambda: describe_plugin(services.registry, name))
+        version = request.query_params.get("version")
+        keys = await threads.run(lambda: describe_plugin(services.registry, name, version))
         return json_answer([key.to_json() for key in keys])
 
     return get

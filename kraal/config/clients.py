@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final, Literal
 
+from kraal.config.client_texts import client_texts, why_nothing
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import parse_value
 
@@ -172,6 +173,7 @@ def client_def(client: Client) -> ConfigDef:
     """Return the keys of one of Kafka's clients. Built when first asked for."""
     letter = client[0].upper()
     table = _TABLE.replace("$C", "$K.clients.consumer").replace("$K", "org.apache.kafka")
+    texts = client_texts()
     rows = (line.split(" ", 4) for line in table.splitlines())
     return ConfigDef(
         Key(
@@ -179,8 +181,9 @@ def client_def(client: Client) -> ConfigDef:
             type=ConfigType(kind),
             default=_default(name, ConfigType(kind), text),
             importance=Importance(importance),
-            doc=f"A setting of Kafka's {client}: see its documentation.",
+            doc=texts[name],
             source=f"{client.capitalize()}Config",
+            no_effect=why_nothing(letter, name),
         )
         for name, kind, importance, owners, text in rows
         if letter in owners

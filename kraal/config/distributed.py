@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, final
 
+from typing_extensions import override
+
 from kraal.config.distributed_keys import (
     DISTRIBUTED,
     EXACTLY_ONCE,
@@ -118,6 +120,11 @@ class DistributedConfig(WorkerConfig):
     """For files that are needed only while the worker runs; None: below the system's temporary files."""
     group_client: Mapping[str, str] = field(repr=False)
     """What the group's client is made with, in Connect's words: as `own_client`, with this worker's defaults."""
+
+    @property
+    @override
+    def group(self) -> str:
+        return self.group_id
 
     @property
     def client_id_base(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from kraal.config.checks import at_least, between, non_empty, one_of, one_of_ignoring_case
+from kraal.config.checks import at_least, between, non_empty, one_of, one_of_ignoring_case, rule
 from kraal.config.clients import client_def
+from kraal.config.families import Family
 from kraal.config.key import REQUIRED, ConfigType, Importance, Key
 from kraal.config.values import as_strings, invalid
 from kraal.config.worker_keys import WORKER, worker_key
@@ -31,6 +32,10 @@ TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage."
 """What else follows one of these is a setting of that internal topic."""
 
 
+_POSITIVE: Final = "1 or more, or -1 for the broker's default"
+
+
+@rule(_POSITIVE)
 def _partitions(name: str, value: object) -> str | None:
     if isinstance(value, int) and value != -1 and value < 1:
         reason = "Number of partitions must be positive, or -1 to use the broker's default"
@@ -38,6 +43,7 @@ def _partitions(name: str, value: object) -> str | None:
     return None
 
 
+@rule(_POSITIVE)
 def _replication(name: str, value: object) -> str | None:
     if isinstance(value, int) and value != -1 and value < 1:
         reason = (
@@ -48,6 +54,7 @@ def _replication(name: str, value: object) -> str | None:
     return None
 
 
+@rule(f"{', '.join(f'`{each}`' for each in ConnectProtocol)}, in any letter case")
 def _protocol(name: str, value: object) -> str | None:
     text = str(value).lower()
     if text in set(ConnectProtocol):
@@ -58,6 +65,7 @@ def _protocol(name: str, value: object) -> str | None:
     return invalid(name, value, reason)
 
 
+@rule("`disabled`, `preparing`, in any letter case")
 def _exactly_once(name: str, value: object) -> str | None:
     if str(value).lower() == "enabled":
         reason = (
@@ -73,14 +81,17 @@ def _unsupported(name: str, value: object, supported: object) -> str:
     return invalid(name, value, reason)
 
 
+@rule(", ".join(f"`{each}`" for each in KEY_BYTES))
 def _key_generator(name: str, value: object) -> str | None:
     return None if value in KEY_BYTES else _unsupported(name, value, ", ".join(KEY_BYTES))
 
 
+@rule(", ".join(f"`{each}`" for each in DIGESTS))
 def _mac(name: str, value: object) -> str | None:
     return None if value in DIGESTS else _unsupported(name, value, ", ".join(DIGESTS))
 
 
+@rule("one or more of " + ", ".join(f"`{each}`" for each in DIGESTS))
 def _macs(name: str, value: object) -> str | None:
     algorithms = as_strings(value)
     if not algorithms:
@@ -192,6 +203,9 @@ _CLIENT = [
     worker_key("metadata.recovery.strategy", _STRING, _LOW,
          "What to do when no known broker can be reached: begin with bootstrap.servers again, or none.",
          default="rebootstrap", check=one_of_ignoring_case("NONE", "REBOOTSTRAP"), source=_OURS),
+    worker_key("metadata.recovery.rebootstrap.trigger.ms", _LONG, _LOW,
+         "Milliseconds without an answer from any known broker after which bootstrap.servers are asked again.",
+         default=300_000, check=at_least(0), source=_OURS),
     worker_key("security.protocol", _STRING, _MEDIUM, "How brokers are spoken to.", default="PLAINTEXT",
          check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), source=_OURS),
 ]  # fmt: skip
@@ -208,6 +222,16 @@ DISTRIBUTED: Final = WORKER.merge(
         *_CLIENT,
         *_SECURITY,
     ]
+)
+
+TOPIC_FAMILIES: Final = tuple(
+    Family(
+        prefix=prefix,
+        rest="SETTING",
+        doc=f"A setting that the topic {prefix}topic gets when it is made; cleanup.policy is always compact, and "
+        "the config topic has one partition.",
+    )
+    for prefix in TOPIC_PREFIXES
 )
 
 TOPIC_SETTINGS: Final = frozenset(

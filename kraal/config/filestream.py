@@ -33,7 +33,8 @@ FILE_SOURCE: Final = ConfigDef(
             type=ConfigType.INT,
             default=DEFAULT_BATCH_SIZE,
             importance=Importance.LOW,
-            doc="Accepted, as in Connect, and without effect: batches are bounded by bytes.",
+            doc="How many lines one batch may have.",
+            no_effect="batches are bounded by bytes",
             source="FileStreamSourceConnector.TASK_BATCH_SIZE_CONFIG",
         ),
     ]

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Final
 
-from kraal.config.checks import Check
+from kraal.config.checks import Check, allowed_by, rule
 from kraal.config.values import ConfigType, Password, Resolve, parse_value, render
-from kraal.errors import ConfigInvalid
+from kraal.errors import ConfigInvalid, KraalError
 
 __all__ = [
     "REQUIRED",
@@ -65,7 +65,7 @@ class Recommendation:
 
 
 Recommender = Callable[[str, Mapping[str, object]], Recommendation]
-"""Gets the key's name and all parsed values."""
+"""Gets the key's name and all parsed values. Raises ValueError with a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +88,20 @@ class Key:
     dependents: tuple[str, ...] = ()
     recommender: Recommender | None = None
     source: str = ""
+    no_effect: str = ""
+    """Why the key is accepted and does nothing, as the end of a sentence; empty: it does what it says."""
+
+    @property
+    def documentation(self) -> str:
+        """What users read of the key: its text, and that it has no effect where it has none."""
+        return f"{self.doc} Has no effect: {self.no_effect}." if self.no_effect else self.doc
+
+    @property
+    def valid_values(self) -> str:
+        """What the key's check lets pass, in words; empty where it is said by the type alone."""
+        if self.validator is None and self.type is ConfigType.BOOLEAN:
+            return "`true`, `false`"
+        return allowed_by(self.validator)
 
     @property
     def required(self) -> bool:
@@ -126,7 +140,12 @@ class ConfigDef:
     __slots__ = ("_keys",)
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:
-        self._keys = {key.name: key for key in keys}
+        """Raises ValueError for a key that is declared twice."""
+        self._keys: dict[str, Key] = {}
+        for key in keys:
+            if key.name in self._keys:
+                raise ValueError(f"Configuration {key.name} is defined twice.")
+            self._keys[key.name] = key
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._keys.values())
@@ -154,18 +173,39 @@ class ConfigDef:
         return ConfigDef({**self._keys, **{key.name: key for key in other}}.values())
 
     def embed(self, prefix: str, group: str, first_order: int, other: Iterable[Key]) -> ConfigDef:
-        """Add keys under a prefix and a group, in their order. Source: ConfigDef.embed."""
+        """Add keys under a prefix and a group, numbered from `first_order`, as they would be shown.
+
+        Keys of a group are put into `GROUP: THEIR GROUP`. Their checks and recommenders see names without the
+        prefix, and of a config only what has it. Source: ConfigDef.embed.
+        """
         return self.merge(
             replace(
                 key,
                 name=prefix + key.name,
-                group=group,
-                order=first_order + max(key.order, 0),
+                group=group if key.group is None else f"{group}: {key.group}",
+                order=order,
                 display_name=key.title,
                 dependents=tuple(prefix + name for name in key.dependents),
+                validator=key.validator and _unprefixed_check(prefix, key.validator),
+                recommender=key.recommender and _unprefixed_recommender(prefix, key.recommender),
             )
-            for key in other
+            for order, key in enumerate(ConfigDef(other).as_shown(), start=first_order)
         )
+
+    def as_shown(self) -> list[Key]:
+        """Return the keys as a user interface shows them.
+
+        By group, those without one first; then by order, required ones first, by importance and by name.
+        Source: ConfigDef.sortedConfigs.
+        """
+        groups: dict[str | None, int] = {None: -1}
+        groups |= {group: number for number, group in enumerate(self.groups)}
+        importance = list(Importance)
+
+        def place(key: Key) -> tuple[int, int, bool, int, str]:
+            return groups[key.group], key.order, not key.required, importance.index(key.importance), key.name
+
+        return sorted(self, key=place)
 
     def validate(self, raw: Mapping[str, str | None], *, resolve: Resolve | None = None) -> list[ConfigValue]:
         """Check every key, in order, and name every error.
@@ -177,10 +217,7 @@ class ConfigDef:
         parsed = {name: value.value for name, value in values.items()}
         for key in self:
             if key.recommender is not None:
-                advice = key.recommender(key.name, parsed)
-                values[key.name] = replace(
-                    values[key.name], recommended=advice.values, visible=advice.visible
-                )
+                values[key.name] = _advised(key.recommender, values[key.name], parsed)
             for name in key.dependents:
                 if name not in self._keys:
                     error = f"{name} is referred in the dependents, but not defined."
@@ -194,6 +231,31 @@ class ConfigDef:
         if errors:
             raise ConfigInvalid("\n".join(errors), errors)
         return {value.name: value.value for value in values}
+
+
+def _advised(recommender: Recommender, value: ConfigValue, parsed: Mapping[str, object]) -> ConfigValue:
+    """Ask a recommender; what it raises is an error of its key."""
+    try:
+        advice = recommender(value.name, parsed)
+    except (ValueError, KraalError) as exc:
+        return value.with_errors(str(exc))
+    return replace(value, recommended=advice.values, visible=advice.visible)
+
+
+def _unprefixed_check(prefix: str, check: Check) -> Check:
+    @rule(allowed_by(check))
+    def unprefixed(name: str, value: object) -> str | None:
+        return check(name.removeprefix(prefix), value)
+
+    return unprefixed
+
+
+def _unprefixed_recommender(prefix: str, recommender: Recommender) -> Recommender:
+    def unprefixed(name: str, values: Mapping[str, object]) -> Recommendation:
+        below = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
+        return recommender(name.removeprefix(prefix), below)
+
+    return unprefixed
 
 
 def _read(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+from kraal.config.key import ConfigDef
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,9 @@ class ConfigData:
 
 class ConfigProvider(ABC):
     """Made and configured once for each name in `config.providers`. `get` may be called by several threads at once."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+    """Its parameters, for the manual; `configure` checks them itself."""
 
     def configure(self, params: Mapping[str, str]) -> None:  # noqa: B027 - having none is usual
         """Take the parameters, `config.providers.<name>.param.` removed. Raises what it likes: the start ends."""

@@ -10,10 +10,13 @@ import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
+from typing import ClassVar
 
 import javaproperties
 from typing_extensions import override
 
+from kraal.config.checks import regex
+from kraal.config.key import ConfigDef, ConfigType, Key
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.errors import BadRequest, ProviderFailed
 
@@ -21,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _ALLOWED_PATHS = "allowed.paths"
 _ALLOWLIST_PATTERN = "allowlist.pattern"
+_EVERY_NAME = ".*"
 
 
 class _AllowedPaths:
@@ -52,6 +56,19 @@ def _existing(path: str) -> str:
 
 class _OfFiles(ConfigProvider):
     """A provider that reads below `allowed.paths` alone."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name=_ALLOWED_PATHS,
+                type=ConfigType.LIST,
+                default=None,
+                doc="Files and directories that may be read, with all below them; without it, everything may. Each has "
+                "to exist, and to be an absolute path.",
+                source="AllowedPaths",
+            )
+        ]
+    )
 
     def __init__(self) -> None:
         self._paths = _AllowedPaths({})
@@ -114,12 +131,25 @@ def _content(name: str, file: str) -> str:
 class EnvVarConfigProvider(ConfigProvider):
     """`${env:NAME}`: an environment variable of the worker's process, if `allowlist.pattern` matches its name."""
 
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name=_ALLOWLIST_PATTERN,
+                type=ConfigType.STRING,
+                default=_EVERY_NAME,
+                validator=regex,
+                doc="Which environment variables may be read: those whose whole name this regular expression matches.",
+                source="EnvVarConfigProvider.ALLOWLIST_PATTERN_CONFIG",
+            )
+        ]
+    )
+
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = dict(os.environ if environment is None else environment)
 
     @override
     def configure(self, params: Mapping[str, str]) -> None:
-        pattern = params.get(_ALLOWLIST_PATTERN, ".*")
+        pattern = params.get(_ALLOWLIST_PATTERN, _EVERY_NAME)
         try:
             allowed = re.compile(pattern)
         except re.error as exc:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kraal.config.checks import rule
 from kraal.config.values import is_blank, trim
 
 _ACTIONS: Final = ("set", "add", "setDate", "addDate")
@@ -33,6 +34,7 @@ class HeaderRule:
     offset_ms: int | None = None
 
 
+@rule("`ACTION NAME:VALUE` with commas between them, where ACTION is `set`, `add`, `setDate` or `addDate`")
 def check_header_rules(name: str, value: object) -> str | None:
     """Want rules, or nothing. Texts are Connect's, where it has one."""
     del name

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.checks import distinct_entries, regex
-from kraal.config.connector import COMMON, CONNECTOR, ERRORS
+from kraal.config.connector import (
+    ADMIN_OVERRIDE,
+    COMMON,
+    CONNECTOR,
+    CONSUMER_OVERRIDE,
+    ERRORS,
+    ERRORS_FAIL,
+    PRODUCER_OVERRIDE,
+)
+from kraal.config.families import Family
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
 from kraal.config.values import is_blank, java_text, split_list, trim
 
@@ -53,6 +62,7 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.MEDIUM,
             display_name="Dead Letter Queue Topic Name",
             source="SinkConnectorConfig.DLQ_TOPIC_NAME_CONFIG",
+            no_effect=ERRORS_FAIL,
         ),
         Key(
             name="errors.deadletterqueue.topic.replication.factor",
@@ -64,6 +74,7 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.MEDIUM,
             display_name="Dead Letter Queue Topic Replication Factor",
             source="SinkConnectorConfig.DLQ_TOPIC_REPLICATION_FACTOR_CONFIG",
+            no_effect=ERRORS_FAIL,
         ),
         Key(
             name="errors.deadletterqueue.context.headers.enable",
@@ -75,9 +86,23 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.MEDIUM,
             display_name="Enable Error Context Headers",
             source="SinkConnectorConfig.DLQ_CONTEXT_HEADERS_ENABLE_CONFIG",
+            no_effect=ERRORS_FAIL,
         ),
     ]
 )
+
+
+SINK_FAMILIES: Final = (
+    Family(prefix=CONSUMER_OVERRIDE, doc="Settings of the connector's consumers, over those of the worker."),
+    Family(
+        prefix=ADMIN_OVERRIDE,
+        doc="Settings of the connector's admin client, which shows and changes the offsets of its group.",
+    ),
+    Family(
+        prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.", no_effect=ERRORS_FAIL,
+    ),
+)  # fmt: skip
+"""Keys of sink connectors whose names somebody else chooses."""
 
 
 def has_dead_letter_topic(config: Mapping[str, str | None]) -> bool:

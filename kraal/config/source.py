@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from kraal.config.checks import at_least, non_empty, one_of_ignoring_case, unique_aliases, unless_null
-from kraal.config.connector import CONNECTOR
+from kraal.config.connector import ADMIN_OVERRIDE, CONNECTOR, PRODUCER_OVERRIDE
+from kraal.config.families import Family
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
 
+EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
+TRANSACTION_BOUNDARY: Final = "transaction.boundary"
 TOPIC_CREATION: Final = "topic.creation."
 """Prefix of the rules by which a source's topics are created."""
 
+NO_RULES: Final = "in this version the broker creates topics, if it may"
+AT_LEAST_ONCE: Final = "in this version records are delivered at least once"
 _EXACTLY_ONCE: Final = "Exactly Once Support"
 
 SOURCE: Final[ConfigDef] = CONNECTOR.merge(
@@ -27,9 +32,10 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.LONG,
             display_name="Topic Creation Groups",
             source="SourceConnectorConfig.TOPIC_CREATION_GROUPS_CONFIG",
+            no_effect=NO_RULES,
         ),
         Key(
-            name="exactly.once.support",
+            name=EXACTLY_ONCE_SUPPORT,
             type=ConfigType.STRING,
             default="requested",
             # Java shows the names in hash order; this is it.
@@ -40,9 +46,10 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Exactly once support",
             source="SourceConnectorConfig.EXACTLY_ONCE_SUPPORT_CONFIG",
+            no_effect=f"{AT_LEAST_ONCE}; a cluster refuses required",
         ),
         Key(
-            name="transaction.boundary",
+            name=TRANSACTION_BOUNDARY,
             type=ConfigType.STRING,
             default="poll",
             validator=one_of_ignoring_case("INTERVAL", "POLL", "CONNECTOR"),
@@ -52,6 +59,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Transaction Boundary",
             source="SourceConnectorConfig.TRANSACTION_BOUNDARY_CONFIG",
+            no_effect=f"{AT_LEAST_ONCE}; a cluster refuses connector",
         ),
         Key(
             name="transaction.boundary.interval.ms",
@@ -66,6 +74,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Transaction boundary interval",
             source="SourceConnectorConfig.TRANSACTION_BOUNDARY_INTERVAL_CONFIG",
+            no_effect=AT_LEAST_ONCE,
         ),
         Key(
             name="offsets.storage.topic",
@@ -73,12 +82,29 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             default=None,
             validator=non_empty,
             importance=Importance.LOW,
-            doc="A topic of the connector's own for its offsets. Standalone workers pass it over.",
+            doc="A topic of the connector's own for its offsets.",
             group="offsets.topic",
             order=1,
             width=Width.LONG,
             display_name="Offsets topic",
             source="SourceConnectorConfig.OFFSETS_TOPIC_CONFIG",
+            no_effect="all offsets are in the worker's topic",
         ),
     ]
 )
+
+SOURCE_FAMILIES: Final = (
+    Family(
+        prefix=TOPIC_CREATION, rest="GROUP.SETTING",
+        doc="Of topics of the group GROUP, or default: include and exclude, which say whose they are; partitions and "
+        "replication.factor; and any setting of a topic.",
+        no_effect=NO_RULES,
+    ),
+    Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers, over those of the worker."),
+    Family(
+        prefix=ADMIN_OVERRIDE,
+        doc="Settings of the connector's admin client, which is there when topics are created by rules.",
+        no_effect=NO_RULES,
+    ),
+)  # fmt: skip
+"""Keys of source connectors whose names somebody else chooses."""

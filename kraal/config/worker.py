@@ -24,28 +24,11 @@ from kraal.config.overrides import OverridePolicy
 from kraal.config.response_headers import HeaderRule, parse_header_rules
 from kraal.config.rest_tls import https_errors, https_warnings
 from kraal.config.values import Resolve, as_strings
-from kraal.config.worker_keys import PREFIXES, REST, WORKER
+from kraal.config.worker_keys import PREFIXES, REST, WORKER, WORKER_FAMILIES
 from kraal.errors import ConfigInvalid
 from kraal.ids import WorkerId
 
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
-_IGNORED = {
-    "plugin.path": "Kraal's plugins are Python packages and are found by their entry points",
-    "plugin.discovery": "Kraal's plugins are found by their entry points",
-    "metric.reporters": "its values are Java classes; GET /metrics has the numbers",
-    "metrics.recording.level": "all that is measured is of level INFO",
-    **dict.fromkeys(
-        (
-            "offset.flush.interval.ms",
-            "offset.flush.timeout.ms",
-        ),
-        "offsets are stored after each batch",
-    ),
-    **dict.fromkeys(
-        ("topic.creation.enable",),
-        "this version does not do what it asks for yet",
-    ),
-}
 WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Puts the values of config providers in the places of variables."""
 
@@ -101,6 +84,11 @@ class WorkerConfig:
     """As written, without variables."""
     warnings: tuple[str, ...]
     """A sentence each, for the log."""
+
+    @property
+    def group(self) -> str | None:
+        """The workers' group; None: the worker is alone."""
+        return None
 
     @property
     def own_client(self) -> dict[str, str]:
@@ -244,7 +232,17 @@ def worker_warnings(
     with one of `prefixes` the caller speaks.
     """
     known = {key.name for key in definition} | own_client_keys()
-    found = [f"{name} is ignored: {why}." for name, why in _IGNORED.items() if name in raw]
+    found = [
+        f"{key.name} is ignored: {key.no_effect}."
+        for key in definition
+        if key.no_effect and key.name in raw and key.name not in own_client_keys()
+    ]
+    found += [
+        f"{name} is ignored: {family.no_effect}."
+        for name in raw
+        for family in WORKER_FAMILIES
+        if family.no_effect and name.startswith(family.prefix) and name not in definition
+    ]
     found += https_warnings(raw)
     if raw.get(JAAS_FILE) and not raw.get(EXTENSIONS):
         found.append(

@@ -15,8 +15,11 @@ from kraal.config.checks import (
     non_empty,
     one_of,
     one_of_ignoring_case,
+    rule,
     unless_null,
 )
+from kraal.config.connector import HEADERS_ARE_BYTES
+from kraal.config.families import Family
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.overrides import OverridePolicy
 from kraal.config.response_headers import check_header_rules
@@ -38,25 +41,30 @@ def worker_key(
     default: object = None,
     check: Check | None = None,
     source: str = "WorkerConfig",
+    no_effect: str = "",
 ) -> Key:
     """Declare one key of a worker."""
     return Key(
-        name=name, type=kind, importance=importance, doc=doc, default=default, validator=check, source=source
-    )
+        name=name, type=kind, importance=importance, doc=doc, default=default, validator=check, source=source,
+        no_effect=no_effect,
+    )  # fmt: skip
 
 
+@rule(", ".join(f"`{policy}`" for policy in OverridePolicy))
 def _policy(name: str, value: object) -> str | None:
     if isinstance(value, str) and OverridePolicy.parse(value) is not None:
         return None
     return invalid(name, value, f"String must be one of: {', '.join(OverridePolicy)}")
 
 
+@rule("a list of at least one entry, none of them twice or empty")
 def _not_empty_list(name: str, value: object) -> str | None:
     return distinct_entries(name, value) or (
         f"Configuration '{name}' must not be empty." if value == () else None
     )
 
 
+@rule("`*`, or regular expressions")
 def _origins(name: str, value: object) -> str | None:
     try:
         allowed_origins(str(value or ""))
@@ -74,9 +82,11 @@ def allowed_origins(text: str) -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(".*" if each == "*" else each, re.IGNORECASE | re.ASCII) for each in entries)
 
 
+_EACH_BATCH: Final = "offsets are stored after each batch"
+
 _WORK = [
     worker_key("bootstrap.servers", _LIST, _HIGH, "Addresses HOST:PORT of Kafka brokers to begin with.",
-         default=("localhost:9092",), check=_not_empty_list),
+         default=REQUIRED, check=unless_null(_not_empty_list)),
     worker_key("client.dns.lookup", _STRING, _MEDIUM, "How clients turn a broker's name into addresses.",
          default="use_all_dns_ips", check=one_of("use_all_dns_ips",
          "resolve_canonical_bootstrap_servers_only")),
@@ -87,21 +97,25 @@ _WORK = [
          "The class that turns each record's value into Kafka's bytes and back.",
          default=REQUIRED),
     worker_key("header.converter", _CLASS, _LOW, "The class that turns each header's value into bytes and back.",
-         default=SIMPLE_HEADERS),
+         default=SIMPLE_HEADERS, no_effect=HEADERS_ARE_BYTES),
     worker_key("task.shutdown.graceful.timeout.ms", _LONG, _LOW,
          "How many milliseconds the tasks of a connector together have for ending their work.",
          default=5_000, check=at_least(0)),
     worker_key("offset.flush.interval.ms", _LONG, _LOW, "Milliseconds between two writes of offsets.",
-         default=60_000, check=at_least(0)),
+         default=60_000, check=at_least(0), no_effect=_EACH_BATCH),
     worker_key("offset.flush.timeout.ms", _LONG, _LOW,
          "The longest that writing offsets may take, in milliseconds.",
-         default=5_000, check=at_least(0)),
-    worker_key("plugin.path", _LIST, _LOW,
-         "Java's plugin directories. Read and passed over: Kraal's plugins are Python."),
-    worker_key("plugin.discovery", _STRING, _LOW, "How Java looks for plugins. Passed over.", default="hybrid_warn",
-         check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL")),
+         default=5_000, check=at_least(0), no_effect=_EACH_BATCH),
+    worker_key("plugin.path", _LIST, _LOW, "Directories of Java's plugins.", check=unless_null(distinct_entries),
+         no_effect="Kraal's plugins are Python packages and are found by their entry points"),
+    worker_key("plugin.discovery", _STRING, _LOW, "How Java looks for plugins.", default="hybrid_warn",
+         check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL"),
+         no_effect="Kraal's plugins are found by their entry points"),
+    *(worker_key(f"{role}.converter.plugin.version", _STRING, _LOW,
+         f"The version that the {role} converter must have (KIP-891).",
+         no_effect="there is one version of each plugin") for role in ("key", "value", "header")),
     worker_key("config.providers", _LIST, _LOW, "Names of the providers that configs may take values from.",
-         default=()),
+         default=(), check=distinct_entries),
     worker_key("connector.client.config.override.policy", _STRING, _MEDIUM,
          "Which settings of its Kafka clients a connector may override: All, None, or Principal.",
          default="All", check=_policy),
@@ -109,14 +123,15 @@ _WORK = [
     worker_key("topic.tracking.allow.reset", _BOOLEAN, _LOW, "Let users reset what is remembered of topics.",
          default=True),
     worker_key("topic.creation.enable", _BOOLEAN, _LOW, "Create topics by the rules of source connectors.",
-         default=True),
+         default=True, no_effect="this version does not do what it asks for yet"),
     worker_key("metrics.sample.window.ms", _LONG, _LOW, "Milliseconds over which one sample of a metric is taken.",
          default=30_000, check=at_least(0)),
     worker_key("metrics.num.samples", _INT, _LOW, "How many samples a metric keeps.", default=2, check=at_least(1)),
     worker_key("metrics.recording.level", _STRING, _LOW, "How much is measured.", default="INFO",
-         check=one_of("INFO", "DEBUG")),
-    worker_key("metric.reporters", _LIST, _LOW, "Java's reporters of metrics. Passed over.",
-         default=("org.apache.kafka.common.metrics.JmxReporter",)),
+         check=one_of("INFO", "DEBUG"), no_effect="all that is measured is of level INFO"),
+    worker_key("metric.reporters", _LIST, _LOW, "Java classes that get the worker's metrics.",
+         default=("org.apache.kafka.common.metrics.JmxReporter",), check=distinct_entries,
+         no_effect="its values are Java classes; GET /metrics has the numbers"),
 ]  # fmt: skip
 
 _REST = [
@@ -131,10 +146,10 @@ _REST = [
          check=unless_null(one_of_ignoring_case("http", "https")), source="RestServerConfig"),
     worker_key("admin.listeners", _LIST, _LOW,
          "Addresses for /admin alone; empty: nowhere; left out: wherever the rest is.",
-         source="RestServerConfig"),
+         check=unless_null(distinct_entries), source="RestServerConfig"),
     worker_key("rest.extension.classes", _LIST, _LOW,
          "Extensions of REST: none, or Connect's BasicAuthSecurityRestExtension, which asks for a user and a password.",
-         default=(), source="RestServerConfig"),
+         default=(), check=distinct_entries, source="RestServerConfig"),
     worker_key("access.control.allow.origin", _STRING, _LOW,
          "Origins whose pages may use REST (CORS): *, or regular expressions with commas between them.",
          default="", check=_origins, source="RestServerConfig"),
@@ -177,9 +192,46 @@ WORKER: Final = ConfigDef([*_WORK, *_REST, *_KRAAL])
 """What every worker has."""
 STANDALONE: Final = WORKER.merge(_STANDALONE)
 
-PREFIXES: Final = (
-    "spark.", "producer.", "consumer.", "admin.", "key.converter.", "value.converter.", "header.converter.",
-    "config.providers.", "listeners.https.", "admin.listeners.https.", "ssl.", "sasl.", "security.",
-    "metrics.context.",
+CLIENT_FAMILIES: Final = (
+    Family(prefix="producer.", doc="Settings of the producers of source connectors."),
+    Family(prefix="consumer.", doc="Settings of the consumers of sink connectors."),
+    Family(prefix="admin.", doc="Settings of the admin clients of connectors."),
+)
+
+WORKER_FAMILIES: Final = (
+    Family(
+        prefix="config.providers.", rest="NAME.class",
+        doc="The class of the config provider NAME, which config.providers names.",
+    ),
+    Family(
+        prefix="config.providers.", rest="NAME.param.KEY",
+        doc="A parameter of the config provider NAME.",
+    ),
+    Family(
+        prefix="spark.",
+        doc="Settings of the worker's Spark session, as Spark's manual has them, such as spark.master.",
+    ),
+    Family(prefix="key.converter.", doc="Settings of the worker's key converter."),
+    Family(prefix="value.converter.", doc="Settings of the worker's value converter."),
+    Family(
+        prefix="header.converter.", doc="Settings of the worker's header converter.",
+        no_effect=HEADERS_ARE_BYTES,
+    ),
+    *CLIENT_FAMILIES,
+    Family(
+        prefix="listeners.https.",
+        doc="Settings ssl.* of HTTPS listeners. As soon as one is given, no ssl.* without this prefix counts for them.",
+    ),
+    Family(
+        prefix="admin.listeners.https.",
+        doc="The same, for HTTPS listeners of admin.listeners.",
+    ),
+    Family(
+        prefix="metrics.context.", doc="Labels for Java's reporters of metrics.",
+        no_effect="there are no reporters of metrics",
+    ),
 )  # fmt: skip
-"""What may follow is the business of whom the prefix names."""
+"""Keys that are the business of whom their prefix names."""
+
+PREFIXES: Final = tuple(dict.fromkeys(family.prefix for family in WORKER_FAMILIES))
+"""What follows one of these is not judged here."""

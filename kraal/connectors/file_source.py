@@ -207,6 +207,10 @@ class FileStreamSourceConnector(Connector):
         return [self._config]
 
     @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool:
+        return bool(FILE_SOURCE.parse(config)["file"])
+
+    @override
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:

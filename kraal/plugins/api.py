@@ -21,7 +21,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.checks import (
+    Check,
+    Rule,
+    all_of,
+    at_least,
+    between,
+    distinct_entries,
+    non_empty,
+    non_null,
+    one_of,
+    one_of_ignoring_case,
+    regex,
+    rule,
+    unless_null,
+)
+from kraal.config.key import (
+    REQUIRED,
+    ConfigDef,
+    ConfigType,
+    Importance,
+    Key,
+    Recommendation,
+    Recommender,
+    Width,
+)
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
 from kraal.plugins.schema import Schema
@@ -32,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REQUIRED",
+    "Check",
     "ConfigData",
     "ConfigDef",
     "ConfigProvider",
@@ -44,7 +69,10 @@ __all__ = [
     "Offset",
     "OffsetsNotSupported",
     "Primitive",
+    "Recommendation",
+    "Recommender",
     "RetriableError",
+    "Rule",
     "Schema",
     "SinkBatch",
     "SinkTask",
@@ -55,7 +83,18 @@ __all__ = [
     "TopicPartition",
     "Width",
     "WorkerView",
+    "all_of",
+    "at_least",
+    "between",
+    "distinct_entries",
+    "non_empty",
+    "non_null",
+    "one_of",
+    "one_of_ignoring_case",
+    "regex",
+    "rule",
     "task_class_name",
+    "unless_null",
 ]
 
 
@@ -126,6 +165,15 @@ class Connector(ABC):
     @abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Return the config of each task, at most `max_tasks`; none is allowed."""
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
+        """Tell whether a source delivers each record exactly once with this config; None: nobody said so.
+
+        Called on an object that was not started, when `exactly.once.support` is `required`; the config may be wrong.
+        Source: SourceConnector.exactlyOnceSupport (KIP-618).
+        """
+        del config
+        return None
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]

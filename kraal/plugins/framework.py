@@ -5,12 +5,13 @@ Source: ConnectorConfig.enrich and enrichedConfigDef, ConverterDefaults (Kafka 4
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from kraal.config.checks import Check
 from kraal.config.connector import (
+    CONNECTOR_FAMILIES,
     CONNECTOR_VERSION,
     HEADER_CONVERTER,
     KEY_CONVERTER,
@@ -23,7 +24,9 @@ from kraal.config.connector import (
 )
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, Recommender, Width
 from kraal.config.overrides import OverridePolicy
-from kraal.config.values import split_list, trim
+from kraal.config.sink import SINK, SINK_FAMILIES
+from kraal.config.source import SOURCE, SOURCE_FAMILIES
+from kraal.config.values import split_list
 from kraal.errors import PluginFailed
 from kraal.ids import Config
 from kraal.plugins.registry import Plugin, PluginKind, Registry
@@ -47,6 +50,23 @@ class WorkerDefaults(Protocol):
     @property
     def override_policy(self) -> OverridePolicy:
         """Which client settings connectors may override."""
+
+    @property
+    def group(self) -> str | None:
+        """The workers' group; None: the worker is alone."""
+
+
+def without_effect(config: Config, kind: str, own: Iterable[Key]) -> list[str]:
+    """Return the keys of a connector's config that do nothing, sorted.
+
+    `kind` is `source` or `sink`; `own` are the keys of the plugins that the config names, under their prefixes.
+    """
+    keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(own)
+    families = (*CONNECTOR_FAMILIES, *(SINK_FAMILIES if kind == PluginKind.SINK else SOURCE_FAMILIES))
+    idle = tuple(family.prefix for family in families if family.no_effect)
+    return sorted(
+        name for name in config if (keys[name].no_effect if name in keys else name.startswith(idle))
+    )
 
 
 _CONVERTER_KINDS = {
@@ -121,7 +141,7 @@ def _converter_keys(
 def _version(registry: Registry, name: str, kind: PluginKind) -> str | None:
     """Return the version of a plugin of this kind; None when there is none, or it cannot be loaded."""
     try:
-        plugin = registry.find(trim(name), kind)
+        plugin = registry.find(name, kind)
     except PluginFailed:
         return None
     return None if plugin is None else plugin.version

@@ -39,7 +39,7 @@ class ConfigKeyInfo:
             required=key.required,
             default_value=key.default_text,
             importance=key.importance,
-            documentation=key.doc,
+            documentation=key.documentation,
             group=key.group,
             order_in_group=key.order,
             width=key.width,

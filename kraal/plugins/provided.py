@@ -12,7 +12,7 @@ from kraal.config.variables import Resolved, has_variable
 from kraal.errors import KraalError, ProviderFailed
 from kraal.ids import Config
 from kraal.plugins.api import Connector
-from kraal.plugins.framework import WorkerDefaults
+from kraal.plugins.framework import WorkerDefaults, without_effect
 from kraal.plugins.infos import ConfigInfo, ConfigInfos
 from kraal.plugins.providers import Providers
 from kraal.plugins.registry import Registry
@@ -24,16 +24,6 @@ log = logging.getLogger(__name__)
 _CLASS = "connector.class"
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _JAVA_CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
-
-_LATER = (
-    "errors.",
-    "exactly.once.support",
-    "header.converter",
-    "offsets.storage.topic",
-    "topic.creation.",
-    "transaction.boundary",
-)
-"""Connect's keys that are checked, and not acted upon in this version (docs/compat.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +45,10 @@ class ProvidedPlugins:
 
     def make(self, config: Mapping[str, str]) -> Connector:
         """Make the connector object that `connector.class` names. Raises BadRequest for an unknown class."""
-        later = sorted(key for key in config if key.startswith(_LATER))
-        if later:
-            log.warning("connector %s: these have no effect yet: %s", config.get("name"), ", ".join(later))
-        return self.registry.connector_class(config["connector.class"])()
+        connector = self.registry.connector_class(config["connector.class"])
+        if idle := without_effect(config, connector.kind, self._keys(config)):
+            log.warning("connector %s: these have no effect: %s", config.get("name"), ", ".join(idle))
+        return connector()
 
     def kind_of(self, config: Config) -> str:
         """Return `source`, `sink`, or `unknown` for a class that cannot be found or imported."""

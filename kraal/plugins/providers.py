@@ -54,6 +54,10 @@ class ProviderClasses:
         """Find what is installed."""
         return ProviderClasses({entry.name: entry.load for entry in installed(PROVIDERS_GROUP)})
 
+    def has(self, name: str) -> bool:
+        """Whether a name or a short name is that of a provider's class."""
+        return name in self._loaders or name in self._aliases
+
     def make(self, key: str, name: str) -> ConfigProvider:
         """Make a provider of a class, which the worker's `key` names. Raises ConfigInvalid."""
         load = self._loaders.get(name) or self._loaders.get(self._aliases.get(name, ""))

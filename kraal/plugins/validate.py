@@ -28,7 +28,7 @@ from kraal.config.key import ConfigValue, Key
 from kraal.config.overrides import OverridePolicy
 from kraal.config.sink import SINK, check_topics, has_dead_letter_topic
 from kraal.config.source import SOURCE, TOPIC_CREATION
-from kraal.config.values import java_text, parse_value
+from kraal.config.values import java_text, parse_value, trim
 from kraal.errors import BadRequest, KraalError, NotFound, PluginFailed
 from kraal.ids import Config
 from kraal.plugins.framework import (
@@ -48,8 +48,10 @@ from kraal.plugins.infos import (
     prefixed_infos,
     raise_if_invalid,
 )
+from kraal.plugins.preflight import check_delivery, check_sink_group
+from kraal.plugins.providers import ProviderClasses
 from kraal.plugins.registry import Plugin, PluginKind, Registry
-from kraal.plugins.versions import mismatch
+from kraal.plugins.versions import mismatch, specified
 from kraal.secrets import HIDDEN, names_secret
 
 __all__ = [
@@ -88,6 +90,10 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
     for name, error in between_keys:
         values[name] = values[name].with_errors(error)
+    if worker.group is not None and is_sink:
+        check_sink_group(worker.group, config, values)
+    elif worker.group is not None:
+        check_delivery(registry.connector_class(class_name), config, values)
     _refuse_nulls(config, values)
     values.update((value.name, value) for value in plugin.config_def.validate(config))
     merged = keys.merge(plugin.config_def)
@@ -122,14 +128,22 @@ def unwrapped(error: BadRequest) -> KraalError:
     return KraalError(f"{_JAVA_BAD_REQUEST}: {error}")
 
 
-def describe_plugin(registry: Registry, name: str) -> list[ConfigKeyInfo]:
+def describe_plugin(registry: Registry, name: str, version: str | None = None) -> list[ConfigKeyInfo]:
     """Answer `GET /connector-plugins/{name}/config`: own keys, then for connectors the framework's.
 
-    Raises NotFound for an unknown plugin.
+    Raises NotFound for an unknown plugin, BadRequest for one that has no config of this kind, or not this version.
     """
     plugin = registry.find(name)
     if plugin is None:
+        if ProviderClasses.load().has(name) or OverridePolicy.of_class(name) is not None:
+            raise BadRequest(
+                f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, "
+                "transformation, predicate."
+            )
         raise NotFound(f"Unknown plugin {name}.")
+    available = registry.versions(plugin.name)
+    if version is not None and (wrong := mismatch(plugin.name, specified(version), available)):
+        raise BadRequest(wrong)
     keys = list(plugin.config_def)
     if plugin.kind in {PluginKind.SINK, PluginKind.SOURCE}:
         base = with_version(SINK if plugin.kind is PluginKind.SINK else SOURCE, plugin)
@@ -169,6 +183,10 @@ def _converter_errors(
         value = values[key]
         if not isinstance(value.value, str) or value.errors:
             continue
+        written = config.get(key) or ""
+        if written != trim(written):  # Java looks for the class with the blanks around it
+            errors.append((key, f"Failed to load class {written}: {written}"))
+            continue
         try:
             plugin = registry.find(value.value, kind)
         except PluginFailed as exc:
@@ -193,7 +211,7 @@ def _converters(registry: Registry, config: Config, values: Mapping[str, ConfigV
         name = config.get(key)
         if name is None or values[key].errors:
             continue
-        plugin = registry.find(name.strip(), kind)
+        plugin = registry.find(name, kind)
         if plugin is not None:
             own = _below(config, f"{key}.")
             if own.get(CONVERTER_TYPE) is None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from kraal.errors import BadRequest
+
 LATEST = "latest"
 """Asks for whatever is newest."""
 
@@ -15,7 +17,7 @@ _RANGE = re.compile(r"([\[(])\s*([^,\[\]()]*?)\s*(?:(,)\s*([^,\[\]()]*?)\s*)?([\
 
 def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str | None:
     """Return Connect's sentence when no available version is what the config wants; None when one is."""
-    if not wanted or any(allows(wanted, version) for version in available):
+    if wanted is None or any(allows(wanted, version) for version in available):
         return None
     opening, low, high, closing = _range(wanted)
     shown = f"{opening}{low},{high}{closing}"
@@ -29,11 +31,20 @@ def allows(wanted: str, version: str) -> bool:
     """Tell whether a version is the wanted one, or lies in the wanted range."""
     if wanted == LATEST:
         return True
+    if not wanted:
+        return False
     opening, low, high, closing = _range(wanted)
     here = _order(version)
     above = not low or _order(low) < here or (opening == "[" and _order(low) == here)
     below = not high or here < _order(high) or (closing == "]" and _order(high) == here)
     return above and below
+
+
+def specified(text: str) -> str:
+    """Return a version or a range that can be read. Raises BadRequest for a range that is none."""
+    if text.startswith(("[", "(")) and _RANGE.fullmatch(text) is None:
+        raise BadRequest(f"Invalid version specification: {text}")
+    return text
 
 
 def _range(wanted: str) -> tuple[str, str, str, str]:

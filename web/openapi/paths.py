@@ -254,6 +254,13 @@ _PLUGINS: Final[Operations] = {
             name="getPluginConfig",
             tag="plugins",
             summary="The keys that a plugin's config may have",
+            query=(
+                Query(
+                    name="version",
+                    about="Refuse, unless the plugin has this version, or one in this range (KIP-891).",
+                    schema={"type": "string"},
+                ),
+            ),
             answers={200: list_of(ref("ConfigKeyInfo"))},
             errors=(400,),
         ),

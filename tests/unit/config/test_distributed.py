@@ -252,6 +252,7 @@ def test_all_errors_are_told_at_once() -> None:
         }
     )
     assert [error.partition(": ")[0] for error in errors] == [
+        'Missing required configuration "bootstrap.servers" which has no default value.',
         'Missing required configuration "key.converter" which has no default value.',
         'Missing required configuration "group.id" which has no default value.',
         "Invalid value x for configuration connect.protocol",
@@ -287,6 +288,7 @@ def test_the_groups_client_has_the_workers_defaults_and_others_what_is_written()
         "reconnect.backoff.max.ms": "1000",
         "socket.connection.setup.timeout.ms": "10000",
         "socket.connection.setup.timeout.max.ms": "30000",
+        "metadata.recovery.rebootstrap.trigger.ms": "300000",
         "metadata.recovery.strategy": "rebootstrap",
     }
 

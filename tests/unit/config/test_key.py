@@ -104,9 +104,9 @@ def test_merge_keeps_the_place_of_what_it_replaces() -> None:
 def test_embedded_keys_get_prefix_group_and_order() -> None:
     embedded = ConfigDef().embed("p.", "P", 3, DEFINED)
     assert [(key.name, key.group, key.order) for key in embedded] == [
-        ("p.n", "P", 4),
-        ("p.r", "P", 3),
         ("p.c", "P", 3),
+        ("p.n", "P: G", 4),
+        ("p.r", "P: H", 5),
     ]
 
 

@@ -33,6 +33,10 @@ class FakeSource(Connector):
     task_class: ClassVar[type[SourceTask | SinkTask]] = SourceTask
 
     @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool:
+        return bool(FILE_SOURCE.parse(config)["file"])
+
+    @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
         raise NotImplementedError
 

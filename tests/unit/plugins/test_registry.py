@@ -30,6 +30,7 @@ class Worker:
     value_converter: ClassVar[str] = JSON_CLASS
     header_converter: ClassVar[str] = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     override_policy: ClassVar[OverridePolicy] = OverridePolicy.NONE
+    group: ClassVar[str | None] = None
 
 
 @pytest.mark.parametrize("name", [SOURCE_CLASS, "FileStreamSourceConnector", "FileStreamSource"])

@@ -29,7 +29,7 @@ def test_connectors_are_listed_without_other_plugins() -> None:
         ("connectorsOnly=true", False),
         ("connectorsOnly=TRUE", False),
         ("connectorsOnly=false", True),
-        ("connectorsOnly=", True),
+        ("connectorsOnly=", False),
     ],
 )
 def test_connectors_only_can_be_switched_off(query: str, *, all_kinds: bool) -> None:

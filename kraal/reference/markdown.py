@@ -1,0 +1,103 @@
+"""The manual's pages as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kraal.config.families import Family
+from kraal.config.key import Key
+from kraal.reference.pages import Page, Section
+
+INDEX = "README.md"
+MADE = "<!-- Made by `python -m kraal.reference` from the declarations in the code. Do not edit. -->"
+_ABOUT = """\
+Every config key that Kraal knows, made from the declarations that configs are checked by. A running worker tells the
+same of its plugins: `GET /connector-plugins/NAME/config`. What differs from Kafka Connect is in
+[compatibility](../compat.md).
+
+*Type* is what a value is read as; a list has commas between its entries. *Default* is what holds where the key is left
+out; `null` is no value. Where a key has no effect, its text says so, and why."""
+
+
+def files(pages: Sequence[Page]) -> dict[str, str]:
+    """Return the manual: each file's text, by its name."""
+    return {INDEX: _index(pages), **{page.file: _page(page) for page in pages}}
+
+
+def _index(pages: Sequence[Page]) -> str:
+    lines = [MADE, "", "# Reference of config keys", _ABOUT, "", "| page | keys |", "|---|---|"]
+    lines += [f"| [{page.title}]({page.file}) | {page.count} |" for page in pages]
+    lines += [
+        "",
+        "## By name",
+        "Without the settings of [Kafka's clients](clients.md).",
+    ]
+    lines += ["", "| key | of |", "|---|---|"]
+    entries: dict[str, list[str]] = {}
+    for page, section in _sections(pages):
+        where = page.title if section.title == "Keys" else f"{page.title}: {section.title}"
+        for each in section.entries:
+            link = f"[{where}]({page.file}#{_anchor(section, each)})"
+            entries.setdefault(each.name, []).append(link)
+    lines += [f"| `{name}` | {', '.join(entries[name])} |" for name in sorted(entries)]
+    return "\n".join(lines) + "\n"
+
+
+def _sections(pages: Sequence[Page]) -> Iterator[tuple[Page, Section]]:
+    """Yield what is in the index."""
+    return ((page, section) for page in pages for section in page.sections if not section.as_table)
+
+
+def _page(page: Page) -> str:
+    lines = [MADE, "", f"# {page.title}", page.text, "", f"[All pages]({INDEX})"]
+    for section in page.sections:
+        lines += ["", f"## {section.title}", *([section.text] if section.text else [])]
+        if section.as_table:
+            lines += _table(section)
+            continue
+        for each in section.entries:
+            lines += ["", f'### <a id="{_anchor(section, each)}"></a>{each.name}', each.documentation]
+            if isinstance(each, Key):
+                lines += ["", *(f"- {name}: {text}" for name, text in _facts(each))]
+    return "\n".join(lines) + "\n"
+
+
+def _table(section: Section) -> list[str]:
+    lines = [
+        "",
+        "| key | type | default | valid values | importance | what it does |",
+        "|---|---|---|---|---|---|",
+    ]
+    for key in section.keys:
+        facts = dict(_facts(key))
+        cells = [f'<a id="{_anchor(section, key)}"></a>`{key.name}`']
+        cells += [facts.get(name, "") for name in ("Type", "Default", "Valid values", "Importance")]
+        lines.append(f"| {' | '.join([*cells, key.documentation])} |")
+    return lines
+
+
+def _facts(key: Key) -> Iterator[tuple[str, str]]:
+    yield "Type", key.type.lower()
+    yield "Default", _default(key)
+    if key.valid_values:
+        yield "Valid values", key.valid_values
+    yield "Importance", key.importance.lower()
+    if key.group is not None:
+        yield "Group", f"{key.group}, {key.order}"
+    if key.display_name:
+        yield "Shown as", key.display_name
+    if key.dependents:
+        yield "Other keys depend on it", ", ".join(f"`{name}`" for name in key.dependents)
+
+
+def _default(key: Key) -> str:
+    if key.required:
+        return "none, it must be given"
+    text = key.default_text
+    if text is None:
+        return "null"
+    return f"`{text}`" if text else "empty"
+
+
+def _anchor(section: Section, each: Key | Family) -> str:
+    return section.slug + each.name

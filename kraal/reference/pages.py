@@ -1,0 +1,223 @@
+"""What stands on which page of the manual: sections of declared keys, and of families of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kraal.config.clients import Client, client_def
+from kraal.config.connector import CONNECTOR, CONNECTOR_FAMILIES
+from kraal.config.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES
+from kraal.config.families import Family
+from kraal.config.key import ConfigDef, Key
+from kraal.config.provider import ConfigProvider
+from kraal.config.sink import SINK, SINK_FAMILIES
+from kraal.config.source import SOURCE, SOURCE_FAMILIES
+from kraal.config.worker import own_client_keys
+from kraal.config.worker_keys import STANDALONE, WORKER, WORKER_FAMILIES
+from kraal.plugins.api import Connector, Converter
+from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
+from kraal.plugins.providers import PROVIDERS_GROUP
+from kraal.plugins.registry import CONNECTORS_GROUP, CONVERTERS_GROUP, installed
+
+_OWN_PACKAGE = "kraal."
+_NOTE_OF_OWN_CLIENTS = (
+    "The worker's own Kafka clients, those that keep its state, take these without a prefix; clients of connectors "
+    "inherit `security.protocol`, `ssl.*` and `sasl.*` of them, unless they have a `security.protocol` of their own "
+    "([security](../security.md))."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Some keys under one heading. `slug` comes before keys' names in links; it is empty where names differ anyway."""
+
+    title: str
+    text: str = ""
+    keys: tuple[Key, ...] = ()
+    families: tuple[Family, ...] = ()
+    slug: str = ""
+    as_table: bool = False
+    """One line each, for lists that are long and known."""
+
+    @property
+    def entries(self) -> tuple[Key | Family, ...]:
+        """Return all that is declared here."""
+        return (*self.keys, *self.families)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One file of the manual."""
+
+    file: str
+    title: str
+    text: str
+    sections: tuple[Section, ...] = field(repr=False)
+
+    @property
+    def count(self) -> int:
+        """How many keys and families are on it."""
+        return sum(len(section.keys) + len(section.families) for section in self.sections)
+
+
+def pages(*, others: bool = False) -> list[Page]:
+    """Return the pages: of what ships with Kraal, or of `others`' installed plugins as well. Imports plugins."""
+    return [
+        _workers(),
+        _standalone(),
+        _distributed(),
+        _connectors(),
+        _connector_plugins(others=others),
+        _converters(others=others),
+        _providers(others=others),
+        _clients(),
+    ]
+
+
+def _workers() -> Page:
+    return Page(
+        file="worker.md",
+        title="Every worker",
+        text="What goes into the properties file of a worker, [standalone](standalone.md) or "
+        "[distributed](distributed.md): each has keys of its own as well.",
+        sections=(
+            Section(title="Keys", keys=tuple(WORKER)),
+            Section(title="Families of keys", families=WORKER_FAMILIES),
+        ),
+    )
+
+
+def _standalone() -> Page:
+    return Page(
+        file="standalone.md",
+        title="Standalone workers",
+        text="Beside the keys of [every worker](worker.md).",
+        sections=(
+            Section(title="Keys", keys=_without(STANDALONE, WORKER)),
+            _own_clients(STANDALONE),
+        ),
+    )
+
+
+def _distributed() -> Page:
+    return Page(
+        file="distributed.md",
+        title="Distributed workers",
+        text="Beside the keys of [every worker](worker.md).",
+        sections=(
+            Section(title="Keys", keys=_without(DISTRIBUTED, WORKER, own_client_keys() - {"client.id"})),
+            Section(title="Families of keys", families=TOPIC_FAMILIES),
+            _own_clients(DISTRIBUTED),
+        ),
+    )
+
+
+def _own_clients(definition: ConfigDef) -> Section:
+    """Return what the worker's own clients take; the definition's defaults and checks count."""
+    names = own_client_keys() - {"client.id"} if "client.id" in definition else own_client_keys()
+    keys = (definition.get(key.name) or key for key in client_def("admin") if key.name in names)
+    return Section(
+        title="Keys of its own Kafka clients", text=_NOTE_OF_OWN_CLIENTS, keys=tuple(keys), as_table=True
+    )
+
+
+def _connectors() -> Page:
+    return Page(
+        file="connectors.md",
+        title="Every connector",
+        text="What goes into the config of a connector, beside the keys of [its plugin](connector-plugins.md).",
+        sections=(
+            Section(title="Sources and sinks", keys=tuple(CONNECTOR), families=CONNECTOR_FAMILIES),
+            Section(
+                title="Sources", keys=_without(SOURCE, CONNECTOR), families=SOURCE_FAMILIES, slug="source-"
+            ),
+            Section(title="Sinks", keys=_without(SINK, CONNECTOR), families=SINK_FAMILIES, slug="sink-"),
+        ),
+    )
+
+
+def _connector_plugins(*, others: bool) -> Page:
+    sections = []
+    for name, loaded in _plugins(CONNECTORS_GROUP, others=others):
+        if isinstance(loaded, type) and issubclass(loaded, Connector):
+            sections.append(_plugin_section(name, f"A {loaded.kind}.", loaded.config_def))
+    return Page(
+        file="connector-plugins.md",
+        title="Connector plugins",
+        text="The keys that each plugin adds to those of [every connector](connectors.md).",
+        sections=tuple(sections),
+    )
+
+
+def _converters(*, others: bool) -> Page:
+    sections = [_plugin_section(SIMPLE_HEADER_CONVERTER, "For headers.", SimpleHeaderConverter.config_def)]
+    for name, loaded in _plugins(CONVERTERS_GROUP, others=others):
+        if isinstance(loaded, type) and issubclass(loaded, Converter):
+            sections.append(_plugin_section(name, "For keys, values and headers.", loaded.config_def))
+    return Page(
+        file="converters.md",
+        title="Converters",
+        text="The keys of each converter. They stand below `key.converter.`, `value.converter.` or `header.converter.` "
+        "in the config of a worker or of a connector that names the converter.",
+        sections=tuple(sections),
+    )
+
+
+def _providers(*, others: bool) -> Page:
+    sections = []
+    for name, loaded in _plugins(PROVIDERS_GROUP, others=others):
+        if isinstance(loaded, type) and issubclass(loaded, ConfigProvider):
+            first = (loaded.__doc__ or "").partition("\n")[0]
+            sections.append(_plugin_section(name, first, loaded.config_def))
+    return Page(
+        file="config-providers.md",
+        title="Config providers",
+        text="The parameters of each provider. They stand below `config.providers.NAME.param.` in a worker's config.",
+        sections=tuple(sections),
+    )
+
+
+def _clients() -> Page:
+    where: dict[Client, str] = {
+        "producer": "In the config of a worker below `producer.`, in that of a source below `producer.override.`.",
+        "consumer": "In the config of a worker below `consumer.`, in that of a sink below `consumer.override.`.",
+        "admin": "In the config of a worker below `admin.`, in that of a connector below `admin.override.`.",
+    }
+    return Page(
+        file="clients.md",
+        title="Kafka clients of connectors",
+        text="The names and defaults are Kafka's. Workers have some [defaults of their own]"
+        "(../compat.md#producer-defaults); which keys a connector may override, the worker's "
+        "[policy](worker.md#connector.client.config.override.policy) says.",
+        sections=tuple(
+            Section(
+                title=f"{client.capitalize()}s" if client != "admin" else "Admin clients",
+                text=text,
+                keys=tuple(client_def(client)),
+                slug=f"{client}.",
+                as_table=True,
+            )
+            for client, text in where.items()
+        ),
+    )
+
+
+def _plugin_section(name: str, text: str, keys: Iterable[Key]) -> Section:
+    short = name.rpartition(".")[2]
+    listed = tuple(keys)
+    note = text if listed else f"{text} It has no keys."
+    return Section(title=short, text=f"`{name}`. {note}", keys=listed, slug=f"{short}.")
+
+
+def _plugins(group: str, *, others: bool) -> Iterator[tuple[str, object]]:
+    """Yield names and classes of installed plugins, by name; of ours alone, or of others as well."""
+    found = {
+        entry.name: entry for entry in installed(group) if others or entry.value.startswith(_OWN_PACKAGE)
+    }
+    yield from ((name, found[name].load()) for name in sorted(found))
+
+
+def _without(definition: ConfigDef, other: ConfigDef, names: Iterable[str] = ()) -> tuple[Key, ...]:
+    left_out = frozenset(names)
+    return tuple(key for key in definition if key.name not in other and key.name not in left_out)

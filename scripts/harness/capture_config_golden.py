@@ -1,0 +1,143 @@
+"""Captures what real Java says of configs, for `tests/golden`: definitions, descriptions of plugins, validations.
+
+    python -m scripts.harness.capture_config_golden [--all]
+
+Writes `config/VERSION`, by small Java programs: what Kafka's classes define (`definitions.json`), and what a definition
+makes of values (`semantics.json`). Then it answers the questions in `rest/VERSION`, the files `validate-*.json` and
+`plugins-*.json`: a question is a file without `status` and `body`, which are filled in; with `--all` every question is
+asked again. What is asked:
+
+- `path`: that is got as it is; else
+- `request`: validated for `plugin`, by a worker with the override policy `policy` of the group `group`, where there
+  is one, and by a standalone worker where `mode` says so; else
+- `plugin` is described, with `query` where there is one.
+
+Documentation is left out: ours has words of its own. Takes a minute. Needs Java's compiler, and the jars of
+`broker` and `connect`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from kraal.embedded.broker import Broker, free_port
+from kraal.embedded.jars import classpath
+from kraal.embedded.java import find_java
+from kraal.embedded.lock import KAFKA
+from scripts.harness.processes import wait_until
+from scripts.harness.workers import Worker, distributed, java_standalone
+
+GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden"
+DEFINITIONS = {
+    "standalone": "org.apache.kafka.connect.runtime.standalone.StandaloneConfig",
+    "distributed": "org.apache.kafka.connect.runtime.distributed.DistributedConfig",
+    "producer": "org.apache.kafka.clients.producer.ProducerConfig",
+    "consumer": "org.apache.kafka.clients.consumer.ConsumerConfig",
+    "admin": "org.apache.kafka.clients.admin.AdminClientConfig",
+}
+GROUP = "golden-config"
+UP_S = 90.0
+
+Question = dict[str, Any]
+
+
+def printed(program: str, *arguments: str) -> Any:
+    """Return the JSON that a Java program beside this file prints."""
+    source = Path(__file__).with_name(program)
+    command = [str(find_java()), "-cp", classpath("connect"), str(source), *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+def write(path: Path, content: object) -> None:
+    """Write JSON, also the file's directory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def worker_of(question: Question) -> tuple[str, str, str]:
+    """Return what worker a question is for: mode, override policy, group."""
+    mode = str(question.get("mode", "distributed"))
+    return mode, str(question.get("policy", "All")), str(question.get("group", GROUP))
+
+
+def ask(client: httpx2.Client, question: Question) -> None:
+    """Fill in a worker's answer."""
+    if "path" in question:
+        answer = client.get(question["path"])
+    elif "request" in question:
+        path = f"/connector-plugins/{quote(question['plugin'], safe='')}/config/validate"
+        answer = client.put(path, json=question["request"])
+    else:
+        path = f"/connector-plugins/{quote(question['plugin'], safe='')}/config{question.get('query', '')}"
+        answer = client.get(path)
+    question["status"] = answer.status_code
+    question["body"] = without_documentation(answer.json())
+
+
+def without_documentation(body: Any) -> Any:
+    """Return a body without Kafka's texts."""
+    if isinstance(body, list):
+        return [without_documentation(each) for each in body]
+    if isinstance(body, dict):
+        return {key: without_documentation(each) for key, each in body.items() if key != "documentation"}
+    return body
+
+
+def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -> Worker:
+    """Start a worker and wait until it answers."""
+    extra = {"connector.client.config.override.policy": policy}
+    directory.mkdir(parents=True)
+    if mode == "standalone":
+        worker = java_standalone(bootstrap, directory, extra)
+    else:
+        worker = distributed("java", bootstrap, directory, group=group, extra=extra)
+    wait_until("it was healthy", worker.rest.is_healthy, timeout_s=UP_S, program=worker.process)
+    return worker
+
+
+def answer_all(questions: dict[Path, Question], directory: Path) -> None:
+    """Ask each question of the worker that it is for, one worker after the other."""
+    broker = Broker(directory / "kafka", free_port())
+    broker.start()
+    try:
+        for number, kind in enumerate(sorted({worker_of(each) for each in questions.values()})):
+            worker = start(broker.bootstrap, directory / f"worker-{number}", *kind)
+            try:
+                with httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False) as client:
+                    for question in questions.values():
+                        if worker_of(question) == kind:
+                            ask(client, question)
+            finally:
+                worker.stop()
+    finally:
+        broker.stop()
+
+
+def main(*, again: bool) -> None:
+    """Capture everything that is not there yet, or all of it."""
+    names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
+    write(GOLDEN / "config" / KAFKA / "definitions.json", printed("ConfigDefinitions.java", *names))
+    write(GOLDEN / "config" / KAFKA / "semantics.json", printed("ConfigSemantics.java"))
+    folder = GOLDEN / "rest" / KAFKA
+    files = [*folder.glob("validate-*.json"), *folder.glob("plugins-*.json")]
+    found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(files)}
+    asked = {path: question for path, question in found.items() if again or "body" not in question}
+    if not asked:
+        return
+    with tempfile.TemporaryDirectory(prefix="golden-") as name:
+        answer_all(asked, Path(name))
+    for path, question in asked.items():
+        write(path, question)
+
+
+if __name__ == "__main__":
+    main(again="--all" in sys.argv[1:])

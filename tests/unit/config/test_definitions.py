@@ -1,0 +1,75 @@
+"""What workers and Kafka's clients are configured by, against the definitions of Kafka 4.3.0 (all but texts)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.config.clients import client_def
+from kraal.config.distributed_keys import DISTRIBUTED
+from kraal.config.key import ConfigDef, Key
+from kraal.config.worker import own_client_keys
+from kraal.config.worker_keys import STANDALONE
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "config" / "4.3.0" / "definitions.json"
+JAVA: dict[str, list[dict[str, Any]]] = json.loads(GOLDEN.read_text("utf-8"))
+OURS: dict[str, ConfigDef] = {
+    "standalone": STANDALONE.merge(
+        key for key in client_def("admin") if key.name in own_client_keys() and key.name not in STANDALONE
+    ),
+    "distributed": DISTRIBUTED,
+    "producer": client_def("producer"),
+    "consumer": client_def("consumer"),
+    "admin": client_def("admin"),
+}
+CASES = [
+    pytest.param(name, key, id=f"{name} {key['name']}")
+    for name, keys in JAVA.items()
+    for key in keys
+    if not key["internal"]
+]
+UNCHECKED = ("sasl.", "ssl.")
+"""Checked where they are used, all at once (`kraal.config.kafka.security`)."""
+
+
+def test_there_is_something_to_compare() -> None:
+    assert JAVA.keys() == OURS.keys()
+    assert len(CASES) > 450
+
+
+@pytest.mark.parametrize(("name", "java"), CASES)
+def test_a_key_is_defined_as_in_java(name: str, java: dict[str, Any]) -> None:
+    key = OURS[name][java["name"]]
+    assert described(key) == {name: java[name] for name in described(key)}
+
+
+def described(key: Key) -> dict[str, Any]:
+    return {
+        "type": str(key.type),
+        "required": key.required,
+        "default_value": key.default_text,
+        "importance": str(key.importance),
+        "group": key.group,
+        "order_in_group": key.order,
+        "width": str(key.width),
+        "display_name": key.title,
+        "dependents": list(key.dependents),
+    }
+
+
+@pytest.mark.parametrize("name", ["standalone", "distributed"])
+def test_what_java_checks_of_a_worker_is_checked(name: str) -> None:
+    checked = [each["name"] for each in JAVA[name] if each["valid_values"] is not None]
+    ours = OURS[name]
+    missing = [key for key in checked if ours[key].validator is None and not key.startswith(UNCHECKED)]
+    assert len(checked) > 5
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_other_keys_are_kraals_own(name: str) -> None:
+    known = {key["name"] for key in JAVA[name]} | (own_client_keys() if name == "standalone" else frozenset())
+    assert {key.name for key in OURS[name] if key.source != "Kraal"} - known == set()

@@ -1,0 +1,141 @@
+"""What a definition makes of values, against Kafka 4.3.0's ConfigDef: parsing, checks, dependents, recommenders."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.config import checks
+from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Recommendation, Width
+from kraal.config.values import java_text, parse_value, render
+
+GOLDEN = json.loads(
+    (Path(__file__).parents[2] / "golden" / "config" / "4.3.0" / "semantics.json").read_text("utf-8")
+)
+CHECKS: dict[str, checks.Check] = {
+    "at_least": checks.at_least(1),
+    "between": checks.between(0, 10),
+    "one_of": checks.one_of("a", "b"),
+    "one_of_ignoring_case": checks.one_of_ignoring_case("A", "B"),
+    "non_empty": checks.non_empty,
+    "non_null": checks.non_null,
+    "clean_name": checks.clean_name,
+    "distinct_entries": checks.distinct_entries,
+    "all_of": checks.all_of(checks.non_empty, checks.one_of("a", "")),
+}
+
+
+@pytest.mark.parametrize("case", GOLDEN["parsed"], ids=lambda case: f"{case['type']} {case['text']!a}")
+def test_parsing(case: dict[str, str]) -> None:
+    kind = ConfigType(case["type"])
+    if "error" in case:
+        with pytest.raises(ValueError, match=f"^{re.escape(case['error'])}$"):
+            parse_value("key", case["text"], kind)
+        return
+    value = parse_value("key", case["text"], kind)
+    if kind is ConfigType.DOUBLE:  # Python writes some numbers otherwise
+        assert isinstance(value, float)
+        assert str(value) == str(float(case["value"]))
+    else:
+        assert java_text(value) == case["value"]
+
+
+@pytest.mark.parametrize("case", GOLDEN["checked"], ids=lambda case: f"{case['check']} {case['value']!a}")
+def test_checks(case: dict[str, Any]) -> None:
+    value = tuple(case["value"]) if isinstance(case["value"], list) else case["value"]
+    assert CHECKS[case["check"]]("key", value) == case["error"]
+
+
+def sizes(_name: str, values: Mapping[str, object]) -> Recommendation:
+    if values["kind"] == "broken":
+        raise ValueError("no sizes of broken")
+    small = values["kind"] == "small"
+    return Recommendation(values=("1", "2") if small else ("10", "20"), visible=values["kind"] != "hidden")
+
+
+def key(name: str, kind: ConfigType, default: Any, importance: Importance, **others: Any) -> Key:
+    return Key(name=name, type=kind, default=default, importance=importance, doc="Something.", **others)
+
+
+DEFINITION = ConfigDef(
+    [
+        key("kind", ConfigType.STRING, "small", Importance.HIGH, group="Group", order=1, width=Width.LONG,
+            display_name="Kind", dependents=("size", "names")),
+        key("size", ConfigType.INT, 1, Importance.LOW, validator=checks.at_least(1), group="Group", order=2,
+            display_name="Size", dependents=("depth",), recommender=sizes),
+        key("depth", ConfigType.INT, REQUIRED, Importance.LOW, validator=checks.at_least(0), group="Other", order=1,
+            display_name="Depth", recommender=sizes),
+        key("names", ConfigType.LIST, REQUIRED, Importance.MEDIUM),
+        key("alone", ConfigType.BOOLEAN, bool(1), Importance.MEDIUM, display_name="alone", dependents=("ghost",)),
+        key("secret", ConfigType.PASSWORD, None, Importance.MEDIUM),
+    ]
+)  # fmt: skip
+"""The same as in scripts/harness/ConfigSemantics.java."""
+
+
+@pytest.mark.parametrize("case", GOLDEN["validated"], ids=lambda case: f"{case['config']}")
+def test_validation_tells_all_errors_and_asks_recommenders(case: dict[str, Any]) -> None:
+    found = {
+        value.name: {
+            "value": render(value.value),
+            "recommended": list(value.recommended),
+            "errors": list(value.errors),
+            "visible": value.visible,
+        }
+        for value in DEFINITION.validate(case["config"])
+    }
+    assert found == case["values"]
+
+
+def test_embedded_keys_have_a_prefix_a_group_and_an_order() -> None:
+    [java] = GOLDEN["embedded"]
+    outer = ConfigDef(
+        [
+            key(
+                "kind",
+                ConfigType.STRING,
+                "small",
+                Importance.HIGH,
+                group="First",
+                order=1,
+                display_name="Kind",
+            )
+        ]
+    )
+    embedded = outer.embed("pre.fix.", "Under", 7, DEFINITION)
+    assert list(embedded.groups) == java["groups"]
+    assert [
+        {
+            "name": each.name,
+            "group": each.group,
+            "order": each.order,
+            "title": each.title,
+            "dependents": list(each.dependents),
+        }
+        for each in embedded
+    ] == java["keys"]
+
+
+def test_checks_and_recommenders_of_embedded_keys_see_names_without_the_prefix() -> None:
+    embedded = ConfigDef().embed("pre.", "Under", 0, DEFINITION)
+    raw = {"pre.kind": "large", "pre.size": "0", "pre.depth": "1", "pre.names": "a", "kind": "hidden"}
+    size = next(value for value in embedded.validate(raw) if value.name == "pre.size")
+    assert size.errors == ("Invalid value 0 for configuration size: Value must be at least 1",)
+    assert size.recommended == ("10", "20")
+    assert size.visible
+
+
+def test_a_key_is_declared_once() -> None:
+    kind = key("kind", ConfigType.STRING, "", Importance.LOW)
+    with pytest.raises(ValueError, match="Configuration kind is defined twice"):
+        ConfigDef([kind, kind])
+
+
+def test_the_recording_covers_every_type_and_check() -> None:
+    assert {case["type"] for case in GOLDEN["parsed"]} == set(ConfigType) - {"CLASS"}
+    assert {case["check"] for case in GOLDEN["checked"]} == CHECKS.keys()
