@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Final
 
 SLOW_S: Final = 2.0
-"""What takes longer hangs."""
+"""What takes longer hangs, unless it does so only once: machines are busy."""
+HANGS_S: Final = 6.0
+"""What takes longer hangs, however often it was asked: some requests cannot be repeated."""
 _JSON: Final = "application/json"
 NOT_HTTP: Final = (400, "text/plain; charset=utf-8")
 """How the server's library answers what it cannot read as HTTP, before anything of ours sees it."""
-_BARE: Final = frozenset({404, 405, 406, 415})
+BARE: Final = frozenset({404, 405, 406, 415})
 """Errors that Connect may send without a Content-Type: those before a handler is found."""
 
 
@@ -98,7 +100,7 @@ def _of_a_failure(answer: Answer) -> Iterator[str]:
 
 def is_wanted(method: str, path: str, text: str) -> bool:
     """Whether Connect's contract has this very 500."""
-    request = f"{'GET' if method == 'HEAD' else method} {path.removesuffix('/')}"
+    request = f"{method} {path.removesuffix('/')}"
     return any(
         re.fullmatch(each.request, request) and re.fullmatch(each.text, text, re.DOTALL)
         for each in WANTED_500
@@ -107,7 +109,7 @@ def is_wanted(method: str, path: str, text: str) -> bool:
 
 def _of_an_error(answer: Answer) -> Iterator[str]:
     kind = answer.headers.get("content-type")
-    if kind != _JSON and not (kind is None and answer.status in _BARE):
+    if kind != _JSON and not (kind is None and answer.status in BARE):
         yield f"it is an error of the type {kind}"
     if answer.method == "HEAD":
         if answer.body:
