@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.config.checks import distinct_entries, regex
+from kraal.config.checks import distinct_entries, regex, why_no_regex
 from kraal.config.connector import COMMON, CONNECTOR, ERRORS
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
 from kraal.config.values import is_blank, java_text, split_list, trim
@@ -121,7 +121,7 @@ def _matches(pattern: str, topic: str) -> bool:
 
     Python's own matching of `(a+)+b` can take for ever, and holds up the whole worker meanwhile.
     """
-    if len(topic) > _LONGEST_TOPIC:
+    if len(topic) > _LONGEST_TOPIC or why_no_regex(pattern) is not None:
         return False
     import pyarrow as pa  # noqa: PLC0415 - a third of a second that REST's start need not wait for
     import pyarrow.compute as pc  # noqa: PLC0415
