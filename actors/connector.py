@@ -226,6 +226,10 @@ class Connector:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
             log.warning("%s; trying again in %g s", error, delay)
             self._clock.after(delay, self._address, Reconfigure(attempt + 1))
+            if attempt == 0:  # who waits for its creation is answered
+                self._worker.tell(
+                    TaskConfigsMade(name=self._name, incarnation=self._incarnation, configs=(), failed=True)
+                )
             return
         if len(configs) > most and self._config.get("tasks.max.enforce", "true").lower() == "true":
             self._fail(too_many_tasks(self._name, len(configs), most))

@@ -47,7 +47,7 @@ class TaskConfigs:
     """Publishes what connectors of this worker want their tasks to be; as leader, also what others send."""
 
     def __init__(self, herd: Herd, rebalances: Rebalances, settled: Callable[[ConnectorName], None]) -> None:
-        """`settled` hears of a connector whose tasks are as it wants them."""
+        """`settled` hears of a connector whose tasks are as it wants them, or that cannot say for now."""
         self._herd = herd
         self._rebalances = rebalances
         self._settled = settled
@@ -57,6 +57,9 @@ class TaskConfigs:
 
     def made(self, message: TaskConfigsMade) -> None:
         """A connector of ours said what its tasks are to be: publish it where it differs."""
+        if message.failed:
+            self._settled(message.name)
+            return
         current = self._on_their_way.get(message.name)
         if current is None or current.made is not message:
             self._latest[message.name] = replace(message, renewed=False)

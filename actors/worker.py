@@ -111,7 +111,7 @@ class Worker:
                 self._changed(message)
             case TaskConfigsMade():
                 slot = self._slots.get(message.name)
-                if slot is not None:
+                if slot is not None and not message.failed:
                     slot.configs = replace(message, renewed=False)
                 self._herder.tell(message)
             case TopicsSeen():

@@ -36,9 +36,10 @@ _ABOUT = re.compile(
 )
 """Ends of names that speak about a key or a secret and hold none: `ssl.keystore.location`, `key.converter`."""
 _KEY_CONVERTER = re.compile(r"^key\.converter(?:\.|$)")
-_JAAS_OPTION = re.compile(
-    r"\w*(?:password|secret|token|key)\w*\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;\"']+))", re.IGNORECASE
-)
+_OPTION = re.compile(r"(?<!\w)(\w++)\s*+=\s*+")
+"""As `++` gives nothing back, each character is read once or twice, whatever the text is."""
+_OPTION_VALUE = re.compile(r"\"([^\"]*)\"|'([^']*)'|([^\s;\"']+)")
+_SECRET_OPTION = re.compile(r"password|secret|token|key", re.IGNORECASE)
 _EVERYDAY = frozenset(
     re.findall(
         r"\w+",
@@ -109,16 +110,23 @@ def replaced(value: str, by: str, text: str) -> str:
     return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: by, text)
 
 
+def _secret_options(text: str) -> Iterator[str]:
+    """Return the values of options such as `password="…"` in a text."""
+    at = 0
+    while (option := _OPTION.search(text, at)) is not None:
+        at = option.end()
+        if _SECRET_OPTION.search(option[1]) and (value := _OPTION_VALUE.match(text, at)) is not None:
+            at = value.end()
+            yield next(group for group in value.groups() if group is not None)
+
+
 def _forms(value: str) -> Iterator[str]:
     """Return how a value may be written: itself, its lines, what is inside of a JAAS entry; each also escaped."""
     text = value.strip()
     parts = [text]
     if "\n" in text:
         parts += [line.strip() for line in text.splitlines() if len(line.strip()) >= LONG_LINE]
-    for option in _JAAS_OPTION.finditer(text):
-        inside = next(group for group in option.groups() if group is not None)
-        if hides(inside):
-            parts.append(inside)
+    parts += filter(hides, _secret_options(text))
     for part in parts:
         yield part
         yield repr(part)[1:-1]

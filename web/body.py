@@ -31,6 +31,8 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 
 _OFFSETS_FIELDS = ("offsets",)
 _OFFSET_FIELDS = ("partition", "offset")
+_DEEPEST = 100
+"""How deep values of partitions and offsets may be nested; Python's own limit depends on who calls."""
 _LONGEST_NUMBER = 1000
 """Digits; Python refuses to read very long numbers."""
 
@@ -124,8 +126,10 @@ def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | No
     return {_sound(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
 
 
-def _plain(value: Any, what: str) -> Json:
+def _plain(value: Any, what: str, depth: int = 0) -> Json:
     """Return a value of a partition or an offset with its numbers as numbers. Raises BadRequest."""
+    if depth > _DEEPEST:
+        raise BadRequest(f"A value in {what} is nested too deeply: more than {_DEEPEST} levels")
     match value:
         case _Number():
             text = str(value)
@@ -140,9 +144,11 @@ def _plain(value: Any, what: str) -> Json:
         case str():
             return _sound(value, f"A text in {what}")
         case list():
-            return [_plain(each, what) for each in value]
+            return [_plain(each, what, depth + 1) for each in value]
         case dict():
-            return {_sound(key, f"A key in {what}"): _plain(each, what) for key, each in value.items()}
+            return {
+                _sound(key, f"A key in {what}"): _plain(each, what, depth + 1) for key, each in value.items()
+            }
         case _:
             plain: Json = value
             return plain

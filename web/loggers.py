@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_LONGEST = 1_000
+"""Characters of a logger's name: Python keeps each part of it, up to each dot, for as long as the process lives."""
 _WORKER, _CLUSTER = "worker", "cluster"
 
 
@@ -56,6 +58,10 @@ async def _get(services: Services, request: Request) -> Response:
 async def _put(services: Services, request: Request) -> Response:
     """PUT /admin/loggers/{logger}?scope=: 200 with what has changed here; 204 when all workers are told."""
     namespace = decoded(request.path_params["logger"])
+    if len(namespace) > _LONGEST:
+        raise BadRequest(
+            f"The logger's name has {len(namespace)} characters; {_LONGEST} at most are allowed."
+        )
     level = parse_config(await read_body(services, request)).get("level")
     if level is None:
         raise BadRequest("Desired 'level' parameter was not specified in request.")

@@ -303,6 +303,8 @@ class TaskConfigsMade(Tell):
     """As they are stored: what a config provider resolved is a variable again."""
     renewed: bool = False
     """Values behind variables are others now: tasks are to start again, also with the same configs."""
+    failed: bool = False
+    """It could not say; what it said before counts, and it tries again. There are no configs then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

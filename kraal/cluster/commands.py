@@ -25,6 +25,9 @@ from kraal.protocol.records import (
 )
 from kraal.records import Entry
 
+LARGEST = 990_000
+"""Bytes of a config's record and its key. Kafka's clients send 1,000,000 unless told otherwise; tasks add some."""
+
 
 def named(name: ConnectorName, config: Config) -> dict[str, str | None]:
     """Return `config` with its `name`, added at the end if it lacks one. Raises BadRequest for another."""
@@ -49,17 +52,21 @@ def create(
 ) -> list[Entry]:
     """POST /connectors: the initial target state first, then the config, so it is never seen without (C3).
 
-    None writes no target state (KIP-980). Raises BadRequest for another `name` in `config`, AlreadyExists.
+    None writes no target state (KIP-980). Raises BadRequest for another `name` in `config` and for a config that is too
+    large, AlreadyExists.
     """
     complete = named(name, config)
     check_absent(state, name)
     target: list[ConfigRecord] = [] if initial_state is None else [TargetStateRecord(name, initial_state)]
-    return _entries(*target, ConnectorConfigRecord(name, complete))
+    return _fitting(_entries(*target, ConnectorConfigRecord(name, complete)))
 
 
 def put(name: ConnectorName, config: Config) -> list[Entry]:
-    """PUT /connectors/{c}/config: an identical one is written as well. Raises BadRequest for another name."""
-    return _entries(ConnectorConfigRecord(name, named(name, config)))
+    """PUT /connectors/{c}/config: an identical one is written as well.
+
+    Raises BadRequest for another name, and for a config that is too large.
+    """
+    return _fitting(_entries(ConnectorConfigRecord(name, named(name, config))))
 
 
 def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
@@ -135,3 +142,17 @@ def check_restart_task(state: ClusterState, task: TaskId) -> None:
 
 def _entries(*records: ConfigRecord) -> list[Entry]:
     return [Entry(*encode(record)) for record in records]
+
+
+def _fitting(entries: list[Entry]) -> list[Entry]:
+    """Return the entries if brokers will take each: a body may grow on its way, and patches add up.
+
+    Raises BadRequest.
+    """
+    largest = max(len(entry.key.encode()) + len(entry.value or b"") for entry in entries)
+    if largest > LARGEST:
+        raise BadRequest(
+            f"The connector's config is too large: as a record it takes {largest} bytes, "
+            f"and {LARGEST} at most are allowed"
+        )
+    return entries

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from kraal.config.values import as_strings, invalid
 
@@ -174,8 +175,22 @@ def regex(name: str, value: object) -> str | None:
     """Want a regular expression; the detail is Python's. Source: SinkConnectorConfig (RegexValidator)."""
     if value is None:
         return invalid(name, value, "Invalid regex: there is none")
+    reason = why_no_regex(str(value))
+    return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")
+
+
+LONGEST_REGEX: Final = 10_000
+"""Characters; Python compiles a longer one for seconds."""
+
+
+def why_no_regex(text: str) -> str | None:
+    """Say why a text is no regular expression; None when it is one. Length, numbers and nesting have limits as well."""
+    if len(text) > LONGEST_REGEX:
+        return f"it has {len(text)} characters, and {LONGEST_REGEX} at most are allowed"
     try:
-        re.compile(str(value))
-    except re.error as exc:
-        return invalid(name, value, f"Invalid regex: {exc}")
+        re.compile(text)
+    except (re.error, OverflowError) as exc:
+        return str(exc)
+    except RecursionError:
+        return "it is nested too deeply"
     return None

@@ -152,7 +152,7 @@ class EnvVarConfigProvider(ConfigProvider):
         pattern = params.get(_ALLOWLIST_PATTERN, _EVERY_NAME)
         try:
             allowed = re.compile(pattern)
-        except re.error as exc:
+        except (re.error, OverflowError, RecursionError) as exc:
             raise BadRequest(f"{_ALLOWLIST_PATTERN} is no regular expression: {pattern}: {exc}") from exc
         self._environment = {k: v for k, v in self._environment.items() if allowed.fullmatch(k)}
 

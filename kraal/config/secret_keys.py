@@ -36,9 +36,15 @@ def _is_secret(name: str, kind: ConfigType | None) -> bool:
 def _client_type(name: str) -> ConfigType | None:
     """Return the type of the client setting that a name ends with: `producer.override.ssl.key.password`."""
     known = _client_types()
-    parts = name.split(".")
+    parts = name.rsplit(".", _most_dots() + 1)
     ends = (".".join(parts[start:]) for start in range(len(parts)))
     return next((known[end] for end in ends if end in known), None)
+
+
+@cache
+def _most_dots() -> int:
+    """Return how many dots a client setting has at most: of a longer name only the end matters."""
+    return max(name.count(".") for name in _client_types())
 
 
 @cache

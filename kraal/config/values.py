@@ -66,7 +66,7 @@ class Password:
 _BLANKS = "".join(map(chr, range(0x21)))
 """What Java's String.trim removes: every character up to the space."""
 
-_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
+_AROUND_COMMAS = " \t\n\x0b\f\r"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _LONGEST = 1000
@@ -111,7 +111,7 @@ def render(value: object) -> str | None:
 def split_list(text: str) -> tuple[str, ...]:
     """Split a comma list as Connect does: an empty text has no entry, `a,,b` has an empty one."""
     trimmed = trim(text)
-    return tuple(_COMMA.split(trimmed)) if trimmed else ()
+    return tuple(each.strip(_AROUND_COMMAS) for each in trimmed.split(",")) if trimmed else ()
 
 
 def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve | None = None) -> object:

@@ -7,14 +7,11 @@ Source: ConfigTransformer.DEFAULT_PATTERN, AbstractHerder.reverseTransform (Kafk
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kraal.ids import Config
 from kraal.secrets import ANYWHERE, hides, names_secret
-
-_VARIABLE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,28 +23,56 @@ class Variable:
     key: str
 
     @staticmethod
-    def of(match: re.Match[str]) -> Variable:
-        """Return what a match of the pattern names."""
-        return Variable(match[1], match[3] or "", match[4])
+    def of(inside: str) -> Variable | None:
+        """Return what stands between the braces; None when it has no colon: it is no variable then."""
+        match inside.split(":", 2):
+            case [provider, key]:
+                return Variable(provider, "", key)
+            case [provider, path, key]:
+                return Variable(provider, path, key)
+            case _:
+                return None
+
+
+def _found_in(text: str) -> Iterator[tuple[int, int, Variable]]:
+    """Return where each variable begins and ends, from left to right.
+
+    Reads each character once: an expression would try each `${` up to the end of the text, and a request of some
+    kilobytes of them would hold up the whole worker.
+    """
+    end = 0
+    while (begin := text.find("${", end)) >= 0:
+        closing = text.find("}", begin)
+        if closing < 0:
+            return
+        end = closing + 1
+        found = Variable.of(text[begin + 2 : closing])
+        if found is not None:
+            yield begin, end, found
 
 
 def has_variable(text: str | None) -> bool:
     """Tell whether a text has a variable, of any provider."""
-    return text is not None and _VARIABLE.search(text) is not None
+    return text is not None and any(_found_in(text))
 
 
 def variables_of(config: Config) -> Iterator[Variable]:
     """Return every variable of a config's values."""
     for text in config.values():
         if text is not None:
-            yield from map(Variable.of, _VARIABLE.finditer(text))
+            yield from (variable for _, _, variable in _found_in(text))
 
 
 def substitute(text: str | None, values: Mapping[Variable, str]) -> str | None:
     """Return the text with each variable that has a value replaced by it."""
     if text is None:
         return None
-    return _VARIABLE.sub(lambda match: values.get(Variable.of(match), match[0]), text)
+    pieces: list[str] = []
+    done = 0
+    for begin, end, variable in _found_in(text):
+        pieces += [text[done:begin], values.get(variable, text[begin:end])]
+        done = end
+    return "".join([*pieces, text[done:]])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

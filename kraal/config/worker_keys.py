@@ -68,7 +68,7 @@ def _not_empty_list(name: str, value: object) -> str | None:
 def _origins(name: str, value: object) -> str | None:
     try:
         allowed_origins(str(value or ""))
-    except re.error as exc:
+    except (re.error, OverflowError, RecursionError) as exc:
         return invalid(name, value, f"each origin is * or a regular expression, and one is none: {exc}")
     return None
 

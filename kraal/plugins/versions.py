@@ -12,7 +12,7 @@ from kraal.errors import BadRequest
 LATEST = "latest"
 """Asks for whatever is newest."""
 
-_RANGE = re.compile(r"([\[(])\s*([^,\[\]()]*?)\s*(?:(,)\s*([^,\[\]()]*?)\s*)?([\])])")
+_RANGE = re.compile(r"([\[(])([^,\[\]()]*)(?:(,)([^,\[\]()]*))?([\])])")
 
 
 def mismatch(plugin: str, wanted: str | None, available: tuple[str, ...]) -> str | None:
@@ -53,12 +53,18 @@ def _range(wanted: str) -> tuple[str, str, str, str]:
     if match is None:
         return "[", wanted, wanted, "]"
     opening, low, comma, high, closing = match.groups()
-    return opening, low, high if comma else low, closing
+    return opening, low.strip(), high.strip() if comma else low.strip(), closing
 
 
 def _order(version: str) -> tuple[tuple[int, str], ...]:
-    """Return what sorts versions: numbers by value, trailing zeros ignored, words before numbers."""
-    parts = [(int(part), "~") if part.isdecimal() else (-1, part) for part in re.split(r"[.\-]", version)]
-    while parts and parts[-1] == (0, "~"):
+    """Return what sorts versions: numbers by value, trailing zeros ignored, words before numbers.
+
+    Of two numbers the longer one is larger: none is read, for they may be of any length.
+    """
+    parts = [
+        (len(part.lstrip("0")), part.lstrip("0")) if part.isascii() and part.isdecimal() else (-1, part)
+        for part in re.split(r"[.\-]", version)
+    ]
+    while parts and parts[-1] == (0, ""):
         parts.pop()
     return tuple(parts)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from actors.assembly import Parts, assemble
+from actors.assembly import Assembly, Parts, assemble
 from actors.clock import ThreadClock
 from actors.herd import HerderSettings
 from actors.mailbox import ask
@@ -16,12 +16,12 @@ from kraal.config.standalone import parse_standalone
 from kraal.ids import WorkerId
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
-from kraal.plugins.validate import validate_for_rest
 from kraal.stores.api import GroupOffsets
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing.engine import FakeEngine, Outside
 from kraal.testing.group_offsets import FakeGroupOffsets
-from kraal.testing.worker import DEFAULTS, fake_registry
+from kraal.testing.metrics import scrape_of
+from kraal.testing.worker import DEFAULTS, fake_registry, loggers_of_its_own
 from web.app import create_apps
 from web.server import HttpServer, Listener
 from web.settings import Settings
@@ -29,21 +29,23 @@ from web.settings import Settings
 
 @dataclass(frozen=True)
 class RestWorker:
-    """Where it listens, and what its sources and sinks know of."""
+    """Where it listens, what its sources and sinks know of, and its actors."""
 
     url: str
     outside: Outside
+    assembly: Assembly
 
 
 @contextmanager
 def rest_worker(
-    registry: Registry | None = None, group_offsets: GroupOffsets | None = None
+    registry: Registry | None = None, group_offsets: GroupOffsets | None = None, *, distributed: bool = False
 ) -> Iterator[RestWorker]:
     """Run one. Give its tasks records before they begin: `outside.supply`.
 
     Args:
         registry: its plugins; None: the fake ones.
         group_offsets: of its sinks; None: what the fake engine has committed.
+        distributed: it answers as a worker of a cluster, whose only one it is.
     """
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
     authority = f"127.0.0.1:{server.bound[0].port}"
@@ -51,20 +53,23 @@ def rest_worker(
     outside = Outside()
     engine = FakeEngine(outside=outside)
     system, clock = ThreadSystem(), ThreadClock()
+    loggers = loggers_of_its_own(clock.wall_ms)
     config, registry = parse_standalone(DEFAULTS), registry or fake_registry()
+    plugins = ProvidedPlugins(registry, config)
     died: list[str] = []
     assembly = assemble(
         Parts(
             system=system,
             clock=clock,
             engine=engine,
-            plugins=ProvidedPlugins(registry, config),
+            plugins=plugins,
             config_log=MemoryLog("config"),
             status_log=MemoryLog("status"),
             offsets=MemoryOffsets(),
             group_offsets=group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running),
-            settings=HerderSettings(worker_id=WorkerId(authority), standalone=True),
+            settings=HerderSettings(worker_id=WorkerId(authority), standalone=not distributed),
             leader_url=url,
+            loggers=loggers,
         ),
         lambda name, _: died.append(name),
     )
@@ -72,13 +77,15 @@ def rest_worker(
         assembly.herder,
         assembly.published,
         registry,
-        lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
-        Settings(advertised_url=url),
+        plugins.check_for_rest,
+        Settings(advertised_url=url, distributed=distributed),
+        scrape=scrape_of(assembly, authority),
+        loggers=loggers,
     ).main
     server.start(app)
     assembly.herder.tell(StartupDone())
     try:
-        yield RestWorker(url, outside)
+        yield RestWorker(url, outside, assembly)
         ask(assembly.herder, ShutDown(), timeout_s=10)
     finally:
         server.stop()

@@ -74,6 +74,8 @@ class Operation:
     media_type: str = "application/json"
     located: tuple[int, ...] = ()
     """Statuses with a `Location`."""
+    then: tuple[str, ...] = ()
+    """Names of the operations that the same connector is there for when this one has succeeded: OpenAPI's links."""
 
     def to_json(self, path: str, *, secured: bool) -> dict[str, Json]:
         """Return the OpenAPI operation object."""
@@ -85,13 +87,14 @@ class Operation:
         if self.body is not None:
             content: Json = {"application/json": {"schema": _schema(self.body)}}
             found["requestBody"] = {"required": True, "content": content}
-        found["responses"] = self._responses(secured=secured)
+        found["responses"] = self._responses(path, secured=secured)
         if secured and self.internal:
             found["security"] = []
         return found
 
-    def _responses(self, *, secured: bool) -> dict[str, Json]:
+    def _responses(self, path: str, *, secured: bool) -> dict[str, Json]:
         responses: dict[str, Json] = {}
+        named_by = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
         for status, schema in self.answers.items():
             answer: dict[str, Json] = {"description": HTTPStatus(status).phrase}
             if status in self.located:
@@ -99,6 +102,8 @@ class Operation:
                 answer["headers"] = {"Location": {"description": about, "schema": {"type": "string"}}}
             if schema is not None:
                 answer["content"] = {self.media_type: {"schema": _schema(schema)}}
+            if self.then:
+                answer["links"] = {name: _link(name, named_by) for name in self.then}
             responses[str(status)] = answer
         extra = (*self.errors, *(_WITH_BODY if self.body is not None else ()))
         extra = (*extra, 401) if secured and not self.internal else extra
@@ -112,6 +117,10 @@ class Operation:
 
 def _schema(schema: str | Schema) -> dict[str, Json]:
     return {"$ref": f"#/components/schemas/{schema}"} if isinstance(schema, str) else dict(schema)
+
+
+def _link(name: str, connector: str) -> Json:
+    return {"operationId": name, "parameters": {"connector": connector}}
 
 
 def _of_path(path: str) -> list[Json]:

@@ -9,12 +9,21 @@ from collections.abc import Mapping
 from typing import Final
 
 from web.openapi.operation import Operation, Query, Schema
-from web.openapi.schemas import list_of, map_of, ref
+from web.openapi.schemas import SENT_CONFIG, list_of, map_of, ref
 
 _TEXT: Final[Schema] = {"type": "string"}
 _FLAG: Final[Schema] = {"type": "boolean", "default": False}
 _ONE: Final = "/connectors/{connector}"
 _FORWARDED: Final = (409, 503)
+_STEERED: Final = (
+    "getConnectorStatus",
+    "pauseConnector",
+    "resumeConnector",
+    "stopConnector",
+    "restartConnector",
+)
+_CREATED: Final = ("getConnector", "listTasks", *_STEERED, "deleteConnector")
+_STOPPED: Final = ("getConnectorOffsets", "alterConnectorOffsets", "resetConnectorOffsets", *_STEERED)
 
 Operations = Mapping[str, Mapping[str, Operation]]
 """By path, then by method in lower case."""
@@ -43,6 +52,7 @@ _CONNECTORS: Final[Operations] = {
             summary="Create a connector",
             about="Answers when its config is stored.",
             body="CreateConnectorRequest",
+            then=_CREATED,
             answers={201: "ConnectorInfo"},
             located=(201,),
             errors=_FORWARDED,
@@ -75,6 +85,7 @@ _CONNECTORS: Final[Operations] = {
             tag="connectors",
             summary="Replace a connector's config, or create it",
             body="SentConfig",
+            then=_CREATED,
             answers={200: "ConnectorInfo", 201: "ConnectorInfo"},
             located=(201,),
             errors=_FORWARDED,
@@ -101,6 +112,7 @@ _CONNECTORS: Final[Operations] = {
             name="pauseConnector",
             tag="connectors",
             summary="Have a connector and its tasks do nothing for now",
+            then=(*_STEERED, "deleteConnector"),
             answers={202: None},
             errors=_FORWARDED,
         ),
@@ -110,6 +122,7 @@ _CONNECTORS: Final[Operations] = {
             name="resumeConnector",
             tag="connectors",
             summary="Have a paused or stopped connector go on",
+            then=(*_STEERED, "deleteConnector"),
             answers={202: None},
             errors=_FORWARDED,
         ),
@@ -119,6 +132,7 @@ _CONNECTORS: Final[Operations] = {
             name="stopConnector",
             tag="connectors",
             summary="Stop a connector and give up its tasks",
+            then=(*_STOPPED, "deleteConnector"),
             answers={204: None},
             errors=_FORWARDED,
         ),
@@ -133,6 +147,7 @@ _CONNECTORS: Final[Operations] = {
                 Query(name="includeTasks", about="Its tasks as well.", schema=_FLAG),
                 Query(name="onlyFailed", about="Only what is FAILED.", schema=_FLAG),
             ),
+            then=(*_STEERED, "deleteConnector"),
             answers={202: "ConnectorStateInfo", 204: None},
             errors=_FORWARDED,
         ),
@@ -219,7 +234,7 @@ _OFFSETS: Final[Operations] = {
             name="alterConnectorOffsets",
             tag="offsets",
             summary="Change where a stopped connector goes on; null forgets a partition",
-            body="ConnectorOffsets",
+            body="SentOffsets",
             answers={200: "Message"},
             errors=_FORWARDED,
         ),
@@ -341,7 +356,7 @@ ADMIN: Final[Operations] = {
             name="setLoggerLevel",
             tag="loggers",
             summary="Set the level of a logger and of all below it",
-            body={"type": "object", "properties": {"level": dict(_TEXT)}, "required": ["level"]},
+            body={**SENT_CONFIG, "properties": {"level": dict(_TEXT)}, "required": ["level"]},
             query=(
                 Query(
                     name="scope",

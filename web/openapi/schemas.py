@@ -49,12 +49,16 @@ def map_of(schema: Schema) -> Schema:
     return {"type": "object", "additionalProperties": dict(schema)}
 
 
+SENT_CONFIG: Final[Schema] = map_of({"type": ["string", "number", "boolean", "null"]})
+"""What is taken where a config is."""
+
 _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     "state": {"type": "string", "enum": [*_STATES]},
     "worker_id": _TEXT,
     "version": {**_MAYBE_TEXT, "description": "The plugin's; null when nothing runs yet."},
     "trace": {**_TEXT, "description": "Why it failed; there only when it did."},
 }
+_OFFSET: Final = _object({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
 _KIND: Final[Schema] = {"type": "string", "enum": ["source", "sink", "unknown"]}
 _TASK: Final[Schema] = _object({"connector": _TEXT, "task": _NUMBER})
 _TASK_STATE: Final = _object({"id": _NUMBER, **_STATE_FIELDS}, optional=("trace",))
@@ -64,13 +68,8 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         {"error_code": _NUMBER, "message": _MAYBE_TEXT}, about="Any error; `error_code` is the status."
     ),
     "Message": _object({"message": _TEXT}),
-    "ConnectorOffsets": _object(
-        {
-            "offsets": list_of(
-                _object({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
-            )
-        }
-    ),
+    "ConnectorOffsets": _object({"offsets": list_of(_OFFSET)}),
+    "SentOffsets": _object({"offsets": {**list_of(_OFFSET), "minItems": 1}}),
     "ServerInfo": _object({"version": _TEXT, "commit": _TEXT, "kafka_cluster_id": _MAYBE_TEXT}),
     "WorkerStatus": _object(
         {"status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]}, "message": _TEXT}
@@ -80,7 +79,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         "description": "Texts by key; what `${…}` stands for is not shown.",
     },
     "SentConfig": {
-        **map_of({"type": ["string", "number", "boolean", "null"]}),
+        **SENT_CONFIG,
         "description": "By key; numbers and booleans are taken as texts, as they are written.",
     },
     "CreateConnectorRequest": _object(

@@ -53,6 +53,16 @@ def test_a_created_connector_and_its_tasks_run(worker: EmbeddedWorker) -> None:
     assert worker.status(NAME)["connector"]["version"] == "1.0"
 
 
+def test_a_creation_is_answered_when_the_connector_cannot_say_its_tasks_yet(worker: EmbeddedWorker) -> None:
+    began_s = worker.scheduler.clock.now()
+    worker.ask(CreateConnector(name=NAME, config=config(**{"fail.in": "task_configs"})))
+    assert worker.scheduler.clock.now() == began_s, "nobody waits for the next try"
+    assert view.connector_info(worker.snapshot, NAME)["tasks"] == []
+    worker.ask(PutConfig(name=NAME, config=config()))
+    worker.advance(1)
+    assert worker.states(NAME) == ["RUNNING", "RUNNING", "RUNNING"]
+
+
 def test_offsets_are_stored_after_each_batch_and_read_at_the_next_start(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.fake.feed(T0, 25)

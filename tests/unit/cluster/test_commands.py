@@ -87,6 +87,21 @@ def test_a_patch_cannot_rename_nor_take_the_name_away() -> None:
     assert commands.patched(STATE, BAD, {"name": None})["name"] == "bad"
 
 
+def test_what_brokers_would_not_take_is_refused_however_it_came_about() -> None:
+    large = {f"k{number}": "ü" * 1_000 for number in range(400)}
+    [entry] = commands.put(ConnectorName("x"), large)
+    assert entry.value is not None
+    assert len(entry.value) < commands.LARGEST
+    too_large = {**large, **{f"l{number}": "x" * 1_000 for number in range(200)}}
+    text = r"too large: as a record it takes 10\d{5} bytes, and 990000 at most are allowed"
+    with pytest.raises(BadRequest, match=text):
+        commands.put(ConnectorName("x"), too_large)
+    with pytest.raises(BadRequest, match=text):
+        commands.create(ClusterState(), ConnectorName("x"), too_large)
+    with pytest.raises(BadRequest, match="too large"):
+        commands.put(ConnectorName("n" * 500_000), {})
+
+
 def test_deleting_writes_two_tombstones_in_connects_order() -> None:
     assert commands.delete(STATE, BAD) == [Entry("connector-bad", None), Entry("target-state-bad", None)]
 

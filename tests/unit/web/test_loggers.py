@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -122,3 +123,15 @@ def test_other_methods_and_types(api: Api) -> None:
 
 def test_a_slash_at_the_end_makes_no_difference(api: Api) -> None:
     assert api.request("GET", f"{PATH}/") == api.request("GET", PATH)
+
+
+def test_a_name_has_an_end(api: Api) -> None:
+    """Python would keep each of its parts."""
+    known = api.request("GET", PATH)
+    text = "The logger's name has 1001 characters; 1000 at most are allowed."
+    for query in ("", "?scope=cluster"):
+        status, said = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
+        assert (status, json.loads(said)["message"]) == (400, text)
+    assert api.request("GET", PATH) == known
+    assert api.herder.asked == []
+    assert api.request("PUT", f"{PATH}/{'a' * 1000}", DEBUG)[0] == 200

@@ -94,6 +94,14 @@ def test_patch_and_delete_answer_with_a_message(api: Api) -> None:
             '{"offsets":[{"partition":{"a":"\\ud800"}}]}',
             'A text in offsets[0] holds half of a surrogate pair: "\\ud800"',
         ),
+        (
+            '{"offsets":[{"partition":{"a":' + '[{"b":' * 60 + "1" + "}]" * 60 + "}}]}",
+            "A value in offsets[0] is nested too deeply: more than 100 levels",
+        ),
+        (
+            '{"offsets":[{"partition":{"a":' + "[" * 700 + "]" * 700 + "}}]}",
+            "A value in offsets[0] is nested too deeply: more than 100 levels",
+        ),
     ],
 )
 def test_a_body_that_cannot_be_read_is_400_and_says_where(api: Api, body: str, text: str) -> None:

@@ -86,6 +86,32 @@ def test_it_is_whole(settings: Settings) -> None:
         assert any(status.startswith("2") for status in operation["responses"])
 
 
+def test_links_lead_to_operations_on_the_same_connector() -> None:
+    found = json.loads(json.dumps(document(SETTINGS)))
+    paths = {operation["operationId"]: path for _, path, operation in operations(found)}
+    seen = 0
+    for _, path, operation in operations(found):
+        for status, answer in operation["responses"].items():
+            for name, link in answer.get("links", {}).items():
+                named_by = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
+                assert link == {"operationId": name, "parameters": {"connector": named_by}}
+                assert re.findall(r"{(\w+)}", paths[name]) == ["connector"]
+                assert status.startswith("2")
+                seen += 1
+    assert seen > 0
+
+
+def test_a_level_may_come_with_other_texts_and_offsets_are_at_least_one() -> None:
+    found = json.loads(json.dumps(document(SETTINGS)))
+    body = found["paths"]["/admin/loggers/{logger}"]["put"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
+    assert matches(body, {"level": "INFO", "other": 1}, found)
+    assert not matches(body, {"other": 1}, found)
+    assert not matches(body, {"level": "INFO", "other": {}}, found)
+    assert found["components"]["schemas"]["SentOffsets"]["properties"]["offsets"]["minItems"] == 1
+
+
 def test_with_passwords_it_says_so() -> None:
     assert "security" not in document(SETTINGS)
     found: dict[str, Any] = json.loads(json.dumps(document(SECURED)))
@@ -105,11 +131,12 @@ def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> boo
         return matches(found["components"]["schemas"][schema["$ref"].rpartition("/")[2]], value, found)
     if "anyOf" in schema:
         return any(matches(each, value, found) for each in schema["anyOf"])
-    kinds = {
+    kinds: dict[str, type | tuple[type, ...]] = {
         "object": dict,
         "array": list,
         "string": str,
         "integer": int,
+        "number": (int, float),
         "boolean": bool,
         "null": type(None),
     }

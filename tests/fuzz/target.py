@@ -1,0 +1,78 @@
+"""The workers that fuzzers ask: the real web application, herder, actors and plugins, on a port of loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import httpx2
+
+from actors.mailbox import ask
+from actors.messages.supervisor import ListActors
+from kraal.plugins.registry import Registry
+from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
+from tests.fakes.rest_worker import rest_worker
+
+if TYPE_CHECKING:
+    from kraal.plugins.api import Connector, Converter
+
+MODES: Final = ("standalone", "distributed")
+_FILES: Final = "org.apache.kafka.connect.file.FileStream"
+_CONVERTERS: Final = (
+    "org.apache.kafka.connect.storage.StringConverter",
+    "org.apache.kafka.connect.converters.ByteArrayConverter",
+    "org.apache.kafka.connect.json.JsonConverter",
+)
+
+
+@dataclass(slots=True)
+class Target:
+    """Where a worker listens, and what became of it."""
+
+    url: str
+    faults: list[str] = field(default_factory=list)
+    """What is wrong when the fuzzer has gone."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        return parts.hostname or "", parts.port or 0
+
+    def check_alive(self) -> None:
+        """Note when `GET /` and `GET /health` are not answered as of a worker in good health."""
+        for path in ("", "health", "connectors?expand=status&expand=info"):
+            try:
+                answer = httpx2.get(f"{self.url}{path}", timeout=10, trust_env=False)
+            except httpx2.HTTPError as error:
+                self.faults.append(f"GET /{path} is not answered any more: {error!r}")
+            else:
+                if answer.status_code != 200:
+                    self.faults.append(f"GET /{path} is answered with {answer.status_code}: {answer.text}")
+
+
+def every_plugin() -> Registry:
+    """Return a registry of what is installed and of the fakes, whose tasks the fake engine runs."""
+    installed = Registry.load()
+    classes: dict[str, type[Connector | Converter]] = {
+        FAKE_SOURCE: FakeSourceConnector,
+        FAKE_SINK: FakeSinkConnector,
+        **{name: installed.converter_class(name) for name in _CONVERTERS},
+    }
+    for name in (f"{_FILES}SourceConnector", f"{_FILES}SinkConnector"):
+        classes[name] = installed.connector_class(name)
+    return Registry.of(classes)
+
+
+@contextmanager
+def target(mode: str) -> Iterator[Target]:
+    """Run a worker without Spark and Kafka; at the end notes whether it lives, and whether an actor of it died."""
+    with rest_worker(every_plugin(), distributed=mode == "distributed") as worker:
+        made = Target(worker.url)
+        yield made
+        made.check_alive()
+        restarts = ask(worker.assembly.supervisor, ListActors(), timeout_s=10)
+        made.faults += [f"the {name} died {times} times" for name, times in restarts.items() if times]

@@ -1,0 +1,32 @@
+"""The fuzzers with a small budget and fixed seeds. The long run is `scripts/fuzz`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fuzz.findings import from_bytes, from_schema
+from tests.fuzz.target import MODES, Target, target
+
+SEED = 980
+OF_EACH_OPERATION = 25
+REQUESTS = 500
+
+
+@pytest.fixture(params=MODES)
+def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """Return a worker in each mode; all its actors must have lived through the test."""
+    with target(request.param) as made:
+        yield made
+    assert made.faults == []
+
+
+@pytest.mark.timeout(300)
+def test_by_our_own_document(worker: Target) -> None:
+    assert from_schema(worker.url, SEED, OF_EACH_OPERATION) == ""
+
+
+@pytest.mark.timeout(300)
+def test_below_what_clients_send(worker: Target) -> None:
+    assert from_bytes(*worker.address, SEED, REQUESTS) == []

@@ -1,0 +1,178 @@
+"""The fuzzers' judgement: what they must not let pass, and what they must."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tests.fuzz.findings import from_bytes, from_schema
+from tests.fuzz.raw import RawRequest, curl, faults_of
+from tests.fuzz.verdicts import SLOW_S, Answer, faults
+from web.server import HttpServer, Listener
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+JSON = {"server": "kraal/1", "content-type": "application/json"}
+NOT_FOUND = b'{"error_code":404,"message":null}'
+
+
+def answer(status: int = 200, body: bytes = b"", took_s: float = 0.1, **changes: Any) -> Answer:
+    fields: dict[str, Any] = {"method": "GET", "path": "/connectors", "headers": JSON, **changes}
+    return Answer(status=status, body=body, took_s=took_s, **fields)
+
+
+@pytest.mark.parametrize(
+    "good",
+    [
+        answer(body=b"[]"),
+        answer(404, NOT_FOUND),
+        answer(404, NOT_FOUND, headers={"server": "kraal/1"}),
+        answer(404, method="HEAD"),
+        answer(503, b'{"error_code":503,"message":"busy"}', headers={**JSON, "retry-after": "1"}),
+        answer(
+            500,
+            b'{"error_code":500,"message":"Failed to start connector: one"}',
+            method="POST",
+            path="/connectors/one/restart",
+        ),
+    ],
+)
+def test_nothing_is_wrong(good: Answer) -> None:
+    assert list(faults(good)) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "what"),
+    [
+        (answer(took_s=SLOW_S + 0.5), "it took 2.5 s, and 2 s at most is allowed"),
+        (answer(headers={}), "it has no Server header"),
+        (answer(body=b"{"), "its body is not the JSON that Content-Type says"),
+        (answer(503, b'{"error_code":503,"message":""}'), "it is a 503 that does not say when to come back"),
+        (answer(404, b'{"message":"","error_code":404}'), "its body is not exactly error_code and message"),
+        (answer(404, b'{"error_code":400,"message":""}'), "its error_code is 400, its message ''"),
+        (answer(404, b'{"error_code":404,"message":1}'), "its error_code is 404, its message 1"),
+        (answer(404, NOT_FOUND, method="HEAD"), "HEAD is answered with a body"),
+        (
+            answer(400, b'{"error_code":400,"message":""}', headers={"server": "kraal/1"}),
+            "it is an error of the type None",
+        ),
+        (
+            answer(500, b'{"error_code":500,"message":"Failed to start connector: one"}'),
+            'it is a 500: b\'{"error_code":500,"message":"Failed to start connector: one"}\'',
+        ),
+    ],
+)
+def test_this_is_wrong(bad: Answer, what: str) -> None:
+    assert list(faults(bad)) == [what]
+
+
+def test_the_line_that_repeats_a_request_sends_the_same_bytes() -> None:
+    """What a plain shell prints for the body and the head; `$'…'` is for the shells that people have."""
+    strange = RawRequest(
+        method=b"GET", target=b"/%", headers=((b"a b", b"\xff'\\"),), body=b"%d\\0\x00", broken=True
+    )
+    line = curl(strange, "h", 1)
+    assert line.endswith(" | nc -q 5 h 1")
+    printed = subprocess.run(line.removesuffix(" | nc -q 5 h 1"), shell=True, check=True, capture_output=True)  # noqa: S602
+    assert printed.stdout == strange.head + strange.body
+    plain = RawRequest(method=b"PUT", target=b"/a?b'c", headers=((b"A", b"\xff'"),), body=b"{}")
+    assert curl(plain, "h", 1) == (
+        r"""printf '\173\175' | curl -i --path-as-is -X PUT -H $'A: \xff\x27' --data-binary @- 'http://h:1/a?b'"'"'c'"""
+    )
+
+
+def _close_the_first(listening: socket.socket) -> None:
+    listening.accept()[0].close()
+
+
+# -- a worker with faults ----------------------------------------------------------------------------------
+
+DOCUMENT: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "faulty", "version": "1"},
+    "paths": {
+        path: {
+            "get": {
+                "operationId": name,
+                "responses": {
+                    "200": {
+                        "description": "",
+                        "content": {"application/json": {"schema": {"type": "array"}}},
+                    },
+                    "500": {"description": "", "content": {"application/json": {"schema": {}}}},
+                },
+            }
+        }
+        for path, name in (("/connectors", "breaks"), ("/", "lies"), ("/health", "is well"))
+    },
+}
+
+
+async def _document(_request: Request) -> Response:
+    return JSONResponse(DOCUMENT)
+
+
+METHODS = ["GET", "PUT", "POST", "PATCH", "DELETE", "TRACE"]
+
+
+async def _breaks(_request: Request) -> Response:
+    return JSONResponse({"error_code": 500, "message": "a bug"}, 500, {"Server": "faulty"})
+
+
+async def _lies(_request: Request) -> Response:
+    return JSONResponse({"not": "an array"}, headers={"Server": "faulty"})
+
+
+async def _is_well(_request: Request) -> Response:
+    return JSONResponse([], headers={"Server": "faulty"})
+
+
+@pytest.fixture
+def faulty() -> Iterator[tuple[str, int]]:
+    """Serve a worker that answers wrongly; return its address."""
+    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
+    routes = {"/openapi.json": _document, "/": _lies, "/health": _is_well, "/{rest:path}": _breaks}
+    server.start(
+        Starlette(routes=[Route(path, handler, methods=METHODS) for path, handler in routes.items()])
+    )
+    yield "127.0.0.1", server.bound[0].port
+    server.stop()
+
+
+@pytest.mark.timeout(120)
+def test_by_the_document_they_are_found(faulty: tuple[str, int]) -> None:
+    report = from_schema(f"http://127.0.0.1:{faulty[1]}/", 1, 3)
+    assert "it is a 500" in report
+    assert '{"not":"an array"}' in report
+    assert re.search(rf"curl -X [A-Z]+ http://127\.0\.0\.1:{faulty[1]}/connectors", report)
+    assert "GET /health" not in report
+
+
+def test_by_bytes_they_are_found(faulty: tuple[str, int]) -> None:
+    found = from_bytes(*faulty, 1, 60)
+    assert any(each.what.startswith("it is a 500") and "curl" in each.again for each in found)
+
+
+def test_silence_and_a_closed_connection_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.raw.PATIENCE_S", 0.3)
+    request = RawRequest(method=b"GET", target=b"/")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        assert faults_of("127.0.0.1", port, request) == ["there was no answer for 0.3 s"]
+    monkeypatch.setattr("tests.fuzz.raw.PATIENCE_S", 30)
+    with socket.create_server(("127.0.0.1", 0)) as closing:
+        port = closing.getsockname()[1]
+        thread = threading.Thread(target=lambda: _close_the_first(closing))
+        thread.start()
+        assert faults_of("127.0.0.1", port, request) == ["it was not answered"]
+        thread.join()

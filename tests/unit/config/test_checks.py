@@ -1,0 +1,27 @@
+"""Checks of values, where the tests of keys do not come along."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.checks import regex
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[", "unterminated character set at position 0"),
+        ("a{99999999999}", "the repetition number is too large"),
+        ("(" * 9_999, "it is nested too deeply"),
+        ("a" * 10_001, "it has 10001 characters, and 10000 at most are allowed"),
+        (None, "there is none"),
+    ],
+)
+def test_what_is_no_regular_expression_is_an_error_that_says_why(text: str | None, reason: str) -> None:
+    shown = "null" if text is None else text
+    assert regex("k", text) == f"Invalid value {shown} for configuration k: Invalid regex: {reason}"
+
+
+@pytest.mark.parametrize("text", ["a.*", "", "a" * 10_000])
+def test_what_is_one_is_none(text: str) -> None:
+    assert regex("k", text) is None

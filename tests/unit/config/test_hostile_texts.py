@@ -1,0 +1,99 @@
+"""Texts that were made to keep a worker busy: each is read in a moment, whatever it is. Found by fuzzing.
+
+An expression that tries again and again holds up all threads of the process, not only its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from kraal.config.secret_keys import secret_values
+from kraal.config.sink import check_topics
+from kraal.config.values import split_list
+from kraal.config.variables import Variable, has_variable, substitute, variables_of
+from kraal.plugins.versions import allows, mismatch
+from kraal.secrets import Secrets
+
+CPU_S = 2.0
+"""Far above what any takes, and far below what they took."""
+
+
+@contextmanager
+def a_moment() -> Iterator[None]:
+    began = time.thread_time()
+    yield
+    assert time.thread_time() - began < CPU_S
+
+
+@pytest.mark.parametrize("text", ["${a:" * 20_000, "${" * 40_000, "${a:b:" * 20_000, "${a:b}" * 20_000])
+def test_variables(text: str) -> None:
+    with a_moment():
+        assert substitute(text, {Variable("a", "", "b"): "${a:b}"}) == text
+        assert has_variable(text) is text.endswith("}")
+        assert len(list(variables_of({"key": text}))) == text.count("}")
+
+
+def test_the_first_brace_ends_a_variable_and_what_has_no_colon_is_none() -> None:
+    found = variables_of({"key": "${a}${b:c} ${d:${e:f:g}} }${:} ${h:i"})
+    assert list(found) == [Variable("b", "", "c"), Variable("d", "${e", "f:g"), Variable("", "", "")]
+
+
+def test_lists() -> None:
+    with a_moment():
+        assert split_list("a" + " " * 100_000 + "b") == ("a" + " " * 100_000 + "b",)
+    assert split_list(" a ,\tb\n,, c d ") == ("a", "b", "", "c d")
+
+
+@pytest.mark.parametrize(
+    "text", ["[" + " " * 20_000, "(" + " " * 20_000 + ",", "[" + "a" * 20_000, "9" * 20_000]
+)
+def test_version_ranges(text: str) -> None:
+    with a_moment():
+        assert mismatch("p", text, ("1.0",)) is not None
+
+
+def test_numbers_in_versions_may_have_any_length_and_are_compared_as_numbers() -> None:
+    assert allows("[ 1.9 , 1.10 ]", "1.09")
+    assert not allows("[1.9,1.10]", "1.11")
+    assert allows("(" + "9" * 5_000 + ",)", "1" + "0" * 5_000)
+    assert allows("1.0.0", "1")
+
+
+@pytest.mark.parametrize("text", ["a" * 50_000, "password" * 6_000, "password=" * 6_000, "password " * 6_000])
+def test_secrets(text: str) -> None:
+    with a_moment():
+        Secrets().add(text)
+
+
+def test_keys_with_many_dots() -> None:
+    with a_moment():
+        assert secret_values({"k." * 40_000 + "ssl.key.password": "hunter2"}) == ["hunter2"]
+
+
+def dead_letters(pattern: str, topic: str) -> Callable[[], list[tuple[str, str]]]:
+    return lambda: check_topics({"topics.regex": pattern, "errors.deadletterqueue.topic.name": topic})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topic", "matched"),
+    [
+        ("(a+)+b", "a" * 60 + "c", False),
+        ("(a+)+b", "a" * 60 + "b", True),
+        ("a?" * 300 + "a" * 300, "a" * 249, False),
+        ("a.*", "abc", True),
+        ("a|b", "ab", False),
+        ("a*", "a" * 250, False),
+        ("a?" * 50_000, "a" * 26, False),
+        ("a?" * 2_000 + "a" * 200, "a" * 249, True),
+        ("(?=a)a", "a", False),
+        ("[", "a", False),
+    ],
+)
+def test_whether_dead_letters_would_be_read_again(pattern: str, topic: str, *, matched: bool) -> None:
+    with a_moment():
+        errors = dead_letters(pattern, topic)()
+    assert [key for key, _ in errors] == (["topics.regex"] if matched else [])
