@@ -15,6 +15,7 @@ from kraal.cluster.eager import assign_eagerly
 from kraal.cluster.incremental import assign_incrementally
 from kraal.cluster.rebalance import AssignorState, Jobs, Round
 from kraal.cluster.state import ClusterState
+from kraal.cluster.static import assign_statically
 from kraal.cluster.work import Assignment
 from kraal.ids import Instance, TaskId
 from kraal.protocol.group import (
@@ -82,7 +83,8 @@ def plan_group(
         dealt = assign_eagerly(joined.members, jobs_of(cluster))
         told = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in dealt.items()}
         return GroupPlan(assignments=told, state=state, owners=_owners(dealt), urls=_urls(joined))
-    outcome = assign_incrementally(
+    algorithm = assign_statically if joined.protocol.static else assign_incrementally
+    outcome = algorithm(
         Round(
             members={member: _running(metadata) for member, metadata in joined.members.items()},
             configured=jobs_of(cluster),
@@ -90,6 +92,9 @@ def plan_group(
             generation=joined.generation,
             now_ms=now_ms,
             max_delay_ms=max_delay_ms,
+            lists={
+                m: frozenset(metadata.static) for m, metadata in joined.members.items() if metadata.static
+            },
         ),
         state,
     )
