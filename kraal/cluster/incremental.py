@@ -26,7 +26,6 @@ Held = Mapping[str, Sequence[Job]]
 
 def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
     """Decide one round. At most n log n in the number of jobs, through the sort of what is to be assigned."""
-    round_ = round_ if not round_.lists else replace(round_, lists={})  # who assigns so ignores them (D12)
     reported = reports(round_)
     stock = take_stock(reported, round_, state)
     taken = stock.deleted | stock.duplicated
@@ -35,7 +34,7 @@ def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
     revoked = {  # 5
         member: (*within(jobs, taken), *shares.revoked.get(member, ())) for member, jobs in reported.items()
     }
-    return conclude(round_, shares, revoked, waiting=stock.lost)
+    return conclude(round_, shares, revoked, waiting=stock.lost, lists={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +76,12 @@ def share_out(
 
 
 def conclude(
-    round_: Round, shares: Shares, revoked: Mapping[str, Jobs], *, waiting: frozenset[Job]
+    round_: Round,
+    shares: Shares,
+    revoked: Mapping[str, Jobs],
+    *,
+    waiting: frozenset[Job],
+    lists: Mapping[str, frozenset[Job]],
 ) -> Outcome:
     """Put the answer together, and what is remembered for the next round (9); `waiting` is counted as assigned."""
     return Outcome(
@@ -91,7 +95,7 @@ def conclude(
             revoked=frozenset(chain.from_iterable(revoked.values())),
             generation=round_.generation,
             members=frozenset(shares.owned),
-            lists=round_.lists,
+            lists=lists,
         ),
     )
 

@@ -68,7 +68,7 @@ def assign_statically(round_: Round, state: AssignorState) -> Outcome:
         },
     )
     revoked = {member: (*jobs, *shares.revoked.get(member, ())) for member, jobs in revoked.items()}
-    return conclude(round_, placed, revoked, waiting=lost)
+    return conclude(round_, placed, revoked, waiting=lost, lists=round_.lists)
 
 
 def static_jobs(round_: Round) -> frozenset[Job]:

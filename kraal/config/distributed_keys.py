@@ -143,7 +143,7 @@ _GROUP = [
          "sessioned has workers sign what they ask of each other as well; static, besides, has workers run what "
          "they list in static.connectors and static.tasks. The group speaks the best of these that all its "
          "workers know.",
-         default="sessioned", check=_protocol, source=f"{_OURS}, KIP-987"),
+         default="static", check=_protocol, source=f"{_OURS}, KIP-987"),
     worker_key(STATIC_CONNECTORS, _LIST, _LOW,
          "Names of connectors that this worker is kept for: with this list or static.tasks it runs nothing else, "
          "and they run nowhere else while such a worker is there. A connector's tasks are not meant; list them "

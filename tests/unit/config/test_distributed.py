@@ -55,7 +55,7 @@ def test_defaults_are_those_of_connect() -> None:
     assert (config.offset_topic.partitions, config.status_topic.partitions) == (25, 5)
     assert (config.session_timeout_s, config.heartbeat_interval_s, config.rebalance_timeout_s) == (10, 3, 60)
     assert (config.worker_sync_timeout_s, config.worker_unsync_backoff_s) == (3, 300)
-    assert config.protocol is ConnectProtocol.SESSIONED
+    assert config.protocol is ConnectProtocol.STATIC
     assert config.scheduled_rebalance_max_delay_ms == 300_000
     assert (config.session_key_algorithm, config.session_key_size, config.session_key_ttl_ms) == (
         "HmacSHA256",
