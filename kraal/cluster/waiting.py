@@ -74,6 +74,7 @@ def why_rebalanced(
     runs = frozenset[Job]().union(*round_.members.values())
     new = round_.configured.difference(before.assigned, runs, before.revoked, waited)
     gone = (before.assigned | runs) - round_.configured
+    stopped = before.revoked & round_.configured
     over = before.pause.until_ms is not None and round_.now_ms >= before.pause.until_ms
     parts = [
         f"joined: {', '.join(came)}" if came else "",
@@ -81,7 +82,7 @@ def why_rebalanced(
         f"new: {_some(new)}" if new else "",
         f"deleted: {_some(gone)}" if gone else "",
         "the delay of the rebalance before is over" if over else "",
-        f"to be placed after it was stopped elsewhere: {_some(before.revoked)}" if before.revoked else "",
+        f"to be placed after it was stopped elsewhere: {_some(stopped)}" if stopped else "",
     ]
     return (
         "; ".join(part for part in parts if part)

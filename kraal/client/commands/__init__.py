@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kraal.client.commands.assignments import assignments
 from kraal.client.commands.changing import apply_command, delete, diff, patch
 from kraal.client.commands.completion import completion
 from kraal.client.commands.offsets import offsets
@@ -29,6 +30,7 @@ COMMANDS: tuple[click.Command, ...] = (
     offsets,
     topics,
     plugins,
+    assignments,
     loggers,
     completion,
 )
