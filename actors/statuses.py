@@ -19,9 +19,10 @@ from kraal.cluster.statuses import (
     tombstones,
     topic_entry,
 )
-from kraal.cluster.waiting import Wait, job_text, why_it_waits
+from kraal.cluster.waiting import Wait, some_jobs, why_it_waits
 from kraal.ids import ConnectorName, Instance, State, TaskId, TopicName, connector_of
 from kraal.protocol.status_records import status_key
+from kraal.records import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -148,14 +149,19 @@ class StatusBook:
     ) -> None:
         """Write a status, unless a newer owner's stands in the way of this kind of status."""
         herd = self._herd
-        status = Status(
+        status = self._status(state, trace=trace, version=version)
+        herd.write_status(status_entries(herd.snapshot.status, instance, status), leased=leased)
+
+    def _status(self, state: State, *, trace: str | None = None, version: str | None = None) -> Status:
+        """Return a status that this worker writes now."""
+        herd = self._herd
+        return Status(
             state=state,
             worker_id=herd.settings.worker_id,
             generation=herd.snapshot.generation,
             trace=trace,
             version=version,
         )
-        herd.write_status(status_entries(herd.snapshot.status, instance, status), leased=leased)
 
     def sweep(self, plan: GroupPlan | None) -> None:
         """Remove statuses of connectors and tasks that the config does not have; the leader does it.
@@ -172,16 +178,18 @@ class StatusBook:
         What waits for a moment, or for a lost worker, keeps the status that it has, as in Connect (S6).
         """
         unlisted = {job: why_it_waits(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
+        known, entries = self._herd.snapshot.status, list[Entry]()
         for job, why in unlisted.items():
-            stored = status_of(self._herd.snapshot.status, job.instance)
+            stored = status_of(known, job.instance)
             if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
-                self.put(job.instance, State.UNASSIGNED, trace=why, leased=True)
+                entries += status_entries(known, job.instance, self._status(State.UNASSIGNED, trace=why))
+        self._herd.write_status(entries, leased=True)
         if unlisted.keys() - self._explained:
             log.warning(
                 "No worker of the group may run %s: every worker has static assignments, and none lists them."
                 " List them in static.connectors and static.tasks of workers, or start a worker without static"
                 " assignments.",
-                ", ".join(map(job_text, unlisted)),
+                some_jobs(unlisted),
             )
         self._explained = frozenset(unlisted)
 

@@ -79,10 +79,10 @@ def why_rebalanced(
     parts = [
         f"joined: {', '.join(came)}" if came else "",
         f"left: {', '.join(left)}" if left else "",
-        f"new: {_some(new)}" if new else "",
-        f"deleted: {_some(gone)}" if gone else "",
+        f"new: {some_jobs(new)}" if new else "",
+        f"deleted: {some_jobs(gone)}" if gone else "",
         "the delay of the rebalance before is over" if over else "",
-        f"to be placed after it was stopped elsewhere: {_some(stopped)}" if stopped else "",
+        f"to be placed after it was stopped elsewhere: {some_jobs(stopped)}" if stopped else "",
     ]
     return (
         "; ".join(part for part in parts if part)
@@ -90,8 +90,8 @@ def why_rebalanced(
     )
 
 
-def _some(jobs: Iterable[Job]) -> str:
-    """Return the first few, and how many more there are."""
+def some_jobs(jobs: Iterable[Job]) -> str:
+    """Return the first few as text, and how many more there are."""
     names = [job_text(job) for job in sorted(jobs)]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
