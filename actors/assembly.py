@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kraal.ids import Config
     from kraal.plugins.api import Connector as Plugin
     from kraal.plugins.infos import ConfigInfos
-    from kraal.protocol.group import ConnectProtocol
+    from kraal.protocol.group import ConnectProtocol, Job
     from kraal.spark.api import Engine
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
     from kraal.stores.group import Group
@@ -81,6 +81,8 @@ class ClusterParts:
     group: Group
     """Joined when the herder has read the logs; closed by whoever made it."""
     protocol: ConnectProtocol
+    static: tuple[Job, ...] | None = None
+    """What this worker is kept for (KIP-987); None: for anything."""
     member: MemberSettings = field(default_factory=MemberSettings)
     follow: Follow = field(default_factory=Follow)
     """How the logs are read that other workers write too."""
@@ -234,6 +236,7 @@ class _Maker:
             patience_s=cluster.patience_s,
             ready=lambda: isinstance(self._parts.engine.state, EngineReady),
             board=self.board,
+            static=cluster.static,
         )
 
     def _cluster_factories(self) -> dict[Address, Factory]:

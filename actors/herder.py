@@ -362,7 +362,7 @@ class Herder:
         led = self._herd.snapshot.is_leader
         self._rebalances.assigned(message, everything=not self._start.over)
         if message.is_leader:
-            self._book.sweep()
+            self._book.sweep(message.plan)
             self._task_configs.sweep()
             self._keys.check()
             if not led:

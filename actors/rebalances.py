@@ -93,6 +93,8 @@ class Rebalances:
             leader_url=message.leader_url,
             is_leader=message.is_leader,
             protocol=message.protocol,
+            plan=message.plan,
+            planned_ms=herd.clock.wall_ms(),
         )
         if everything:
             names = herd.told_names() | set(herd.snapshot.config.connectors)
@@ -103,7 +105,7 @@ class Rebalances:
         log.warning("this worker has lost its group: %s", reason)
         self._asked = True
         self._plan = None
-        self._herd.update(leader_url=None, is_leader=False)
+        self._herd.update(leader_url=None, is_leader=False, plan=None)
 
     def config_read(self) -> None:
         """More of the config was read: membership may wait for it."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from actors.mailbox import Address
     from kraal.cluster.snapshot import Published
     from kraal.metrics.group import GroupNumbers
-    from kraal.protocol.group import GroupAssignment
+    from kraal.protocol.group import GroupAssignment, Job
     from kraal.stores.group import Group
 
 log = logging.getLogger(__name__)
@@ -76,6 +76,7 @@ class Seat:
         patience_s: float = PATIENCE_S,
         ready: Callable[[], bool] = _always,
         board: Board | None = None,
+        static: tuple[Job, ...] | None = None,
     ) -> None:
         """Describe one worker's place in its group; nothing is sent before the herder begins.
 
@@ -90,6 +91,7 @@ class Seat:
             patience_s: how long the leader may wait for its own reader; blocks the group's thread.
             ready: whether tasks can run here now; any thread.
             board: hears of rebalances and of what the group gave us; None: nobody does.
+            static: what this worker is kept for: `static.connectors`, `static.tasks`; None: for anything.
         """
         self.address = address
         self.group = group
@@ -102,6 +104,7 @@ class Seat:
         self._published = published
         self._clock = clock
         self._protocol = protocol
+        self._static = static
         self._url = url
         self._patience_s = patience_s
         self._ready = ready
@@ -174,7 +177,7 @@ class Seat:
     def offers(self) -> Sequence[Offer]:
         """Return what we have read and what we own, as of now."""
         offset = self._published.latest.config.offset
-        return offers(self._protocol, self._url, offset, self.state.assignment)
+        return offers(self._protocol, self._url, offset, self.state.assignment, self._static)
 
     def plan(
         self,
@@ -200,6 +203,7 @@ class Seat:
             self._assignor,
             now_ms=int(self._clock.now() * 1000),
             max_delay_ms=round(self.settings.max_delay_s * 1000),
+            former=self._planned[1] if self._planned is not None else None,
         )
         self._assignor, self._planned = plan.state, (generation, plan)
         return {member: encode_assignment(told) for member, told in plan.assignments.items()}

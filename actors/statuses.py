@@ -5,6 +5,7 @@ Part of the herder; its thread only. Which record may be written when is decided
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from actors.messages.herder import InstanceChanged, TopicsSeen
@@ -18,14 +19,20 @@ from kraal.cluster.statuses import (
     tombstones,
     topic_entry,
 )
+from kraal.cluster.waiting import Wait, some_jobs, why_it_waits
 from kraal.ids import ConnectorName, Instance, State, TaskId, TopicName, connector_of
 from kraal.protocol.status_records import status_key
+from kraal.records import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from actors.herd import Herd
     from actors.mailbox import Reply
+    from kraal.cluster.assign import GroupPlan
+    from kraal.protocol.group import Job
+
+log = logging.getLogger(__name__)
 
 
 class StatusBook:
@@ -35,6 +42,8 @@ class StatusBook:
         self._herd = herd
         self._restarting: set[Instance] = set()
         """Instances that a KIP-745 request stopped: their next stop is shown as RESTARTING."""
+        self._explained: frozenset[Job] = frozenset()
+        """What the log says that no worker may run."""
         self._withheld = False
         """Something happened while there was no lease."""
         self._topics_on_their_way: set[tuple[ConnectorName, TopicName]] = set()
@@ -140,19 +149,49 @@ class StatusBook:
     ) -> None:
         """Write a status, unless a newer owner's stands in the way of this kind of status."""
         herd = self._herd
-        status = Status(
+        status = self._status(state, trace=trace, version=version)
+        herd.write_status(status_entries(herd.snapshot.status, instance, status), leased=leased)
+
+    def _status(self, state: State, *, trace: str | None = None, version: str | None = None) -> Status:
+        """Return a status that this worker writes now."""
+        herd = self._herd
+        return Status(
             state=state,
             worker_id=herd.settings.worker_id,
             generation=herd.snapshot.generation,
             trace=trace,
             version=version,
         )
-        herd.write_status(status_entries(herd.snapshot.status, instance, status), leased=leased)
 
-    def sweep(self) -> None:
-        """Remove statuses of connectors and tasks that the config does not have; the leader does it."""
+    def sweep(self, plan: GroupPlan | None) -> None:
+        """Remove statuses of connectors and tasks that the config does not have; the leader does it.
+
+        And write UNASSIGNED, and why, for what no worker may run (KIP-987), for nobody else would.
+        """
         snapshot = self._herd.snapshot
         self._herd.write_status(tombstones(stale_statuses(snapshot.config, snapshot.status)))
+        self._explain({} if plan is None else plan.waiting)
+
+    def _explain(self, waiting: Mapping[Job, Wait]) -> None:
+        """Say why jobs run nowhere.
+
+        What waits for a moment, or for a lost worker, keeps the status that it has, as in Connect (S6).
+        """
+        unlisted = {job: why_it_waits(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
+        known, entries = self._herd.snapshot.status, list[Entry]()
+        for job, why in unlisted.items():
+            stored = status_of(known, job.instance)
+            if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
+                entries += status_entries(known, job.instance, self._status(State.UNASSIGNED, trace=why))
+        self._herd.write_status(entries, leased=True)
+        if unlisted.keys() - self._explained:
+            log.warning(
+                "No worker of the group may run %s: every worker has static assignments, and none lists them."
+                " List them in static.connectors and static.tasks of workers, or start a worker without static"
+                " assignments.",
+                some_jobs(unlisted),
+            )
+        self._explained = frozenset(unlisted)
 
     def topics_seen(self, message: TopicsSeen) -> None:
         """Write a record for each topic that is neither known nor on its way (KIP-558)."""

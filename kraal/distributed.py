@@ -163,6 +163,7 @@ class DistributedProcess(Process[DistributedConfig]):
             cluster=ClusterParts(
                 group=self._group,
                 protocol=config.protocol,
+                static=config.static,
                 member=MemberSettings(
                     sync_timeout_s=config.worker_sync_timeout_s,
                     unsync_backoff_s=config.worker_unsync_backoff_s,

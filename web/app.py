@@ -19,7 +19,7 @@ from kraal.cluster.snapshot import Published
 from kraal.errors import KraalError
 from kraal.loggers import Loggers
 from kraal.peers import Peers
-from web import admin, connectors, metrics, openapi, plugins
+from web import admin, assignments, connectors, metrics, openapi, plugins
 from web import loggers as loggers_of
 from web.cors import CrossOrigin
 from web.errors import on_http_exception, on_kraal_error
@@ -94,9 +94,9 @@ def create_apps(
 def admin_routes(services: Services) -> list[Route]:
     """Return the route tables of all below `/admin`, which `admin.listeners` can take away from the other paths.
 
-    Source: ConnectRestServer.adminResources (Kafka 4.3.0).
+    Source: ConnectRestServer.adminResources (Kafka 4.3.0), which has no assignments.
     """
-    return loggers_of.routes(services)
+    return [*loggers_of.routes(services), *assignments.routes(services)]
 
 
 def _app(

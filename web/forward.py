@@ -5,7 +5,8 @@ worker sends it on with `forward=true`, the second with `forward=false`, and a t
 about to change, and the client does better to ask again than to be passed around. No worker sends to itself.
 What the other worker answers is what the client gets; it asks nobody twice.
 
-Reads are never sent on. Source: HerderRequestHandler, RestClient (Kafka 4.3.0); contract R12, F1 to F6.
+Reads are never sent on, but for what the leader alone knows (`ask_leader`).
+Source: HerderRequestHandler, RestClient (Kafka 4.3.0); contract R12, F1 to F6.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ async def ask_or_forward(
     return await _forward(
         services, request, url, body, _other_parameters(request) if query is None else query
     )
+
+
+async def ask_leader(services: Services, request: Request, url: str | None) -> Response:
+    """Answer a request without a body with what the leader says. Raises as ask_or_forward, but for messages."""
+    return await _forward(services, request, url, b"", _other_parameters(request))
 
 
 async def _forward(

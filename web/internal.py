@@ -64,7 +64,7 @@ def _check_signature(services: Services, request: Request, body: bytes) -> None:
             return
         raise BadRequest(
             "Internal request missing required signature: this worker asks for passwords, and the group's protocol "
-            "is one without signatures. Set connect.protocol=sessioned on all workers, or "
+            "is one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
             "internal.requests.unsigned=allow on this one."
         )
     key = snapshot.config.session_key

@@ -9,12 +9,13 @@ Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderS
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kraal.cluster.eager import assign_eagerly
-from kraal.cluster.incremental import assign_incrementally
 from kraal.cluster.rebalance import AssignorState, Jobs, Round
 from kraal.cluster.state import ClusterState
+from kraal.cluster.static import assign_statically
+from kraal.cluster.waiting import Wait, waiting_jobs, why_rebalanced
 from kraal.cluster.work import Assignment
 from kraal.ids import Instance, TaskId
 from kraal.protocol.group import (
@@ -54,6 +55,14 @@ class GroupPlan:
     """Member ids by what they run from now on; empty when the assignment failed."""
     urls: Mapping[str, str]
     """Of all members, by member id."""
+    lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
+    """The static assignments of members that have any, as far as the protocol makes them count (KIP-987)."""
+    waiting: Mapping[Job, Wait] = field(default_factory=dict)
+    """What is assigned to nobody, sorted; nothing under the eager protocol, or when the assignment failed."""
+    delay_ms: int = 0
+    """What members were told to wait."""
+    why: str = ""
+    """What made this rebalance necessary, as far as the leader sees it."""
 
     def owner_url(self, instance: Instance) -> str | None:
         """Return where calls for `instance` go; None while nobody owns it."""
@@ -67,32 +76,53 @@ def latest_offset(members: Mapping[str, WorkerMetadata]) -> int:
 
 
 def plan_group(
-    joined: Joined, cluster: ClusterState, state: AssignorState, *, now_ms: int, max_delay_ms: int
+    joined: Joined,
+    cluster: ClusterState,
+    state: AssignorState,
+    *,
+    now_ms: int,
+    max_delay_ms: int,
+    former: GroupPlan | None = None,
 ) -> GroupPlan:
     """Assign everything there is to the members, by the algorithm of the elected protocol.
 
-    `now_ms` is monotonic. A failed assignment leaves `state` as it is: the next round sees that it was not received.
+    `now_ms` is monotonic. `former` is this leader's plan before, for what it says of those who left. A failed
+    assignment leaves `state` as it is: the next round sees that it was not received.
     """
     needed = latest_offset(joined.members)
     if cluster.offset < needed:
         error = AssignmentError.CONFIG_MISMATCH
         failed = {member: _assignment(joined, needed, error=error) for member in joined.members}
-        return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined))
+        why = f"the config is read up to {cluster.offset} by the leader, and up to {needed} by another worker"
+        return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
     if not joined.protocol.cooperative:
         dealt = assign_eagerly(joined.members, jobs_of(cluster))
         told = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in dealt.items()}
-        return GroupPlan(assignments=told, state=state, owners=_owners(dealt), urls=_urls(joined))
-    outcome = assign_incrementally(
-        Round(
-            members={member: _running(metadata) for member, metadata in joined.members.items()},
-            configured=jobs_of(cluster),
-            last_generation=joined.last_generation,
-            generation=joined.generation,
-            now_ms=now_ms,
-            max_delay_ms=max_delay_ms,
-        ),
-        state,
+        why = "the eager protocol deals all work anew in each rebalance"
+        return GroupPlan(assignments=told, state=state, owners=_owners(dealt), urls=_urls(joined), why=why)
+    return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, former)
+
+
+def _plan_incrementally(
+    joined: Joined,
+    cluster: ClusterState,
+    state: AssignorState,
+    now_ms: int,
+    max_delay_ms: int,
+    former: GroupPlan | None,
+) -> GroupPlan:
+    members = joined.members
+    statics = {m: frozenset(metadata.static) for m, metadata in members.items() if metadata.static}
+    round_ = Round(
+        members={member: _running(metadata) for member, metadata in members.items()},
+        configured=jobs_of(cluster),
+        last_generation=joined.last_generation,
+        generation=joined.generation,
+        now_ms=now_ms,
+        max_delay_ms=max_delay_ms,
+        lists=statics if joined.protocol.static else {},
     )
+    outcome = assign_statically(round_, state)
     assignments = {
         member: _assignment(
             joined,
@@ -101,10 +131,23 @@ def plan_group(
             revoked=outcome.revoked[member],
             delay_ms=outcome.delay_ms,
         )
-        for member in joined.members
+        for member in members
     }
+    owners, urls = _owners(outcome.owned), _urls(joined)
     return GroupPlan(
-        assignments=assignments, state=outcome.state, owners=_owners(outcome.owned), urls=_urls(joined)
+        assignments=assignments,
+        state=outcome.state,
+        owners=owners,
+        urls=urls,
+        lists=round_.lists,
+        waiting=waiting_jobs(round_.configured, owners.keys(), outcome.state),
+        delay_ms=outcome.delay_ms,
+        why=why_rebalanced(
+            round_,
+            state,
+            urls if former is None else {**former.urls, **urls},
+            () if former is None else former.waiting.keys(),
+        ),
     )
 
 

@@ -26,36 +26,83 @@ Held = Mapping[str, Sequence[Job]]
 
 def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
     """Decide one round. At most n log n in the number of jobs, through the sort of what is to be assigned."""
-    reported: dict[str, Jobs] = {m: tuple(dict.fromkeys(round_.members[m])) for m in sorted(round_.members)}
+    reported = reports(round_)
     stock = take_stock(reported, round_, state)
     taken = stock.deleted | stock.duplicated
-    revoked = {member: _within(jobs, taken) for member, jobs in reported.items()}  # 5
-    held = {member: _without(jobs, taken) for member, jobs in reported.items()}
-    plan = settle_lost(stock.lost, held, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)  # 6
+    held = {member: without(jobs, taken) for member, jobs in reported.items()}
+    shares = share_out(held, stock.lost, stock.created, round_, state)
+    revoked = {  # 5
+        member: (*within(jobs, taken), *shares.revoked.get(member, ())) for member, jobs in reported.items()
+    }
+    return conclude(round_, shares, revoked, waiting=stock.lost, lists={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """What members get of work that any of them may run. `assigned` and `owned` hold every one of these members."""
+
+    assigned: Mapping[str, Jobs]
+    revoked: Held
+    """To balance load; members without are missing."""
+    owned: Mapping[str, Jobs]
+    state: AssignorState
+
+
+def share_out(
+    kept: Held, lost: frozenset[Job], created: frozenset[Job], round_: Round, state: AssignorState
+) -> Shares:
+    """Find places for lost and new work, and balance load (6 to 8).
+
+    `kept` is what these members run and may go on with; `round_.configured` all that is for them. A caller that
+    passes only some members and jobs (KIP-987) gets the same for those.
+    """
+    held = dict(kept)
+    plan = settle_lost(lost, held, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)  # 6
     for member, jobs in plan.given.items():
         held[member] = (*held[member], *jobs)
     balanced = balance_load(held, round_, plan.state)  # 7
     for member, jobs in balanced.revoked.items():
-        revoked[member] = (*revoked[member], *jobs)
-        held[member] = _without(held[member], frozenset(jobs))
-    new = spread_evenly(held, stock.created | plan.reassign)  # 8
-    owned = {member: (*jobs, *new[member]) for member, jobs in held.items()}
-    return Outcome(  # 9
+        held[member] = without(held[member], frozenset(jobs))
+    new = spread_evenly(held, created | plan.reassign)  # 8
+    return Shares(
         assigned={
-            member: (*_within(held[member], frozenset(plan.given.get(member, ()))), *new[member])
-            for member in reported
+            member: (*within(jobs, frozenset(plan.given.get(member, ()))), *new[member])
+            for member, jobs in held.items()
         },
+        revoked=balanced.revoked,
+        owned={member: (*jobs, *new[member]) for member, jobs in held.items()},
+        state=balanced.state,
+    )
+
+
+def conclude(
+    round_: Round,
+    shares: Shares,
+    revoked: Mapping[str, Jobs],
+    *,
+    waiting: frozenset[Job],
+    lists: Mapping[str, frozenset[Job]],
+) -> Outcome:
+    """Put the answer together, and what is remembered for the next round (9); `waiting` is counted as assigned."""
+    return Outcome(
+        assigned=shares.assigned,
         revoked=revoked,
-        owned=owned,
-        delay_ms=balanced.state.pause.delay_ms,
+        owned=shares.owned,
+        delay_ms=shares.state.pause.delay_ms,
         state=replace(
-            balanced.state,
-            assigned=stock.lost.union(*owned.values()),
+            shares.state,
+            assigned=waiting.union(*shares.owned.values()),
             revoked=frozenset(chain.from_iterable(revoked.values())),
             generation=round_.generation,
-            members=frozenset(reported),
+            members=frozenset(shares.owned),
+            lists=lists,
         ),
     )
+
+
+def reports(round_: Round) -> dict[str, Jobs]:
+    """Return what members report, each job once, members by id."""
+    return {member: tuple(dict.fromkeys(round_.members[member])) for member in sorted(round_.members)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +211,11 @@ def _sizes(jobs: Iterable[Job]) -> tuple[int, int]:
     return connectors, tasks
 
 
-def _within(jobs: Sequence[Job], chosen: frozenset[Job]) -> Jobs:
+def within(jobs: Sequence[Job], chosen: frozenset[Job]) -> Jobs:
+    """Return those of `jobs` that are chosen, in order."""
     return tuple(job for job in jobs if job in chosen) if chosen else ()
 
 
-def _without(jobs: Sequence[Job], taken: frozenset[Job]) -> Jobs:
+def without(jobs: Sequence[Job], taken: frozenset[Job]) -> Jobs:
+    """Return those of `jobs` that are not taken, in order."""
     return tuple(job for job in jobs if job not in taken) if taken else tuple(jobs)

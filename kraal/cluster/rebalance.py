@@ -45,6 +45,8 @@ class AssignorState:
     """Whether the last round revoked work to balance load, and no quiet round or full wait came since."""
     revocations: int = 0
     """How many rounds in a row wanted to revoke although the one before them did."""
+    lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
+    """The static assignments of the last round; see `Round.lists`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,8 @@ class Round:
     """From a monotonic clock: only differences count, and only within this process."""
     max_delay_ms: int
     """`scheduled.rebalance.max.delay.ms`."""
+    lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
+    """The static assignments of members that have any (KIP-987): all that each may run, known jobs or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

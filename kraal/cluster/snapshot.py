@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kraal.cluster.assign import GroupPlan
 from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
 from kraal.ids import ConnectorName, Generation, Instance, WorkerId
@@ -35,6 +36,10 @@ class Snapshot:
     is_leader: bool = False
     protocol: GroupProtocol | None = None
     """What the group speaks since the last rebalance; None in standalone, and before."""
+    plan: GroupPlan | None = None
+    """What this worker, as leader, assigned in the last rebalance; None elsewhere."""
+    planned_ms: int = 0
+    """When, by the wall clock; of `plan`."""
     kafka_cluster_id: str | None = None
     generation: Generation = Generation(0)
     config: ClusterState = field(default_factory=ClusterState)

@@ -19,10 +19,13 @@ from kraal.config.distributed_keys import (
     MISSING_PLUGINS,
     PROTOCOL,
     SIGNATURE,
+    STATIC_CONNECTORS,
+    STATIC_TASKS,
     TOPIC_PREFIXES,
     TOPIC_SETTINGS,
     UNSIGNED,
     VERIFICATION,
+    static_task,
 )
 from kraal.config.properties import read_properties
 from kraal.config.values import Resolve, as_strings, invalid
@@ -38,7 +41,8 @@ from kraal.config.worker import (
     worker_warnings,
 )
 from kraal.config.worker_keys import STANDALONE
-from kraal.protocol.group import ConnectProtocol
+from kraal.ids import ConnectorName
+from kraal.protocol.group import ConnectProtocol, Job
 from kraal.protocol.signature import KEY_BYTES, key_size
 
 _CLEANUP: Final = "cleanup.policy"
@@ -46,8 +50,6 @@ _ELSEWHERE: Final = {
     **dict.fromkeys(
         (key.name for key in STANDALONE if key.name not in DISTRIBUTED), "only standalone workers use it"
     ),
-    "static.connectors": "static assignments (KIP-987) are not supported yet",
-    "static.tasks": "static assignments (KIP-987) are not supported yet",
 }
 _SMALLEST_KEY_BITS: Final = 40
 
@@ -104,6 +106,8 @@ class DistributedConfig(WorkerConfig):
     worker_sync_timeout_s: float
     worker_unsync_backoff_s: float
     protocol: ConnectProtocol
+    static: tuple[Job, ...] | None
+    """All that this worker is to run, sorted (KIP-987); None: whatever it is given."""
     scheduled_rebalance_max_delay_ms: int
     session_key_algorithm: str
     session_key_size: int
@@ -160,7 +164,8 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
     checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
     checked.errors.extend(_cross_errors(checked.values))
     checked.refuse_errors()
-    fields = worker_fields(checked, [*_warnings(raw), *_unsigned_warnings(checked)])
+    warnings = [*_warnings(raw), *_unsigned_warnings(checked), *_static_warnings(checked)]
+    fields = worker_fields(checked, warnings)
     fields["client"] = MappingProxyType(
         {name: value for name, value in fields["client"].items() if name != "client.id"}
     )
@@ -181,6 +186,7 @@ def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None)
         worker_sync_timeout_s=seconds("worker.sync.timeout.ms"),
         worker_unsync_backoff_s=seconds("worker.unsync.backoff.ms"),
         protocol=ConnectProtocol(text(PROTOCOL).lower()),
+        static=_static(checked),
         scheduled_rebalance_max_delay_ms=number("scheduled.rebalance.max.delay.ms"),
         session_key_algorithm=algorithm,
         session_key_size=key_size(bits, algorithm),
@@ -256,13 +262,33 @@ def _unsigned_warnings(checked: Checked) -> list[str]:
                 "worker may write task configs without a password."
             )
         ]
-    if checked.text(PROTOCOL).lower() != ConnectProtocol.SESSIONED:
+    if not ConnectProtocol(checked.text(PROTOCOL).lower()).offered[0].signed:
         return [
             (
                 f"{PROTOCOL}={checked.text(PROTOCOL)} has no signatures, so that this worker will refuse what other "
                 f"workers ask of it: set {PROTOCOL}=sessioned on all of them, or {UNSIGNED}=allow."
             )
         ]
+    return []
+
+
+def _static(checked: Checked) -> tuple[Job, ...] | None:
+    """Return the static assignments; two empty lists are none (D1)."""
+    connectors, tasks = (as_strings(checked.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
+    jobs = {Job(ConnectorName(name)) for name in connectors}
+    jobs |= {Job(ConnectorName(found[0]), found[1]) for task in tasks if (found := static_task(task))}
+    return tuple(sorted(jobs)) or None
+
+
+def _static_warnings(checked: Checked) -> list[str]:
+    """Say of static assignments what has no effect."""
+    given = [name for name in (STATIC_CONNECTORS, STATIC_TASKS) if checked.values[name] is not None]
+    protocol = checked.text(PROTOCOL).lower()
+    if given and protocol != ConnectProtocol.STATIC:
+        why = f"{PROTOCOL}={protocol}, and only with static do workers run what they list"
+        return [f"{name} is ignored: {why}." for name in given]
+    if given and _static(checked) is None:
+        return [f"{' and '.join(given)} without an entry: this worker runs whatever it is given."]
     return []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from kraal.config.checks import at_least, between, non_empty, one_of, one_of_ignoring_case, rule
@@ -17,6 +18,7 @@ _INT, _LIST, _LONG = ConfigType.INT, ConfigType.LIST, ConfigType.LONG
 _SHORT, _STRING = ConfigType.SHORT, ConfigType.STRING
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _LARGEST: Final = 2**31 - 1
+_DIGITS: Final = len(str(_LARGEST))
 _OURS: Final = "DistributedConfig"
 
 EXACTLY_ONCE: Final = "exactly.once.source.support"
@@ -27,6 +29,8 @@ SIGNATURE: Final = "inter.worker.signature.algorithm"
 VERIFICATION: Final = "inter.worker.verification.algorithms"
 MISSING_PLUGINS: Final = "mixed.group.missing.plugins"
 UNSIGNED: Final = "internal.requests.unsigned"
+STATIC_CONNECTORS: Final = "static.connectors"
+STATIC_TASKS: Final = "static.tasks"
 
 TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
 """What else follows one of these is a setting of that internal topic."""
@@ -60,8 +64,34 @@ def _protocol(name: str, value: object) -> str | None:
     if text in set(ConnectProtocol):
         return None
     reason = f"Invalid Connect protocol compatibility: it must be one of {', '.join(ConnectProtocol)}"
-    if text == "static":
-        reason += "; static assignments (KIP-987) are not supported yet"
+    return invalid(name, value, reason)
+
+
+_TASK: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
+
+
+def static_task(text: str) -> tuple[str, int] | None:
+    """Split a task's id at its last hyphen; None when it is none. A number beyond 32 bits is none of a task."""
+    found = _TASK.fullmatch(text)
+    if found is None or len(found[2]) > _DIGITS or not found[1].strip() or int(found[2]) > _LARGEST:
+        return None
+    return found[1], int(found[2])
+
+
+def _static_connectors(name: str, value: object) -> str | None:
+    if all(entry.strip() for entry in as_strings(value)):
+        return None
+    return invalid(name, value, "an entry is blank; each must be the name of a connector")
+
+
+def _static_tasks(name: str, value: object) -> str | None:
+    wrong = next((entry for entry in as_strings(value) if static_task(entry) is None), None)
+    if wrong is None:
+        return None
+    reason = (
+        f"'{wrong}' is not the id of a task; each entry must be a connector's name, a hyphen and the task's number, "
+        "as in my-connector-0"
+    )
     return invalid(name, value, reason)
 
 
@@ -121,8 +151,19 @@ _GROUP = [
          default=300_000, check=at_least(0), source=_OURS),
     worker_key(PROTOCOL, _STRING, _LOW,
          "How work is shared: eager stops all of it at each rebalance; compatible stops only what moves; "
-         "sessioned has workers sign what they ask of each other as well.",
-         default="sessioned", check=_protocol, source=_OURS),
+         "sessioned has workers sign what they ask of each other as well; static, besides, has workers run what "
+         "they list in static.connectors and static.tasks. The group speaks the best of these that all its "
+         "workers know.",
+         default="static", check=_protocol, source=f"{_OURS}, KIP-987"),
+    worker_key(STATIC_CONNECTORS, _LIST, _LOW,
+         "Names of connectors that this worker is kept for: with this list or static.tasks it runs nothing else, "
+         "and they run nowhere else while such a worker is there. A connector's tasks are not meant; list them "
+         "in static.tasks. Ignored unless every worker of the group has connect.protocol=static.",
+         check=_static_connectors, source="KIP-987"),
+    worker_key(STATIC_TASKS, _LIST, _LOW,
+         "Ids of tasks that this worker is kept for: the connector's name, a hyphen and the task's number, as in "
+         "my-connector-0. See static.connectors.",
+         check=_static_tasks, source="KIP-987"),
     worker_key("scheduled.rebalance.max.delay.ms", _INT, _LOW,
          "Milliseconds that the work of a lost worker waits for its return.",
          default=300_000, check=between(0, _LARGEST), source=_OURS),

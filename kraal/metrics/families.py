@@ -30,6 +30,7 @@ _PROTOCOLS = {
     GroupProtocol.DEFAULT: "EAGER",
     GroupProtocol.COMPATIBLE: "COMPATIBLE",
     GroupProtocol.SESSIONED: "SESSIONED",
+    GroupProtocol.STATIC: "STATIC",
 }
 
 _BREATH = Family("", "gauge", "", ())

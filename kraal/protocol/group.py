@@ -7,11 +7,14 @@ all members offer; the leader answers each member with an assignment of that pro
     default      0         eager                      url and config offset
     compatible   1         incremental cooperative    allocation; revoked, delay (KIP-415)
     sessioned    2         the same                   nothing; internal requests are signed (KIP-507)
+    static       3         static, then the same      what a worker is kept for (KIP-987)
 
 Layouts only ever grow at the end: readers give missing trailing fields their default and ignore what follows the
 fields they know, so one reader serves all versions. A later version appends its own fields in
-`encode_metadata` and `decode_metadata` (`static`, KIP-987, comes so), and is one more row of the tables here.
-Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.3.0).
+`encode_metadata` and `decode_metadata`, and is one more row of the tables here. Only the blob under a protocol's own
+name has that protocol's fields: Java workers see from us what they see from each other.
+Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.3.0); KIP-987,
+which leaves the bytes open: contract 5.2.
 """
 
 from __future__ import annotations
@@ -58,6 +61,7 @@ class GroupProtocol(StrEnum):
     DEFAULT = "default"
     COMPATIBLE = "compatible"
     SESSIONED = "sessioned"
+    STATIC = "static"
 
     @property
     def version(self) -> int:
@@ -74,6 +78,11 @@ class GroupProtocol(StrEnum):
         """Whether internal requests carry signatures."""
         return self.version >= GroupProtocol.SESSIONED.version
 
+    @property
+    def static(self) -> bool:
+        """Whether members run what they list (KIP-987)."""
+        return self.version >= GroupProtocol.STATIC.version
+
 
 class ConnectProtocol(StrEnum):
     """What a user writes as `connect.protocol`; upper case in metrics."""
@@ -81,6 +90,7 @@ class ConnectProtocol(StrEnum):
     EAGER = "eager"
     COMPATIBLE = "compatible"
     SESSIONED = "sessioned"
+    STATIC = "static"
 
     @property
     def offered(self) -> tuple[GroupProtocol, ...]:
@@ -89,13 +99,24 @@ class ConnectProtocol(StrEnum):
 
 
 _VERSIONS: Mapping[GroupProtocol, int] = MappingProxyType(
-    {GroupProtocol.DEFAULT: 0, GroupProtocol.COMPATIBLE: 1, GroupProtocol.SESSIONED: 2}
+    {
+        GroupProtocol.DEFAULT: 0,
+        GroupProtocol.COMPATIBLE: 1,
+        GroupProtocol.SESSIONED: 2,
+        GroupProtocol.STATIC: 3,
+    }
 )
 _OFFERED: Mapping[ConnectProtocol, tuple[GroupProtocol, ...]] = MappingProxyType(
     {
         ConnectProtocol.EAGER: (GroupProtocol.DEFAULT,),
         ConnectProtocol.COMPATIBLE: (GroupProtocol.COMPATIBLE, GroupProtocol.DEFAULT),
         ConnectProtocol.SESSIONED: (
+            GroupProtocol.SESSIONED,
+            GroupProtocol.COMPATIBLE,
+            GroupProtocol.DEFAULT,
+        ),
+        ConnectProtocol.STATIC: (
+            GroupProtocol.STATIC,
             GroupProtocol.SESSIONED,
             GroupProtocol.COMPATIBLE,
             GroupProtocol.DEFAULT,
@@ -145,6 +166,8 @@ class WorkerMetadata:
     config_offset: int
     allocation: GroupAssignment | None = None
     """What the worker runs, as if just assigned; None = nothing. Not in version 0."""
+    static: tuple[Job, ...] | None = None
+    """Its static assignments, all that it is to run; None = it runs whatever it is given. From version 3 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +179,13 @@ class Offer:
 
 
 def offers(
-    protocol: ConnectProtocol, url: str, config_offset: int, allocation: GroupAssignment | None
+    protocol: ConnectProtocol,
+    url: str,
+    config_offset: int,
+    allocation: GroupAssignment | None,
+    static: tuple[Job, ...] | None = None,
 ) -> tuple[Offer, ...]:
-    """Make what a worker sends with JoinGroup, the preferred protocol first.
+    """Make what a worker sends with JoinGroup, the preferred protocol first; `static` goes with `static` alone.
 
     A failed allocation is sent as null, unless work from before goes on under it: the leader would take work that
     nobody reports for lost, and have it run a second time.
@@ -170,7 +197,13 @@ def offers(
         Offer(
             name,
             encode_metadata(
-                WorkerMetadata(version=name.version, url=url, config_offset=config_offset, allocation=running)
+                WorkerMetadata(
+                    version=name.version,
+                    url=url,
+                    config_offset=config_offset,
+                    allocation=running,
+                    static=static,
+                )
             ),
         )
         for name in protocol.offered
@@ -180,13 +213,16 @@ def offers(
 def encode_metadata(metadata: WorkerMetadata) -> bytes:
     """Encode what a worker tells the leader; the allocation is written in the version of the whole.
 
-    Shape: int16 version, STRING url, int64 config_offset, [version >= 1] NULLABLE_BYTES allocation (an assignment).
+    Shape: int16 version, STRING url, int64 config_offset, [version >= 1] NULLABLE_BYTES allocation (an assignment),
+    [version >= 3] nullable ARRAY (count -1 = null) of (STRING connector, ARRAY of int32 task).
     """
     version = metadata.version
     parts = [wire.int16(version), wire.string(metadata.url), wire.int64(metadata.config_offset)]
     if version >= GroupProtocol.COMPATIBLE.version:
         allocation = metadata.allocation
         parts.append(wire.nullable_bytes(None if allocation is None else _assignment(allocation, version)))
+    if version >= GroupProtocol.STATIC.version:
+        parts += [wire.int32(-1)] if metadata.static is None else _by_connector(metadata.static)
     return b"".join(parts)
 
 
@@ -196,11 +232,13 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
     version = _version(reader)
     url, config_offset = reader.string("url"), reader.int64("config offset")
     allocation = reader.nullable_bytes("allocation") if reader.remaining else None
+    static = _nullable_jobs(reader, "static") if version >= GroupProtocol.STATIC.version else None
     return WorkerMetadata(
         version=version,
         url=url,
         config_offset=config_offset,
         allocation=None if allocation is None else decode_assignment(allocation),
+        static=static,
     )
 
 
@@ -261,9 +299,15 @@ def _version(reader: wire.Reader) -> int:
 
 
 def _jobs(reader: wire.Reader, field: str) -> tuple[Job, ...]:
+    return _nullable_jobs(reader, field) or ()
+
+
+def _nullable_jobs(reader: wire.Reader, field: str) -> tuple[Job, ...] | None:
     count = reader.nullable_count(field) if reader.remaining else None
+    if count is None:
+        return None
     jobs: list[Job] = []
-    for _ in range(count or 0):
+    for _ in range(count):
         connector = ConnectorName(reader.string("connector"))
         jobs += [Job(connector, task) for task in reader.int32s("tasks")]
     return tuple(jobs)

@@ -15,7 +15,7 @@ and whether an actor has died of anything but `crash`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -59,7 +59,7 @@ class EmbeddedCluster:
         workers: int = 3,
         *,
         seed: int = 0,
-        protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
+        protocol: ConnectProtocol = ConnectProtocol.STATIC,
         max_delay_s: float = 0.0,
         stop_s: float = 0.3,
         read_s: float = 0.2,
@@ -71,7 +71,7 @@ class EmbeddedCluster:
         Args:
             workers: how many.
             seed: decides the order of all messages, and every delay.
-            protocol: `connect.protocol`.
+            protocol: `connect.protocol` of every worker that `add` is not told otherwise of.
             max_delay_s: `scheduled.rebalance.max.delay.ms`.
             stop_s: how long a task takes to stop, at most; virtual seconds, as all times here.
             read_s: how often a worker looks into the logs, at least.
@@ -113,9 +113,11 @@ class EmbeddedCluster:
 
     # -- what happens --------------------------------------------------------------------------------------
 
-    def add(self) -> ClusterWorker:
-        """Start one more worker."""
-        worker = ClusterWorker(self, f"w{len(self.workers) + 1}")
+    def add(
+        self, *, static: Sequence[Instance] = (), protocol: ConnectProtocol | None = None
+    ) -> ClusterWorker:
+        """Start one more worker; `static` is what it is kept for: its `static.connectors` and `static.tasks`."""
+        worker = ClusterWorker(self, f"w{len(self.workers) + 1}", protocol or self.protocol, static)
         self.workers.append(worker)
         return worker
 
@@ -144,9 +146,8 @@ class EmbeddedCluster:
     def feed(self, task: TaskId, records: int) -> None:
         """Give a task `records` more records, wherever it runs."""
         self.outside.supply[task] = self.outside.supply.get(task, 0) + records
-        for worker in self.alive:
-            if not worker.frozen:
-                worker.engine.look(task)
+        for worker in self.awake:
+            worker.engine.look(task)
 
     def advance(self, seconds: float) -> None:
         """Let virtual time pass."""
@@ -290,8 +291,7 @@ class EmbeddedCluster:
             if missing is not None:
                 return missing
             wanted.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
-        running = [(i, w.name) for w in self.awake for i in w.running]
-        extra = [each for each in running if each[0] not in wanted]
+        extra = [(i, w.name) for w in self.awake for i in w.running if i not in wanted]
         return f"{extra} run for nothing" if extra else None
 
     def _missing_of(self, entry: ConnectorEntry) -> str | None:

@@ -19,6 +19,7 @@ from kraal.config.standalone import parse_standalone
 from kraal.ids import ConnectorName, Instance, WorkerId
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
+from kraal.protocol.group import Job
 from kraal.testing.engine import FakeEngine, FakeRun, Outside
 from kraal.testing.group import FakeGroup
 from kraal.testing.metrics import scrape
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from actors.system import Factory
     from kraal.cluster.snapshot import Snapshot
     from kraal.plugins.api import ConnectorContext
+    from kraal.protocol.group import ConnectProtocol
     from kraal.spark.api import RunEvent, TaskSpec
     from kraal.testing.cluster import EmbeddedCluster
     from kraal.testing.scheduler import Scheduler
@@ -39,7 +41,15 @@ CRASH = "a test killed it"
 class ClusterWorker:
     """One worker; made by `EmbeddedCluster.add`."""
 
-    def __init__(self, cluster: EmbeddedCluster, name: str) -> None:
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        name: str,
+        protocol: ConnectProtocol,
+        static: Sequence[Instance] = (),
+    ) -> None:
+        self._protocol = protocol
+        self._static = tuple(sorted(map(Job.of, static))) or None
         self.name = name
         self.worker_id = WorkerId(f"{name}:8083")
         self.url = f"http://{name}:8083/"
@@ -84,7 +94,8 @@ class ClusterWorker:
             loggers=self.loggers,
             cluster=ClusterParts(
                 group=self.group,
-                protocol=cluster.protocol,
+                protocol=self._protocol,
+                static=self._static,
                 member=cluster.member,
                 follow=Follow(wait_s=0, pause_s=cluster.random.uniform(0.02, cluster.read_s)),
                 patience_s=0,

@@ -1,8 +1,9 @@
 """`assign`: the leader's assignment, 100 workers, incremental cooperative; pure computation, in this process.
 
-The first round has everything to give away; in the second, one worker of 100 is gone and everything else runs. Java's
-is measured at 10,000 tasks by its own assignor. Growth is how much more time, or memory (tracemalloc's peak), ten
-times as many tasks take, over what n log n gives.
+The first round has everything to give away; in the second, one worker of 100 is gone and everything else runs. The
+same with 10 static workers (KIP-987), which in their second round find what they list elsewhere. Java's is measured
+at 10,000 tasks by its own assignor. Growth is how much more time, or memory (tracemalloc's peak), ten times as many
+tasks take, over what n log n gives.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import math
 import time
 import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 
 from kraal.cluster.incremental import assign_incrementally
 from kraal.cluster.rebalance import AssignorState, Outcome, Round
+from kraal.cluster.static import assign_statically
 from kraal.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
 from scripts.bench import assign_java
@@ -31,7 +34,12 @@ LIMIT_MS = 150.0
 TOLERATED = 1.25
 """Times n log n: what no longer fits the caches makes some of it; n squared gives 8."""
 
+STATIC = 10
+"""Of the members: each lists a hundredth of the tasks, and one connector in a hundred."""
+
 ROUNDS = ("all is new", "a worker is lost")
+STATIC_ROUNDS = ("10 static workers: all is new", "10 static workers: they come when all runs")
+"""Java has none such (KIP-987)."""
 
 
 def run(lab: Lab) -> list[Case]:
@@ -48,7 +56,8 @@ def run(lab: Lab) -> list[Case]:
                 kraal[name, size] = _timed(assign, times if size <= ASKED else max(3, times // 3))
                 memory[name, size] = _peak(assign)
                 say(f"{size:,} tasks, {name}: {min(kraal[name, size]):.1f} ms")
-    return [case for name in ROUNDS for case in _cases(name, java.get(name, []), kraal, memory)]
+    names = (*ROUNDS, *STATIC_ROUNDS)
+    return [case for name in names for case in _cases(name, java.get(name, []), kraal, memory)]
 
 
 def _cases(
@@ -99,10 +108,29 @@ def _rounds(size: int) -> dict[str, Callable[[], Outcome]]:
         now_ms=1_000,
         max_delay_ms=0,
     )
+    lists = _lists(members[-STATIC:], connectors)
+    static = replace(first, lists=lists)
+    arrived = replace(second, members={**second.members, members[0]: ()}, lists=lists)
+    waits = sum(map(len, assign_statically(static, AssignorState()).owned.values())) < len(jobs)
+    if waits or not any(assign_statically(arrived, after.state).revoked.values()):
+        raise ScriptFailed("The static rounds did not do what is to be measured.")
     return {
         ROUNDS[0]: lambda: assign_incrementally(first, AssignorState()),
         ROUNDS[1]: lambda: assign_incrementally(second, after.state),
+        STATIC_ROUNDS[0]: lambda: assign_statically(static, AssignorState()),
+        STATIC_ROUNDS[1]: lambda: assign_statically(arrived, after.state),
     }
+
+
+def _lists(members: list[str], connectors: list[ConnectorName]) -> dict[str, frozenset[Job]]:
+    """Have each member list every hundredth connector with its tasks; one more member lists all of those again."""
+    lists = {
+        member: frozenset(
+            Job(name, task) for name in connectors[number::100] for task in range(CONNECTOR, PER_CONNECTOR)
+        )
+        for number, member in enumerate(members)
+    }
+    return {**lists, members[-1]: frozenset().union(*lists.values())}
 
 
 def _timed(assign: Callable[[], Outcome], times: int) -> list[float]:

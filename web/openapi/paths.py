@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from web.openapi.assignments import ASSIGNMENTS
 from web.openapi.operation import Operation, Query, Schema
 from web.openapi.schemas import SENT_CONFIG, list_of, map_of, ref
 
@@ -337,6 +338,15 @@ _LEVEL: Final[Schema] = {
 }
 
 ADMIN: Final[Operations] = {
+    "/admin/assignments": {
+        "get": Operation(
+            name="getAssignments",
+            tag="worker",
+            summary="Who may run what, what runs where, what waits and why (KIP-987)",
+            answers={200: ASSIGNMENTS},
+            errors=(404, 409),
+        ),
+    },
     "/admin/loggers": {
         "get": Operation(
             name="listLoggers",

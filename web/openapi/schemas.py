@@ -56,7 +56,7 @@ _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     "state": {"type": "string", "enum": [*_STATES]},
     "worker_id": _TEXT,
     "version": {**_MAYBE_TEXT, "description": "The plugin's; null when nothing runs yet."},
-    "trace": {**_TEXT, "description": "Why it failed; there only when it did."},
+    "trace": {**_TEXT, "description": "Why it failed, or why no worker may run it; there only then."},
 }
 _OFFSET: Final = _object({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
 _KIND: Final[Schema] = {"type": "string", "enum": ["source", "sink", "unknown"]}

@@ -21,6 +21,7 @@ COMMANDS: dict[str, Lazy] = {
     "offsets": Lazy(f"{_HERE}.offsets", "offsets"),
     "topics": Lazy(f"{_HERE}.others", "topics"),
     "plugins": Lazy(f"{_HERE}.others", "plugins"),
+    "assignments": Lazy(f"{_HERE}.assignments", "assignments"),
     "loggers": Lazy(f"{_HERE}.others", "loggers"),
     "completion": Lazy(f"{_HERE}.completion", "completion"),
 }

@@ -173,7 +173,7 @@ def test_an_older_protocol_of_java_is_what_the_group_speaks(
     assert java.end() == 143
     lines.wait_until_running()
     assert lines.write() == 0
-    assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == "2"
+    assert re.findall(r"protocol version (\d)", kraal.log_text())[-1] == "3"
 
     java.start()  # Kraal leads now, and what it had signed for it does no more
     lines.wait_until_shared()

@@ -22,12 +22,14 @@ from actors.messages.herder import (
     SetTargetState,
 )
 from kraal.errors import KraalError
-from kraal.ids import ConnectorName, TargetState, TaskId
+from kraal.ids import ConnectorName, Instance, TargetState, TaskId
 from kraal.protocol.group import ConnectProtocol
 from kraal.testing.cluster import EmbeddedCluster
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
 
 NAMES = [ConnectorName(name) for name in "abc"]
+STATIC: list[list[Instance]] = [[], [], [NAMES[0], TaskId(NAMES[0], 0)], [TaskId(NAMES[0], 0), NAMES[1]]]
+"""What workers are kept for: those without lists run anything (KIP-987)."""
 ACTORS = [
     "herder",
     "membership",
@@ -100,7 +102,7 @@ class History:
         if len(cluster.awake) > 1 and self.choice([True, False]):
             self.choice([cluster.close, cluster.kill])(self.choice(cluster.awake))
         elif len(cluster.alive) < 4:
-            cluster.add()
+            cluster.add(static=self.choice(STATIC))
 
     def stand_still(self) -> None:
         cluster = self.cluster
@@ -118,6 +120,7 @@ class History:
         for worker in self.cluster.alive:
             if worker.frozen:
                 self.cluster.thaw(worker)
+        self.cluster.add()  # one that runs whatever the static workers do not list
         self.cluster.settle(90)
 
 

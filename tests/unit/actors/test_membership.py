@@ -10,7 +10,7 @@ from tests.fakes.group_cluster import Cluster
 
 SEEDS = range(12)
 EAGER, COMPATIBLE, SESSIONED = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED
-PROTOCOLS = [EAGER, COMPATIBLE, SESSIONED]
+PROTOCOLS = list(ConnectProtocol)
 
 
 def cluster_of(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **more: float) -> Cluster:

@@ -52,7 +52,9 @@ def pass_time(cluster: Cluster, seconds: float) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("max_delay_s", [0.0, 8.0])
-@pytest.mark.parametrize("protocol", [ConnectProtocol.EAGER, ConnectProtocol.SESSIONED])
+@pytest.mark.parametrize(
+    "protocol", [ConnectProtocol.EAGER, ConnectProtocol.SESSIONED, ConnectProtocol.STATIC]
+)
 def test_a_random_history(seed: int, max_delay_s: float, protocol: ConnectProtocol) -> None:
     choice = random.Random(f"{seed} {max_delay_s} {protocol}")  # noqa: S311 - histories, not secrets
     cluster = Cluster(seed, max_delay_s=max_delay_s)

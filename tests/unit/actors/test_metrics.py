@@ -290,7 +290,7 @@ def test_a_cluster_counts_its_rebalances(seed: int) -> None:
         assert mine.value(REBALANCE + "completed_rebalances_total") >= 1
         assert mine.value(REBALANCE + "epoch") == worker.snapshot.generation
         assert math.isfinite(mine.value(REBALANCE + "time_since_last_rebalance_ms"))
-        assert mine.label_of(REBALANCE[:-1], "connect_protocol") == {"SESSIONED"}
+        assert mine.label_of(REBALANCE[:-1], "connect_protocol") == {"STATIC"}
         assert mine.label_of(REBALANCE[:-1], "leader_name") == {cluster.leader.url}
     for kind, count in (("connectors", 1), ("tasks", 2)):
         name = f"kafka_connect_connect_coordinator_metrics_assigned_{kind}"

@@ -55,7 +55,7 @@ def test_defaults_are_those_of_connect() -> None:
     assert (config.offset_topic.partitions, config.status_topic.partitions) == (25, 5)
     assert (config.session_timeout_s, config.heartbeat_interval_s, config.rebalance_timeout_s) == (10, 3, 60)
     assert (config.worker_sync_timeout_s, config.worker_unsync_backoff_s) == (3, 300)
-    assert config.protocol is ConnectProtocol.SESSIONED
+    assert config.protocol is ConnectProtocol.STATIC
     assert config.scheduled_rebalance_max_delay_ms == 300_000
     assert (config.session_key_algorithm, config.session_key_size, config.session_key_ttl_ms) == (
         "HmacSHA256",
@@ -80,7 +80,7 @@ def test_it_has_what_every_worker_has() -> None:
     assert parse(listeners="http://127.0.0.1:0").bound_to(4711).worker_id == "127.0.0.1:4711"
 
 
-@pytest.mark.parametrize("text", ["eager", "Compatible", "SESSIONED"])
+@pytest.mark.parametrize("text", ["eager", "Compatible", "SESSIONED", "Static"])
 def test_protocols_are_known_in_any_letter_case(text: str) -> None:
     assert parse(connect__protocol=text).protocol == text.lower()
 
@@ -131,7 +131,6 @@ def test_settings_of_internal_topics_pass_through() -> None:
 def test_keys_without_effect_are_warned_of() -> None:
     config = parse(
         kraal__standalone__remember__configs="false",
-        static__connectors="a",
         sesion__timeout__ms="1",
         linger__ms="1",
         offset__flush__interval__ms="1",
@@ -140,7 +139,6 @@ def test_keys_without_effect_are_warned_of() -> None:
     assert set(config.warnings) == {
         "offset.flush.interval.ms is ignored: offsets are stored after each batch.",
         "kraal.standalone.remember.configs is ignored: only standalone workers use it.",
-        "static.connectors is ignored: static assignments (KIP-987) are not supported yet.",
         "sesion.timeout.ms is ignored: no such configuration is known; did you mean session.timeout.ms?",
         "linger.ms is ignored: it needs a client's prefix, such as consumer.linger.ms.",
         "max.poll.records is ignored: it needs a client's prefix, such as consumer.max.poll.records.",
@@ -164,10 +162,9 @@ def test_distributed_keys_in_a_standalone_file_are_warned_of() -> None:
 
 SUPPORTED = "HmacSHA256, HmacSHA384, HmacSHA512, HmacSHA224, HmacSHA1, HmacMD5"
 NO_ALGORITHM = f"the algorithm is not supported by this worker; the supported algorithms are: {SUPPORTED}"
-PROTOCOLS = "Invalid Connect protocol compatibility: it must be one of eager, compatible, sessioned"
+PROTOCOLS = "Invalid Connect protocol compatibility: it must be one of eager, compatible, sessioned, static"
 WRONG = [
     ("connect.protocol", "lazy", PROTOCOLS),
-    ("connect.protocol", "STATIC", f"{PROTOCOLS}; static assignments (KIP-987) are not supported yet"),
     (
         "exactly.once.source.support",
         "Enabled",

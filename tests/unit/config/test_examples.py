@@ -18,7 +18,12 @@ EXAMPLE = ROOT / "examples/distributed.properties"
 PAGE = (ROOT / "docs/security.md").read_text(encoding="utf-8")
 REST, KAFKA = (re.findall(r"```properties\n(.*?)```", part, re.DOTALL) for part in PAGE.split("\n## Kafka\n"))
 JAAS, USERS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-NO_DEFAULTS = {"rest.advertised.host.name", "rest.advertised.port"}
+NO_DEFAULTS = {
+    "rest.advertised.host.name",
+    "rest.advertised.port",
+    "static.connectors",
+    "static.tasks",
+}
 
 
 def test_the_example_is_a_config_without_warnings() -> None:

@@ -77,6 +77,7 @@ def test_metadata_are_javas_byte_for_byte(name: str) -> None:
         pytest.param(ConnectProtocol.EAGER, ["default"], id="eager"),
         pytest.param(ConnectProtocol.COMPATIBLE, ["compatible", "default"], id="compatible"),
         pytest.param(ConnectProtocol.SESSIONED, ["sessioned", "compatible", "default"], id="sessioned"),
+        pytest.param(ConnectProtocol.STATIC, ["static", "sessioned", "compatible", "default"], id="static"),
     ],
 )
 def test_b1_metadata_is_offered_for_each_protocol_the_preferred_first(
@@ -90,6 +91,40 @@ def test_b1_metadata_is_offered_for_each_protocol_the_preferred_first(
         assert metadata.version == offer.name.version
         if offer.name is not GroupProtocol.DEFAULT:  # the allocation is written in the version of the whole
             assert metadata.allocation == assignment(offer.name.version, assigned=BOTH)
+
+
+STATIC = {  # KIP-987 leaves the bytes open; these are of contract 5.2
+    "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffffffffffff": WorkerMetadata(
+        version=3, url=URL, config_offset=5
+    ),
+    "0003000f687474703a2f2f77313a383038332f0000000000000005ffffffff000000010002633100000002ffffffff00000000": (
+        WorkerMetadata(version=3, url=URL, config_offset=5, static=BOTH)
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "metadata"), STATIC.items(), ids=["wildcard", "static"])
+def test_static_metadata_are_those_of_the_contract_byte_for_byte(data: str, metadata: WorkerMetadata) -> None:
+    assert encode_metadata(metadata).hex() == data
+    assert decode_metadata(bytes.fromhex(data)) == metadata
+
+
+def test_a_static_worker_tells_older_protocols_what_they_know_byte_for_byte() -> None:
+    """Static assignments go under the name `static` alone; all the rest is what a sessioned worker sends."""
+    sent = offers(ConnectProtocol.STATIC, URL, 5, assignment(2, assigned=BOTH), BOTH)
+    assert [decode_metadata(offer.metadata).static for offer in sent] == [BOTH, None, None, None]
+    assert sent[1:] == offers(ConnectProtocol.SESSIONED, URL, 5, assignment(2, assigned=BOTH))
+    assert sent[1].metadata == VECTORS["metadata v2 with an allocation"]
+
+
+def test_a_reader_of_version_2_reads_static_metadata_as_far_as_it_knows_them() -> None:
+    data = offers(ConnectProtocol.STATIC, URL, 5, None, BOTH)[0].metadata
+    assert decode_metadata(b"\x00\x02" + data[2:]) == WorkerMetadata(version=2, url=URL, config_offset=5)
+
+
+def test_an_empty_list_is_not_null() -> None:
+    empty = WorkerMetadata(version=3, url=URL, config_offset=5, static=())
+    assert decode_metadata(encode_metadata(empty)) == empty
 
 
 def test_a_failed_allocation_is_null_unless_work_goes_on_under_it() -> None:
@@ -107,6 +142,7 @@ def test_a_failed_allocation_is_null_unless_work_goes_on_under_it() -> None:
         pytest.param(GroupProtocol.DEFAULT, False, False, id="default"),
         pytest.param(GroupProtocol.COMPATIBLE, True, False, id="compatible"),
         pytest.param(GroupProtocol.SESSIONED, True, True, id="sessioned"),
+        pytest.param(GroupProtocol.STATIC, True, True, id="static"),
     ],
 )
 def test_what_a_protocol_brings(protocol: GroupProtocol, *, cooperative: bool, signed: bool) -> None:
@@ -223,10 +259,13 @@ def test_an_assignment_survives_the_wire(value: GroupAssignment) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.data(), st.integers(0, 2), names, st.integers(-1, 2**63 - 1))
+@given(st.data(), st.integers(0, 3), names, st.integers(-1, 2**63 - 1))
 def test_metadata_survive_the_wire(data: st.DataObject, version: int, url: str, offset: int) -> None:
     allocation = data.draw(st.none() | assignments(version)) if version else None
-    value = WorkerMetadata(version=version, url=url, config_offset=offset, allocation=allocation)
+    static = data.draw(st.none() | jobs) if version == 3 else None
+    value = WorkerMetadata(
+        version=version, url=url, config_offset=offset, allocation=allocation, static=static
+    )
     assert decode_metadata(encode_metadata(value)) == value
 
 

@@ -186,11 +186,13 @@ def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> boo
         ("GET", "/connector-plugins/Nothing/config", None),
         ("PUT", "/connector-plugins/x/config/validate", "{}"),
         ("GET", "/openapi.json", None),
+        ("GET", "/admin/assignments", None),
     ],
 )
 def test_answers_are_what_the_document_says(method: str, path: str, body: str | None) -> None:
     api = Api(SETTINGS, Registry.load())
     api.herder.put("one", {"k": "v"}, tasks=2, topics=frozenset({"t"}))
+    api.herder.publish(is_leader=True)
     answer = api.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
     found: dict[str, Any] = json.loads(json.dumps(document(SETTINGS)))
     asked = path.partition("?")[0]

@@ -1,0 +1,89 @@
+"""`kraal assignments`: who may run what, what runs where, what waits and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from kraal.client.commands.command import ClientCommand, asking, emit, emit_table, output_option, say
+from kraal.client.rest import Refused, Rest
+from kraal.errors import KraalError
+
+_MS = 1000
+
+
+@click.command(
+    "assignments",
+    cls=ClientCommand,
+    short_help="Show workers, what they list, what runs where, and what waits.",
+    examples=(
+        "kraal assignments",
+        "kraal assignments -o json",
+    ),
+)
+@output_option
+@asking
+def assignments(rest: Rest, *, style: str) -> None:
+    """Show the workers of the cluster, their static assignments (KIP-987), and what runs where.
+
+    Below, what is assigned to nobody, and why; and the last rebalance, with what made it necessary. Any worker may be
+    asked; the leader answers.
+    """
+    try:
+        found: dict[str, Any] = rest.get("admin", "assignments")
+    except Refused as error:
+        if error.no_such_path:
+            raise KraalError(
+                f"{error}; this worker does not show assignments: it is not Kraal, or has /admin on listeners of "
+                "its own (admin.listeners)"
+            ) from error
+        raise
+    if style != "table":
+        emit(found, style)
+        return
+    emit_table(("WORKER", "KIND", "LISTS", "RUNS"), _worker_rows(found["workers"]), "No workers.")
+    if found["waiting"]:
+        say("")
+        emit_table(("WAITING", "WHY"), _waiting_rows(found["waiting"]), "")
+    for line in _closing(found):
+        say(f"\n{line}")
+
+
+def _worker_rows(workers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for each in workers:
+        listed = None
+        if each["kind"] == "static":
+            listed = [*each["static_connectors"], *each["static_tasks"]]
+        yield (
+            str(each["url"]),
+            each["kind"],
+            "-" if listed is None else ", ".join(listed),
+            ", ".join([*each["connectors"], *each["tasks"]]) or "-",
+        )
+
+
+def _waiting_rows(waiting: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    for each in waiting:
+        task = "" if each["task"] is None else f"-{each['task']}"
+        yield f"{each['connector']}{task}", each["reason"]
+
+
+def _closing(found: Mapping[str, Any]) -> Iterator[str]:
+    if found["note"]:
+        yield found["note"]
+    last = found["rebalance"]
+    if last is None:
+        return
+    when = datetime.fromtimestamp(last["completed_ms"] / _MS, UTC).isoformat(" ", "seconds")
+    delay = (
+        f"; the next one follows within {last['delay_ms'] / _MS:g} s, for work that was lost"
+        if last["delay_ms"]
+        else ""
+    )
+    yield (
+        f"Last rebalance: generation {found['generation']} of protocol {found['protocol']}, {when}, led by "
+        f"{found['leader']}\n{last['reason']}{delay}"
+    )

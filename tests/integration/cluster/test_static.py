@@ -1,0 +1,177 @@
+"""Static assignments (KIP-987) on worker processes: the KIP's test plan, with lines that are counted at each end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli import main
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.cluster import Cluster
+from tests.fakes.flow import Flow
+
+pytestmark = pytest.mark.timeout(400)
+
+MOVED_S = 60.0
+
+
+def runs(cluster: Cluster) -> Mapping[str, set[str]]:
+    """Return what runs by worker id, as statuses have it: names of connectors, and ids of tasks."""
+    found: dict[str, set[str]] = {}
+    for name, entry in cluster.alive[0].get("/connectors?expand=status").body.items():
+        status = entry["status"]
+        rows = {name: status["connector"], **{f"{name}-{task['id']}": task for task in status["tasks"]}}
+        for instance, row in rows.items():
+            if row["state"] == "RUNNING":
+                found.setdefault(row["worker_id"], set()).add(instance)
+    return found
+
+
+def id_of(worker: WorkerProcess) -> str:
+    return worker.url.partition("//")[2]
+
+
+class Plan:
+    """Two pipes, which are four connectors with a task each, and the workers on which they run."""
+
+    def __init__(self, cluster: Cluster, kafka: Broker, directory: Path) -> None:
+        """Create them on the workers that there are."""
+        self.cluster = cluster
+        self.flow = Flow(cluster, kafka.bootstrap, directory, 2)
+        self.everything = {each for name in self.flow.names for each in (name, f"{name}-0")}
+        self.static: dict[WorkerProcess, set[str]] = {}
+        """Static workers, and what each is to run now."""
+
+    def add(self, *lists: set[str]) -> Sequence[WorkerProcess]:
+        """Start a static worker for each list, side by side."""
+        workers = [self._describe(listed) for listed in lists]
+        self.cluster.start_all(workers)
+        taken: set[str] = set().union(*self.static.values())
+        self.static |= {
+            worker: listed - taken for worker, listed in zip(workers, lists, strict=True)
+        }  # what is listed already stays where it is
+        return workers
+
+    def _describe(self, listed: set[str]) -> WorkerProcess:
+        tasks = {each for each in listed if each.endswith("-0")}
+        given = {"static.connectors": listed - tasks, "static.tasks": tasks}
+        lists = {key: ",".join(sorted(each)) for key, each in given.items() if each}
+        return self.cluster.add({"connect.protocol": "static", **lists})
+
+    def end(self, worker: WorkerProcess) -> None:
+        """End a worker in good order."""
+        assert worker.end() == 0
+        self.static.pop(worker, None)
+
+    def check(self, lines: int = 40) -> None:
+        """Wait until everything runs in its place, and write lines that all come out once."""
+        wildcard = {id_of(each) for each in self.cluster.alive if each not in self.static}
+
+        def in_place() -> bool:
+            found = runs(self.cluster)
+            placed = all(found.get(id_of(each), set()) == jobs for each, jobs in self.static.items())
+            known = {id_of(each) for each in self.static} | wildcard
+            return (
+                placed
+                and found.keys() <= known
+                and sorted(job for jobs in found.values() for job in jobs) == sorted(self.everything)
+            )
+
+        self.cluster.wait_until("everything ran in its place", in_place, MOVED_S)
+        for pipe in self.flow.pipes:
+            pipe.worker = self.cluster.alive[0]
+            pipe.write(lines)
+        for pipe in self.flow.pipes:
+            pipe.worker.wait_until("the sink file was the source file", pipe.is_through_exactly)
+
+    def roll(self) -> None:
+        """Restart all workers with the default protocol and without lists, one by one; lines flow all the while."""
+        for worker in self.cluster.workers:
+            assert worker.end() == 0
+            self.check()
+            del worker.properties["connect.protocol"]
+            self.cluster.start_all([worker])
+            self.check()
+        for worker in self.cluster.workers:
+            assert re.findall(r"protocol version (\d)", worker.log_text())[-1] == "3"
+
+
+Start = Callable[[str], Plan]
+
+
+@pytest.fixture
+def start(own_cluster: Callable[..., Cluster], kafka: Broker, tmp_path: Path) -> Start:
+    """Starts two workers with a protocol, and the pipes on them."""
+
+    def begin(protocol: str) -> Plan:
+        cluster = own_cluster({"connect.protocol": protocol})
+        cluster.start(2)
+        return Plan(cluster, kafka, tmp_path)
+
+    return begin
+
+
+@pytest.mark.parametrize("protocol", ["eager", "compatible"])
+def test_a_group_of_an_older_protocol_is_rolled_to_static(start: Start, protocol: str) -> None:
+    plan = start(protocol)
+    plan.check()
+    plan.roll()
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        "sessioned",
+        pytest.param("eager", marks=pytest.mark.slow),
+        pytest.param("compatible", marks=pytest.mark.slow),
+    ],
+)
+def test_the_test_plan_of_the_kip(start: Start, protocol: str) -> None:
+    plan = start(protocol)
+    plan.check()
+    plan.roll()
+    first, last = plan.cluster.alive
+
+    source = plan.flow.pipes[0].source
+    with_connector, _ = plan.add({source}, {f"{source}-0"})
+    plan.check()
+    plan.add({source, f"{source}-0"})
+    plan.check()
+
+    plan.end(first)
+    plan.check()
+    plan.add(plan.everything - {source, f"{source}-0"})
+    plan.check()
+    plan.end(last)
+    plan.check()
+    shows_what_waits(plan, with_connector)
+
+
+def shows_what_waits(plan: Plan, asked: WorkerProcess) -> None:
+    """Every worker is static now: what nobody lists waits, and says so."""
+    asked.create("unlisted", plan.flow.pipes[0].source_config | {"name": "unlisted"})
+    asked.wait_for_states("unlisted", ["UNASSIGNED"])
+    [why] = asked.traces("unlisted")
+    assert why == (
+        "No worker may run it: every worker of the group has static assignments, and none lists connector unlisted. "
+        "List it in static.connectors of a worker, or start a worker without static assignments."
+    )
+    for worker in plan.cluster.alive:
+        shown = worker.ask("GET", "/admin/assignments").body
+        assert (shown["protocol"], shown["note"]) == ("static", None)
+        assert shown["waiting"] == [
+            {"connector": "unlisted", "task": None, "state": "unlisted", "reason": why}
+        ]
+        assert {each["url"]: {*each["connectors"], *each["tasks"]} for each in shown["workers"]} == {
+            f"{each.url}/": jobs for each, jobs in plan.static.items()
+        }
+    printed = CliRunner().invoke(main, ["assignments", "--url", asked.url])
+    assert printed.exit_code == 0, printed.output
+    assert f"unlisted   {why}" in printed.stdout
+    assert "\nnew: unlisted\n" in printed.stdout
+    assert asked.ask("DELETE", "/connectors/unlisted").status == 204

@@ -1,0 +1,339 @@
+"""KIP-987: what static assignments do in a group. Standalone has no group, so every sentence is of distributed mode.
+
+Draft v1 of the KIP; Apache Kafka has no implementation. The same on real processes:
+tests/integration/cluster/test_static.py.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.distributed import parse_distributed
+from kraal.ids import ConnectorName, Instance, TaskId
+from kraal.protocol.group import ConnectProtocol, GroupProtocol
+from kraal.testing.cluster_worker import ClusterWorker
+from tests.kips.modes import ThreeWorkers
+
+ONE, TWO = ConnectorName("one"), ConnectorName("two")
+OLDER = [ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED]
+LEAST = {
+    "bootstrap.servers": "a:1",
+    "group.id": "cluster",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "statuses",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+
+
+def everything(*names: ConnectorName) -> set[Instance]:
+    """Return these connectors, and two tasks of each."""
+    return {*names, *(TaskId(name, number) for name in names for number in range(2))}
+
+
+def begin(stage: ThreeWorkers, *names: ConnectorName) -> list[ClusterWorker]:
+    """Create connectors of two tasks; return the workers there are, which have no static assignments."""
+    for name in names:
+        stage.create(name, 2)
+    stage.cluster.settle()
+    return list(stage.cluster.alive)
+
+
+def add(stage: ThreeWorkers, *listed: Instance, protocol: ConnectProtocol | None = None) -> ClusterWorker:
+    """Add a worker with static assignments, or one without."""
+    worker = stage.cluster.add(static=listed, protocol=protocol)
+    stage.calm()
+    stage.cluster.settle()
+    return worker
+
+
+def close(stage: ThreeWorkers, *workers: ClusterWorker) -> None:
+    for worker in workers:
+        stage.cluster.close(worker)
+        stage.calm()
+
+
+def flows(stage: ThreeWorkers, *names: ConnectorName) -> None:
+    """See that every task writes what comes."""
+    for name in names:
+        for task in range(2):
+            before = len(stage.written(name, task))
+            stage.feed(name, task, 5)
+            stage.cluster.advance(5)
+            assert len(stage.written(name, task)) >= before + 5, f"{name}-{task} writes nothing"
+
+
+def shares(*workers: ClusterWorker) -> list[list[int]]:
+    """Return how many connectors, and how many tasks, each of these workers runs, sorted."""
+    tasks = [sum(isinstance(each, TaskId) for each in worker.running) for worker in workers]
+    connectors = [len(worker.running) - count for worker, count in zip(workers, tasks, strict=True)]
+    return [sorted(connectors), sorted(tasks)]
+
+
+def elected(stage: ThreeWorkers) -> set[GroupProtocol | None]:
+    return {worker.snapshot.protocol for worker in stage.cluster.alive}
+
+
+def test_static_is_the_default_protocol(distributed: ThreeWorkers) -> None:
+    """Workers have it unless told otherwise; a list of connectors and one of tasks belong to it.
+
+    > Workers will accept a new connect.protocol , static which is backwards-compatible with sessioned and will be the
+    > new default.
+
+    > static.connectors A list of connector names (e.g. connector-name) which are allowed to be executed by this node
+
+    > static.tasks A list of task ids (e.g. connector-name-0) which are allowed to be executed by this node
+    """
+    assert parse_distributed(LEAST).protocol is ConnectProtocol.STATIC
+    lists = {"static.connectors": "one", "static.tasks": "one-0,two-1"}
+    listed = parse_distributed({**LEAST, **lists}).static
+    assert listed is not None
+    begin(distributed, ONE, TWO)
+    assert elected(distributed) == {GroupProtocol.STATIC}
+    worker = add(distributed, *(job.instance for job in listed))
+    assert worker.running == {ONE, TaskId(ONE, 0), TaskId(TWO, 1)}
+    add(distributed, protocol=ConnectProtocol.SESSIONED)
+    assert elected(distributed) == {GroupProtocol.SESSIONED}
+    flows(distributed, ONE, TWO)
+
+
+def test_beside_an_older_worker_everybody_may_run_anything(distributed: ThreeWorkers) -> None:
+    """One worker is enough to have lists ignored, and its end to have them used.
+
+    > If static assignments are not specified, or at least one worker in the cluster is not using the static protocol,
+    > they are ignored and the worker may receive an arbitrary assignment.
+
+    > If the connect.protocol is set to static, each worker will send it's static.connectors and static.tasks to the
+    > coordinator during rebalances.
+
+    > The leader will perform the following assignment algorithm if all members of the cluster support the static
+    > protocol.
+
+    > A heterogeneous-protocol cluster, (with both sessioned and static protocol in-use), will still require workers
+    > with static assignments to run arbitrary assignments, as the leader may not support the static protocol.
+
+    > Downgrading to a version which does not support the static protocol will cause any static assignments to be
+    > ignored, so they can be safely left in-place during a temporary downgrade if necessary.
+    """
+    begin(distributed, ONE, TWO)
+    static = add(distributed, ONE)
+    assert static.running == {ONE}
+    old = add(distributed, protocol=ConnectProtocol.SESSIONED)
+    assert elected(distributed) == {GroupProtocol.SESSIONED}
+    assert static.running - {ONE}, "it runs what it does not list"
+    assert [worker["kind"] for worker in distributed.get("/admin/assignments").body["workers"]] == [
+        "wildcard"
+    ] * 5
+    close(distributed, old)
+    distributed.cluster.settle()
+    assert elected(distributed) == {GroupProtocol.STATIC}
+    assert static.running == {ONE}
+
+
+def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> None:
+    """As `GET /admin/assignments` shows it.
+
+    > Categorize workers with static assignments as "static workers" and those without as "wildcard workers".
+
+    > Categorize connectors and tasks that are included in at least one static assignment are "static jobs", and those
+    > not included in any as "wildcard jobs".
+    """
+    wildcard = begin(distributed, ONE)
+    static = add(distributed, ONE, TaskId(ONE, 0))
+    shown = {worker["url"]: worker for worker in distributed.get("/admin/assignments").body["workers"]}
+    assert {url: each["kind"] for url, each in shown.items()} == {
+        static.url: "static",
+        **{worker.url: "wildcard" for worker in wildcard},
+    }
+    assert (shown[static.url]["static_connectors"], shown[static.url]["static_tasks"]) == (["one"], ["one-0"])
+    assert static.running == {ONE, TaskId(ONE, 0)}
+    assert set().union(*(worker.running for worker in wildcard)) == {TaskId(ONE, 1)}
+
+
+def test_what_is_where_it_may_not_be_moves(distributed: ThreeWorkers) -> None:
+    """Steps 3 to 6: of wildcard workers, and, after a time in which lists were ignored, of static ones.
+
+    > Revoke any static jobs running on wildcard workers
+
+    > Revoke any static jobs running on static workers which do not specify that job.
+
+    > Revoke any wildcard jobs running on static workers.
+
+    > Assign each unassigned static job to a static worker which specifies that job, choosing arbitrarily if there are
+    > multiple valid workers.
+    """
+    wildcard = begin(distributed, ONE, TWO)
+    old = add(distributed, protocol=ConnectProtocol.SESSIONED)
+    close(distributed, *wildcard)
+    one = add(distributed, ONE, TaskId(TWO, 0))
+    two = add(distributed, TWO, TaskId(ONE, 0), TaskId(TWO, 0))
+    free = add(distributed)
+    assert all(worker.running for worker in (one, two, free)), "whatever they list"
+    close(distributed, old)
+    distributed.cluster.settle()
+    assert free.running == {TaskId(ONE, 1), TaskId(TWO, 1)}
+    assert {ONE} <= one.running <= {ONE, TaskId(TWO, 0)}
+    assert {TWO, TaskId(ONE, 0)} <= two.running <= {TWO, TaskId(ONE, 0), TaskId(TWO, 0)}
+    assert one.running | two.running == everything(ONE, TWO) - free.running
+
+
+def test_wildcard_jobs_are_shared_evenly_among_wildcard_workers(distributed: ThreeWorkers) -> None:
+    """Steps 7 and 8, with a wildcard worker that comes.
+
+    > Revoke wildcard jobs from wildcard workers following the least-disruption algorithm assuming that all wildcard
+    > jobs (assigned or not) must eventually be evenly distributed among the wildcard workers.
+
+    > Assign each unassigned wildcard job to a wildcard worker which is least loaded.
+
+    > Note that the final two steps are the algorithm followed by the existing Incremental Cooperative Assignor, but
+    > limited in scope to the wildcard jobs & wildcard workers.
+    """
+    names = [ConnectorName(f"c{number}") for number in range(6)]
+    wildcard = begin(distributed, *names)
+    add(distributed, names[0], TaskId(names[0], 0), TaskId(names[0], 1))
+    idle = add(distributed, ConnectorName("elsewhere"))
+    assert shares(*wildcard) == [[1, 2, 2], [3, 3, 4]]
+    before = {worker.name: set(worker.running) for worker in wildcard}
+    newcomer = add(distributed)
+    assert shares(*wildcard, newcomer) == [[1, 1, 1, 2], [2, 2, 3, 3]]
+    kept = [each for worker in wildcard for each in worker.running & before[worker.name]]
+    assert len(kept) == 15 - len(newcomer.running), "nothing else has moved"
+    assert idle.running == set()
+
+
+def test_without_static_workers_it_is_the_sessioned_protocol(distributed: ThreeWorkers) -> None:
+    """The work of two groups is shared in the same numbers; the same round by round: test_static_properties.py.
+
+    > A static protocol cluster with no static workers behaves identically to the sessioned protocol.
+
+    > This makes the static assignment feature opt-in even if the protocol is automatically upgraded by default.
+    """
+    cluster = distributed.cluster
+    found = []
+    for protocol in (ConnectProtocol.STATIC, ConnectProtocol.SESSIONED):
+        cluster.protocol = protocol
+        distributed.restart_workers()
+        if protocol is ConnectProtocol.STATIC:
+            begin(distributed, ONE, TWO)
+            distributed.restart_workers()
+        cluster.settle()
+        found.append(shares(*cluster.alive))
+        add(distributed)
+        found.append(shares(*cluster.alive))
+    assert found[:2] == found[2:]
+    assert elected(distributed) == {GroupProtocol.SESSIONED}
+
+
+def test_single_jobs_are_isolated_in_a_shared_cluster(distributed: ThreeWorkers) -> None:
+    """A task, then a connector's own instance, gets a worker of its own, for a time.
+
+    > A cluster with both static and wildcard workers can be used in an ad-hoc manner to isolate specific jobs in a
+    > shared cluster.
+
+    > Disruptive jobs may be given a separate worker to lessen interruptions to other jobs
+
+    > Jobs may be temporarily given a static worker for additional instrumentation (debugging/metrics/etc)
+
+    > Connector instances may be assigned to a static worker to improve round-robin balance of tasks among the wildcard
+    > workers
+
+    > After finishing an upgrade to a version which supports the Static Assignments feature, workers can individually be
+    > given assignments.
+
+    > If used in an ad-hoc manner, workers can be added to the cluster with a static assignment.
+
+    > If that additional worker then goes offline, the job will migrate back to the wildcard workers.
+
+    > A cluster with both static and wildcard workers can use wildcard workers as backups for disaster recovery.
+    """
+    wildcard = begin(distributed, ONE, TWO)
+    alone = add(distributed, TaskId(ONE, 0))
+    assert alone.running == {TaskId(ONE, 0)}
+    connectors = add(distributed, ONE, TWO)
+    assert connectors.running == {ONE, TWO}
+    assert shares(*wildcard) == [[0, 0, 0], [1, 1, 1]]
+    flows(distributed, ONE, TWO)
+    close(distributed, alone)
+    distributed.cluster.kill(connectors)
+    distributed.cluster.settle(60)
+    assert set().union(*(worker.running for worker in wildcard)) == everything(ONE, TWO)
+    flows(distributed, ONE, TWO)
+
+
+def test_a_cluster_becomes_one_of_static_workers_only(distributed: ThreeWorkers) -> None:
+    """Each job gets a worker of its own; then nobody schedules but who writes the lists.
+
+    > A cluster with both static and wildcard workers can be an intermediate state during a rolling upgrade to a cluster
+    > with only static workers.
+
+    > If migrating to a cluster with only static workers, static workers can be added until the wildcard workers are
+    > drained, and then the wildcard workers can be removed.
+
+    > A cluster with only static workers can completely replace the internal unweighted scheduler with custom scheduling
+    > which includes resource usage estimates and heterogeneous workers.
+
+    > A cluster with only static workers can specify single tasks/connectors per worker to provide process and resource
+    > isolation between jobs.
+    """
+    wildcard = begin(distributed, ONE)
+    workers = {each: add(distributed, each) for each in sorted(everything(ONE), key=str)}
+    assert [worker.running for worker in wildcard] == [set()] * 3, "they are drained"
+    close(distributed, *wildcard)
+    assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in workers}
+    flows(distributed, ONE)
+    distributed.create(TWO, 1)
+    distributed.calm()
+    shown = distributed.get("/admin/assignments").body["waiting"]
+    assert [(each["connector"], each["state"]) for each in shown] == [("two", "unlisted")], (
+        "nobody else decides"
+    )
+
+
+@pytest.mark.parametrize("protocol", OLDER)
+def test_the_test_plan(distributed: ThreeWorkers, protocol: ConnectProtocol) -> None:
+    """In virtual time; on processes, with lines that are counted: tests/integration/cluster/test_static.py.
+
+    > Begin with an eager,compatible, or sessioned cluster
+
+    > Create multiple connectors with multiple tasks
+
+    > Roll the cluster to static and confirm that data flow continues
+
+    > Add a static worker with a static connector assignment
+
+    > Add a static worker with a static task assignment
+
+    > Add a static worker with duplicate connector and task assignments
+
+    > Remove a wildcard worker
+
+    > Add remaining necessary static workers to cover all connectors and tasks
+
+    > Remove remaining wildcard workers
+    """
+    cluster = distributed.cluster
+    cluster.protocol = protocol
+    distributed.restart_workers()
+    old = begin(distributed, ONE, TWO)
+    assert elected(distributed) == {protocol.offered[0]}
+    cluster.protocol = ConnectProtocol.STATIC
+    for worker in old:
+        close(distributed, worker)
+        add(distributed)
+        flows(distributed, ONE, TWO)
+    assert elected(distributed) == {GroupProtocol.STATIC}
+    wildcard = list(cluster.alive)
+    connector = add(distributed, ONE)
+    assert connector.running == {ONE}
+    task = add(distributed, TaskId(ONE, 0))
+    assert task.running == {TaskId(ONE, 0)}
+    duplicate = add(distributed, ONE, TaskId(ONE, 0))
+    assert (connector.running, task.running, duplicate.running) == ({ONE}, {TaskId(ONE, 0)}, set())
+    close(distributed, wildcard.pop())
+    flows(distributed, ONE, TWO)
+    rest = everything(ONE, TWO) - {ONE, TaskId(ONE, 0)}
+    workers = {each: add(distributed, each) for each in sorted(rest, key=str)}
+    close(distributed, *wildcard)
+    assert {each: worker.running for each, worker in workers.items()} == {each: {each} for each in rest}
+    flows(distributed, ONE, TWO)
