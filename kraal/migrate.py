@@ -35,6 +35,13 @@ class Refused(KraalError):
         self.status = status
         self.text = text
 
+    @property
+    def momentary(self) -> bool:
+        """Whether the same request will be answered soon."""
+        if self.status == HTTPStatus.NOT_FOUND:
+            return self.text.startswith("No status found")
+        return self.status == HTTPStatus.CONFLICT and "momentarily" in self.text
+
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
@@ -43,14 +50,16 @@ class Cluster:
     url: str
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        """Send one request and return the JSON that comes back; a 409 is asked again. Raises Refused, KraalError."""
+        """Send one request and return the JSON that comes back. Raises Refused, KraalError.
+
+        What passes in a moment is asked again: a 409 while work moves, a 404 for a connector without a status yet.
+        """
         deadline = time.monotonic() + MOMENTARY_S
         while True:
             try:
                 return self._ask(method, path, body)
             except Refused as error:
-                momentary = error.status == HTTPStatus.CONFLICT and "momentarily" in error.text
-                if not momentary or time.monotonic() >= deadline:
+                if not error.momentary or time.monotonic() >= deadline:
                     raise
             time.sleep(PAUSE_S)
 
@@ -80,10 +89,7 @@ class Cluster:
         """Wait until a connector is STOPPED and has no tasks. Raises KraalError."""
         deadline = time.monotonic() + STOP_S
         while True:
-            try:
-                state, tasks = self.state(name)
-            except Refused as error:  # just created
-                state, tasks = str(error.status), 0
+            state, tasks = self.state(name)
             if (state, tasks) == ("STOPPED", 0):
                 return
             if time.monotonic() >= deadline:

@@ -78,12 +78,14 @@ def static_task(text: str) -> tuple[str, int] | None:
     return found[1], int(found[2])
 
 
+@rule("names of connectors, none blank")
 def _static_connectors(name: str, value: object) -> str | None:
     if all(entry.strip() for entry in as_strings(value)):
         return None
     return invalid(name, value, "an entry is blank; each must be the name of a connector")
 
 
+@rule("ids of tasks: a connector's name, a hyphen, a number")
 def _static_tasks(name: str, value: object) -> str | None:
     wrong = next((entry for entry in as_strings(value) if static_task(entry) is None), None)
     if wrong is None:

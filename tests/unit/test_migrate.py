@@ -31,6 +31,8 @@ class Stub:
         self.errors: list[str] = []
         """Of a validation."""
         self.has_offsets = has_offsets
+        self.too_early = 0
+        """How many requests for a status come before there is one."""
 
     def add(self, name: str, state: str = "RUNNING") -> None:
         self.configs[name], self.states[name], self.offsets[name] = {**CONFIG, "name": name}, state, OFFSETS
@@ -59,6 +61,9 @@ class Stub:
         match what:
             case "config":
                 return 200, self.configs[name]
+            case "status" if self.too_early:
+                self.too_early -= 1
+                return 404, {"error_code": 404, "message": f"No status found for connector {name}"}
             case "status":
                 tasks = [] if self.states[name] == "STOPPED" else [{"id": 0}]
                 return 200, {"connector": {"state": self.states[name]}, "tasks": tasks}
@@ -122,6 +127,14 @@ def test_a_connector_comes_with_its_offsets_and_its_state(sides: Sides, state: s
     assert kraal.offsets["lines"] == OFFSETS
     assert (java.states["lines"], kraal.states["lines"]) == ("STOPPED", state)
     assert kraal.changes[:2] == ["POST connectors", "PATCH offsets"]
+
+
+def test_a_connector_that_has_no_status_yet_is_waited_for(sides: Sides) -> None:
+    java, kraal, source, target = sides
+    java.add("a")
+    java.too_early = kraal.too_early = 2
+    migrate(source, target, ["a"], dry_run=False, say=lambda _: None)
+    assert kraal.states == {"a": "RUNNING"}
 
 
 def test_a_dry_run_changes_nothing(sides: Sides) -> None:
