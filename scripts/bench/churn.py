@@ -76,7 +76,8 @@ def run(lab: Lab) -> list[Case]:
             lab.settle()
             churned = _churned(lab, worker, "churn", lab.options.times(60, 5))
             found[side] = churned.figures()
-            say(f"{kind}: clients {churned.clients.statuses}, statuses {churned.statuses.statuses}")
+            figures = ", ".join(f"{figure:,.4g}" for figure in found[side])
+            say(f"{kind}: {figures}; clients {churned.clients.statuses}, GETs {churned.statuses.statuses}")
             worker.stop()
         cases += [
             Case(
