@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -18,12 +19,22 @@ JSON = "application/json"
 _KEPT_IN_PATHS = ":@!$&'()*+,;=~"
 """What Java's UriBuilder leaves as it is in a path segment, beside letters, digits, `-`, `.` and `_`."""
 
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+"""Characters that Java holds as two, and escapes as two."""
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def to_json(value: Any) -> bytes:
     """Encode compactly, in the order of the dicts; half a surrogate pair becomes `?`, as in Java."""
-    return _encode(value).encode("utf-8", "replace")
+    text = _encode(value)
+    if not text.isascii():
+        text = _BEYOND.sub(_as_pair, text)
+    return text.encode("utf-8", "replace")
+
+
+def _as_pair(found: re.Match[str]) -> str:
+    code = ord(found[0]) - 0x10000
+    return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
 
 
 def json_answer(

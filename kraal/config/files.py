@@ -35,7 +35,7 @@ class ConnectorFile:
 
 def parse_initial_state(text: str) -> TargetState:
     """Parse `initial_state`, in any letter case. Raises BadRequest that names what is allowed."""
-    state = _STATES.get(text.strip().upper())
+    state = _STATES.get(text.upper())
     if state is None:
         allowed = ", ".join(_STATES)
         raise BadRequest(
@@ -113,7 +113,7 @@ def _create_request(content: Mapping[str, object], path: str | Path) -> Connecto
     if state is None:
         return ConnectorFile(name=ConnectorName(name), config=config, initial_state=None)
     try:
-        initial_state = parse_initial_state(str(state))
+        initial_state = parse_initial_state(str(state).strip())
     except BadRequest as exc:
         raise BadRequest(f"Connector configuration at '{path}': {exc}") from exc
     return ConnectorFile(name=ConnectorName(name), config=config, initial_state=initial_state)

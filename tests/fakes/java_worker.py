@@ -1,4 +1,4 @@
-"""Real Java Connect workers, in one group with Kraal's."""
+"""Real Java Connect workers, alone or in one group with Kraal's."""
 
 from __future__ import annotations
 
@@ -30,10 +30,18 @@ _LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 class JavaWorker(WorkerProcess):
-    """Java's ConnectDistributed, from the locked jars. Otherwise as a Kraal worker; not thread-safe."""
+    """Java's Connect from the locked jars, distributed, or standalone when it has no group. Not thread-safe.
+
+    Otherwise as a Kraal worker.
+    """
 
     def __init__(
-        self, directory: Path, bootstrap: str, *, group: str, properties: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        bootstrap: str,
+        *,
+        group: str | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> None:
         """Describe the worker; nothing is started. The jars are fetched when it is."""
         super().__init__(directory, bootstrap, properties=properties, group=group)
@@ -50,9 +58,10 @@ class JavaWorker(WorkerProcess):
     def _command(self, properties: Path) -> list[str]:
         log4j2 = self.directory / "log4j2.xml"
         log4j2.write_text(_LOG4J2, encoding="ascii")
+        main = f"org.apache.kafka.connect.cli.Connect{self._mode.capitalize()}"
         return [
             *(str(find_java()), *_OPTIONS, f"-Dlog4j2.configurationFile={log4j2.as_uri()}"),
-            *("-cp", classpath("connect"), "org.apache.kafka.connect.cli.ConnectDistributed"),
+            *("-cp", classpath("connect"), main),
             str(properties),
         ]
 

@@ -116,7 +116,7 @@ def test_initial_state_in_any_letter_case(text: str, state: TargetState) -> None
     assert parse_initial_state(text) is state
 
 
-@pytest.mark.parametrize("text", ["", "STARTED", "none"])
+@pytest.mark.parametrize("text", ["", "STARTED", "none", " STOPPED"])
 def test_other_initial_states_are_refused(text: str) -> None:
     with pytest.raises(BadRequest, match="RUNNING, PAUSED, STOPPED"):
         parse_initial_state(text)

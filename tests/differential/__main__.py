@@ -1,0 +1,49 @@
+"""`python -m tests.differential [FAMILY…]`: replay, and print what differs. For working on the script."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kraal.embedded.broker import Broker, free_port
+from tests.differential.all_steps import SCRIPT
+from tests.differential.replay import Patience
+from tests.differential.stage import Replayed, replay_all
+
+PATIENCE = Patience(condition_s=15, script_s=150)
+
+
+def main(families: list[str]) -> None:
+    """Replay the steps of these families, or of all, in both modes at the same time."""
+    steps = [step for step in SCRIPT if not families or step.name.partition(":")[0] in families]
+    with tempfile.TemporaryDirectory() as made:
+        broker = Broker(Path(made) / "kafka", free_port())
+        broker.start()
+        try:
+            found = replay_all(steps, Path(made), broker.bootstrap, PATIENCE)
+        finally:
+            broker.stop()
+    sys.stdout.write("\n".join(_report(found)) + "\n")
+
+
+def _report(found: Mapping[str, Sequence[Replayed]]) -> Iterator[str]:
+    """Yield what differs, and which rows were needed."""
+    needed: set[str] = set()
+    for mode, replayed in found.items():
+        verdicts = [(each.step, each.verdict) for each in replayed]
+        needed |= {row for _, verdict in verdicts if not verdict.faults for row in verdict.needed}
+        for step, verdict in verdicts:
+            if verdict.faults:
+                request = step.requests[0]
+                sent = (request.body or b"").decode("utf-8", "replace")[:300]
+                yield f"\n## {mode}: {step.name}\n{request.method} {request.target} {sent}"
+                yield from verdict.faults
+        wrong = sum(bool(verdict.faults) for _, verdict in verdicts)
+        yield f"\n{mode}: {len(verdicts)} steps, {wrong} with faults"
+    yield f"rows needed: {' '.join(sorted(needed))}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

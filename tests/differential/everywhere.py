@@ -1,0 +1,33 @@
+"""What differs in many answers: allowed for all steps."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from kraal import __version__
+from tests.differential.allowances import Allowance, Pair, config_in_any_order, header, of_text
+from tests.differential.exchange import Answer
+
+_VERSION: Final = re.compile(
+    r"""(,"version":"|version='|encodedVersion=|"(?:default_value|value)":"|"recommended_values":\[")"""
+    rf"""(?:4\.3\.0|{re.escape(__version__)})(?=["',}}])"""
+)
+"""Of plugins; that of `GET /` is its first field."""
+
+
+def _named_alike(one: Answer, other: Answer) -> Pair:
+    """A 500 is called by HTTP's name, whichever of both it has."""
+    names = {"Server Error", "Internal Server Error"}
+    if {one.reason, other.reason} == names and one.status == other.status:
+        return replace(one, reason=other.reason), other
+    return one, other
+
+
+EVERYWHERE: Final[tuple[Allowance, ...]] = (
+    header("server", "Server"),
+    config_in_any_order("config-order"),
+    Allowance(row="reason", forgive=_named_alike),
+    of_text("plugin-versions", lambda body: _VERSION.sub(r"\1VERSION", body)),
+)

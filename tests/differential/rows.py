@@ -1,0 +1,35 @@
+"""The rows of docs/compat.md that the suite reads: those with an id in the column `seen`."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "compat.md"
+COLUMN: Final = "seen"
+_ID: Final = re.compile(r"`([a-z0-9-]+)`")
+_EDGE: Final = re.compile(r"(?<!\\)\|")
+
+
+def ids_in(page: str) -> Counter[str]:
+    """Count the ids of all tables of a page that have the column, which is their last one.
+
+    Raises ValueError when what stands in the column is no id.
+    """
+    found: Counter[str] = Counter()
+    width = 0
+    for line in page.splitlines():
+        if not line.startswith("|"):
+            width = 0
+            continue
+        cells = [cell.strip() for cell in _EDGE.split(line)[1:-1]]
+        if cells[-1] == COLUMN:
+            width = len(cells)
+        elif len(cells) == width and not re.fullmatch("-+", cells[-1]):
+            match = _ID.fullmatch(cells[-1])
+            if match is None:
+                raise ValueError(f"{cells[-1]!r} is no id of a row: {line}")
+            found[match[1]] += 1
+    return found

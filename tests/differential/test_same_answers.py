@@ -1,0 +1,34 @@
+"""Kraal answers as real Java Connect does, in both modes, but for what docs/compat.md lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.differential.all_steps import SCRIPT
+from tests.differential.rows import PAGE, ids_in
+from tests.differential.script import MODES
+from tests.differential.stage import Replayed
+
+pytestmark = pytest.mark.timeout(600)  # the first test waits for both replays
+
+Outcome = Mapping[str, Mapping[str, Replayed]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "step"),
+    [
+        pytest.param(mode, step.name, id=f"{mode}, {step.name}")
+        for mode in MODES
+        for step in SCRIPT
+        if step.only in ("", mode)
+    ],
+)
+def test_both_answer_alike(replayed: Outcome, mode: str, step: str) -> None:
+    assert "\n".join(replayed[mode][step].verdict.faults) == ""
+
+
+def test_every_row_that_is_said_to_be_seen_is_seen(replayed: Outcome) -> None:
+    needed = {row for steps in replayed.values() for each in steps.values() for row in each.verdict.needed}
+    assert set(ids_in(PAGE.read_text("utf-8"))) - needed == set(), "take these rows, or their ids, away"

@@ -1,0 +1,47 @@
+"""The script is whole, and what it allows stands in docs/compat.md."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.differential.all_steps import SCRIPT
+from tests.differential.everywhere import EVERYWHERE
+from tests.differential.rows import PAGE, ids_in
+from tests.differential.script import MODES
+from web.openapi.paths import ADMIN, PATHS
+
+OPERATIONS = [(method.upper(), path) for path, methods in {**PATHS, **ADMIN}.items() for method in methods]
+
+
+def asked(mode: str) -> set[tuple[str, str]]:
+    """Return method and path of all requests in a mode."""
+    steps = [step for step in SCRIPT if step.only in ("", mode)]
+    return {(request.method, request.path) for step in steps for request in step.requests}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_operation_of_the_api_is_in_the_script(mode: str, method: str, path: str) -> None:
+    pattern = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(path)))
+    assert any(sent == method and pattern.fullmatch(target) for sent, target in asked(mode))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_there_are_several_hundred_steps(mode: str) -> None:
+    assert len([step for step in SCRIPT if step.only in ("", mode)]) >= 300
+
+
+def test_names_of_steps_are_unique() -> None:
+    assert [name for name, count in Counter(step.name for step in SCRIPT).items() if count > 1] == []
+
+
+def test_what_is_allowed_is_a_row_of_the_page() -> None:
+    used = {each.row for each in (*EVERYWHERE, *(each for step in SCRIPT for each in step.allow))}
+    assert used == set(ids_in(PAGE.read_text("utf-8")))
+
+
+def test_a_row_has_an_id_of_its_own() -> None:
+    assert [row for row, count in ids_in(PAGE.read_text("utf-8")).items() if count > 1] == []

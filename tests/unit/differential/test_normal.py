@@ -1,0 +1,104 @@
+"""What the differential suite takes out of answers before it compares them, and what it leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.differential.exchange import Answer, Here, Request
+from tests.differential.normal import normal
+from tests.differential.replay import is_momentary
+from tests.differential.rows import ids_in
+
+HERE = Here(tag="t0123abcd", directory="/tmp/a dir", authority="127.0.0.1:8083")  # noqa: S108 - never opened
+
+
+def body_of(text: str) -> str:
+    return normal(Answer(status=200, body=text), HERE).body
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param('{"worker_id":"127.0.0.1:8083"}', '{"worker_id":"WORKER"}', id="worker"),
+        pytest.param('{"worker_id":"127.0.0.1:8084"}', '{"worker_id":"127.0.0.1:8084"}', id="another worker"),
+        pytest.param('{"topic":"lines-t0123abcd"}', '{"topic":"lines-TAG"}', id="tag"),
+        pytest.param('{"file":"/tmp/a dir/in"}', '{"file":"DIR/in"}', id="directory"),
+        pytest.param(
+            '{"level":"INFO","last_modified":1712}', '{"level":"INFO","last_modified":"TIME"}', id="time"
+        ),
+        pytest.param('{"last_modified":null}', '{"last_modified":null}', id="no time"),
+        pytest.param("began at 2026-11-21T20:28:06.123Z", "began at TIME", id="instant"),
+        pytest.param(
+            r'{"trace":"Oh: \"no\"\n\tat x\n","id":1}', r'{"trace":"Oh: \"no\"","id":1}', id="trace"
+        ),
+        pytest.param('{"trace":"Oh","id":1}', '{"trace":"Oh","id":1}', id="trace of one line"),
+    ],
+)
+def test_bodies(before: str, after: str) -> None:
+    assert body_of(before) == after
+
+
+def test_headers() -> None:
+    headers = {
+        "location": "http://127.0.0.1:8083/connectors/a-t0123abcd",
+        "date": "today",
+        "content-length": "1",
+    }
+    found = normal(Answer(status=201, headers=headers), HERE)
+    assert found.headers == {"location": "http://WORKER/connectors/a-TAG"}
+
+
+def test_an_encoded_directory() -> None:
+    assert HERE.take_out("/connectors/%2Ftmp%2Fa%20dir") == "/connectors/DIR"
+
+
+def test_a_request_is_filled_in() -> None:
+    request = Request(method="PUT", target="/a-TAG", body=b'"DIR/x \xff"', headers=(("Host", "WORKER"),))
+    assert request.at(HERE) == Request(
+        method="PUT",
+        target="/a-t0123abcd",
+        body=b'"/tmp/a dir/x \xff"',
+        headers=(("Host", "127.0.0.1:8083"),),
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (409, "Cannot complete request momentarily due to stale configuration", True),
+        (500, "Request cannot be completed because a rebalance is expected", True),
+        (409, "Connector a already exists", False),
+        (500, "Cannot write", False),
+        (404, "Cannot complete request momentarily", False),
+    ],
+)
+def test_what_a_rebalance_refuses_is_asked_again(status: int, message: str, *, expected: bool) -> None:
+    answer = Answer(status=status, body=f'{{"error_code":{status},"message":"{message}"}}')
+    assert is_momentary(answer) is expected
+
+
+PAGE = """
+| a | why | seen |
+|---|---|---|
+| x | y | `one` |
+| x | y |
+| x \\| z | y | `two` |
+
+| a | b |
+|---|---|
+| x | `three` |
+"""
+
+
+def test_ids_stand_in_the_last_column() -> None:
+    assert set(ids_in(PAGE)) == {"one", "two"}
+
+
+def test_an_id_twice_is_counted_twice() -> None:
+    assert ids_in(PAGE.replace("two", "one"))["one"] == 2
+
+
+@pytest.mark.parametrize("cell", ["one", "`One`", "`one` `two`", ""])
+def test_what_is_no_id_is_an_error(cell: str) -> None:
+    with pytest.raises(ValueError, match="is no id"):
+        ids_in(PAGE.replace("`one`", cell))
