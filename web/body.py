@@ -8,6 +8,8 @@ counts. All three are Jackson's ways.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import math
 import re
@@ -36,6 +38,10 @@ _DEEPEST = 100
 _LONGEST_NUMBER = 1000
 """Digits; Python refuses to read very long numbers."""
 
+_PASSED_OVER = 16
+"""A body of up to so many times the limit is read to its end, and thrown away."""
+_PATIENCE_S = 5.0
+
 _HALF_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -55,7 +61,7 @@ class CreateRequest:
 
 
 async def read_body(services: Services, request: Request) -> bytes:
-    """Read the whole body. Raises TooLarge, before reading on, and UnsupportedMediaType."""
+    """Read the whole body. Raises TooLarge and UnsupportedMediaType."""
     body = await read_raw(request, services.settings.max_body_bytes)
     if body and "content-type" not in request.headers:
         raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
@@ -63,16 +69,26 @@ async def read_body(services: Services, request: Request) -> bytes:
 
 
 async def read_raw(request: Request, limit: int) -> bytes:
-    """Read the whole body, whatever it is: at most `limit` bytes. Raises TooLarge, before reading on."""
+    """Read the whole body, whatever it is: at most `limit` bytes. Raises TooLarge."""
     announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced) > limit:
-        raise _too_large(limit)
     body = bytearray()
+    if announced.isdecimal() and int(announced) > limit:
+        if int(announced) <= limit * _PASSED_OVER and "expect" not in request.headers:
+            await _pass_over(request)
+        raise _too_large(limit)
     async for chunk in request.stream():
         body += chunk
         if len(body) > limit:
             raise _too_large(limit)
     return bytes(body)
+
+
+async def _pass_over(request: Request) -> None:
+    """Let a client send what nobody keeps: most listen only then, and would find the connection closed."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_S):
+            async for _ in request.stream():
+                pass
 
 
 def parse_config(body: bytes) -> Config:

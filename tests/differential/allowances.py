@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.differential.exchange import DISTRIBUTED, STANDALONE, Answer
+from tests.differential.exchange import STANDALONE, Answer
 
 Pair = tuple[Answer, Answer]
 
@@ -32,11 +32,6 @@ class Allowance:
 def in_standalone(allowance: Allowance) -> Allowance:
     """Allow it in standalone mode alone."""
     return replace(allowance, only=STANDALONE)
-
-
-def in_distributed(allowance: Allowance) -> Allowance:
-    """Allow it in distributed mode alone."""
-    return replace(allowance, only=DISTRIBUTED)
 
 
 def error(row: str, java: int, kraal: int) -> Allowance:

@@ -7,11 +7,9 @@ from typing import Any
 from tests.differential.allowances import (
     error,
     fields,
-    in_distributed,
     keys_in_any_order,
     missing_plugins,
     missing_recommendations,
-    of_json,
 )
 from tests.differential.configs import SINK, SOURCE, sink, source
 from tests.differential.script import Step, ask, family
@@ -23,10 +21,6 @@ _ALL = (
     missing_plugins("transforms", "transformation", "predicate"),
     missing_plugins("other-converters", "converter"),
     missing_plugins("header-converters", "header_converter"),
-)
-_ONCE = in_distributed(fields("exactly-once", "errors", "error_count"))
-_TWICE = in_distributed(
-    of_json("group-id-twice", lambda infos: _defined(infos, "consumer.override.group.id"))
 )
 _OF_KEYS = (_WORDS, missing_recommendations("other-converters"), keys_in_any_order("keys-order"))
 _FULL = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -62,12 +56,6 @@ _KEYS = [
         "%20",
     )
 ]
-
-
-def _defined(infos: Any, key: str) -> Any:
-    """Leave out this key where it has no definition."""
-    configs = [each for each in infos["configs"] if each["definition"] or each["value"]["name"] != key]
-    return {**infos, "configs": configs}
 
 
 def _validate(what: str, config: dict[str, Any], *allow: Any, plugin: str = SOURCE) -> Step:
@@ -115,7 +103,6 @@ _VALID = [
     _validate(
         "exactly once",
         {**source("v", name="v"), "exactly.once.support": "required", "transaction.boundary": "connector"},
-        _ONCE,
     ),
     _sourced("exactly once, misspelt", exactly_once_support="REQUIRE", transaction_boundary="none"),
     _sourced("a converter", value_converter="org.apache.kafka.connect.json.JsonConverter"),
@@ -136,9 +123,7 @@ _VALID = [
     _sunk("a dead letter queue", errors_deadletterqueue_topic_name="q"),
     _sunk("a dead letter queue that it reads", errors_deadletterqueue_topic_name="t"),
     _sunk("a consumer's key", consumer_override_max_poll_records="5"),
-    _validate(
-        "a consumer's group", sink("v", "t", name="v", consumer_override_group_id="g"), _TWICE, plugin=SINK
-    ),
+    _validate("a consumer's group", sink("v", "t", name="v", consumer_override_group_id="g"), plugin=SINK),
 ]
 
 STEPS = [*family("plugins", _LIST, _KEYS), *family("validate", _VALID)]

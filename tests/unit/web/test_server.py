@@ -54,6 +54,18 @@ def test_a_body_that_is_too_large_ends_the_connection_unread(server: HttpServer)
     client.close()
 
 
+def test_who_sends_too_much_hears_it_afterwards(server: HttpServer) -> None:
+    client = connect(server)
+    client.putrequest("PUT", "/connectors/a/config")
+    client.putheader("Content-Type", "application/json")
+    client.putheader("Content-Length", str(8_000_000))
+    client.endheaders()
+    for _ in range(80):
+        client.send(b"x" * 100_000)
+    assert client.getresponse().status == 413
+    client.close()
+
+
 def test_answers_do_not_wait_for_acknowledgements() -> None:
     server = HttpServer([Listener("127.0.0.1", 0)])
     assert [each.proto for _, each in server._sockets] == [socket.IPPROTO_TCP]
