@@ -12,6 +12,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -64,6 +65,9 @@ SHUTDOWN_EXTRA_S = 15.0
 """Besides `task.shutdown.graceful.timeout.ms`: to cancel what has not ended, and to write the statuses."""
 CLOSING_S = 25.0
 """For what comes after: leaving the group, REST, Spark, actors, stores."""
+
+TURN_S = 0.001
+"""How long a thread may keep the interpreter from others: a GET waits for several, one after another."""
 
 C = TypeVar("C", bound=WorkerConfig)
 
@@ -148,6 +152,7 @@ class Process(ABC, Generic[C]):
 
     def run(self) -> int:
         """Serve until a signal comes; return the exit code."""
+        sys.setswitchinterval(TURN_S)
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry = Registry.load()
         plugins = ProvidedPlugins(registry, self.config, self._providers)
