@@ -9,6 +9,7 @@ from tests.differential.script import append, ask, family, has, state, states
 from tests.differential.script import status as answers
 
 _RUNNING = states("RUNNING", "RUNNING")
+_TASK = '"tasks":[{"id":0,"state":"RUNNING"'
 _ONE = "/connectors/lines"
 _SINK = "/connectors/copier-TAG"
 _BAD = "/connectors/broken-TAG"
@@ -57,8 +58,16 @@ _SOURCE = [
     ask("it runs again", f"GET {_ONE}/status", until=_RUNNING),
     ask("restart a task", f"POST {_ONE}/tasks/0/restart"),
     ask("the task runs again", f"GET {_ONE}/status", until=_RUNNING),
-    ask("restart its connector by a 202", f"POST {_ONE}/restart?onlyFailed=true"),
-    ask("nothing has failed", f"POST {_ONE}/restart?includeTasks=true&onlyFailed=true"),
+    ask(
+        "restart its connector by a 202",
+        f"POST {_ONE}/restart?onlyFailed=true",
+        until=lambda answer: _TASK in answer.body,
+    ),
+    ask(
+        "nothing has failed",
+        f"POST {_ONE}/restart?includeTasks=true&onlyFailed=true",
+        until=lambda answer: _TASK in answer.body,
+    ),
     ask("restart all", f"POST {_ONE}/restart?includeTasks=true"),
     ask("all run again", f"GET {_ONE}/status", until=_RUNNING),
     ask("restart all, in other letters", f"POST {_ONE}/restart?includeTasks=TRUE&onlyFailed=no"),
