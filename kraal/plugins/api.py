@@ -48,6 +48,7 @@ from kraal.config.key import (
 )
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
+from kraal.plugins.records import DataException, Header, Record, Struct
 from kraal.plugins.schema import Schema
 
 if TYPE_CHECKING:
@@ -64,13 +65,17 @@ __all__ = [
     "Connector",
     "ConnectorContext",
     "Converter",
+    "DataException",
+    "Header",
     "Importance",
     "Key",
     "Offset",
     "OffsetsNotSupported",
+    "Predicate",
     "Primitive",
     "Recommendation",
     "Recommender",
+    "Record",
     "RetriableError",
     "Rule",
     "Schema",
@@ -79,8 +84,10 @@ __all__ = [
     "SourceBatch",
     "SourcePartition",
     "SourceTask",
+    "Struct",
     "TaskContext",
     "TopicPartition",
+    "Transformation",
     "Width",
     "WorkerView",
     "all_of",
@@ -300,6 +307,42 @@ class Converter(ABC):
     @abstractmethod
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
         """Return for binary `value`: an expression, an error text column (null = good) or None, the schema."""
+
+
+class Transformation(ABC):
+    """Changes records one by one. Stateless after `configure`; pickled to Spark's Python processes.
+
+    Source: org.apache.kafka.connect.transforms.Transformation.
+    """
+
+    version: ClassVar[str]
+    config_def: ClassVar[ConfigDef]
+
+    @abstractmethod
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the transform's own keys, prefix removed. Raises ValueError."""
+
+    @abstractmethod
+    def apply(self, record: Record) -> Record | None:
+        """Return the record as it goes on, None to drop it. Raises DataException for a record that it cannot take."""
+
+
+class Predicate(ABC):
+    """Tells on which records a transform is applied. Otherwise as `Transformation`.
+
+    Source: org.apache.kafka.connect.transforms.predicates.Predicate.
+    """
+
+    version: ClassVar[str]
+    config_def: ClassVar[ConfigDef]
+
+    @abstractmethod
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the predicate's own keys, prefix removed. Raises ValueError."""
+
+    @abstractmethod
+    def test(self, record: Record) -> bool:
+        """Tell whether the record meets the condition."""
 
 
 def task_class_name(task: type[SourceTask | SinkTask]) -> str:
