@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from actors.alone import Alone
 from actors.connector import Connector
 from actors.fencer import Fence, Fencer
-from actors.herd import Herd, HerderSettings, Links
+from actors.herd import Herd, HerderSettings, Ledger, Links
 from actors.herder import Herder
 from actors.mailbox import Address, Behaviour
 from actors.membership import PATIENCE_S, ClusterMembership, Membership, Seat
@@ -117,6 +117,8 @@ class Parts:
     budget: RestartBudget = field(default_factory=RestartBudget)
     windows: Windows = field(default_factory=Windows)
     """`metrics.sample.window.ms` and `metrics.num.samples`"""
+    stall_s: float = 300.0
+    """`task.stall.timeout.ms`; 0: nothing ever stalls."""
     loggers: Loggers = field(default_factory=Loggers)
     """Outlive the herder: they know what was changed when."""
 
@@ -186,9 +188,12 @@ class _Maker:
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
         self.published = Published(Snapshot(worker_id=parts.settings.worker_id, stage=stage))
-        self.board = Board(parts.clock, parts.windows, in_group=parts.cluster is not None)
+        self.board = Board(
+            parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
+        )
         self.seat = None if parts.cluster is None else self._take_seat(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
+        self._ledger = Ledger()
         self._tokens = itertools.count(1)
 
     def supervise(
@@ -310,6 +315,7 @@ class _Maker:
             kind_of=parts.plugins.kind_of,
             tokens=self._tokens,
             lease=self._lease(),
+            ledger=self._ledger,
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,
         )
@@ -345,6 +351,7 @@ class _Maker:
             connector_config=_present(wanted.connector_config),
             lease=self._lease(),
             assigned=partial(self.board.has_partitions, task),
+            working=self.board.follow(task),
         )
         is_source = parts.plugins.kind_of(wanted.connector_config) != "sink"
 

@@ -5,8 +5,10 @@ Used on the herder's thread only, by the herder and its three parts (`requests`,
 
 from __future__ import annotations
 
+import logging
+import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.messages.stores import Append
@@ -14,7 +16,9 @@ from actors.messages.worker import Assign
 from actors.waits import Waits
 from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
+from kraal.cluster.supervision import Watched
 from kraal.cluster.work import Assignment, Wanted, changes, wanted_of
+from kraal.config.supervision import AutoRestart
 from kraal.ids import ConnectorName, Instance, TargetState, TaskId, WorkerId, connector_of
 from kraal.loggers import Loggers
 from kraal.protocol.signature import DEFAULT_ALGORITHM, KEY_BYTES
@@ -26,9 +30,14 @@ if TYPE_CHECKING:
     from actors.mailbox import Address, Reply
     from actors.messages.herder import InstanceChanged
     from actors.waits import Then
+    from kraal.cluster.reduce import Skipped
     from kraal.cluster.snapshot import Published, Snapshot
     from kraal.ids import Config
     from kraal.records import Entry
+
+log = logging.getLogger(__name__)
+
+KEEP_SKIPPED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +84,20 @@ class HerderSettings:
     """Of the cluster: tasks' transactional ids begin with it."""
     transactional: bool = False
     """The leader writes in transactions: `exactly.once.source.support` is `preparing` at least."""
+    auto_restart: AutoRestart = field(default_factory=AutoRestart)
+    """What becomes of what has failed, where a connector does not say it: `errors.auto.restart*`."""
+    chance: Callable[[], float] = random.random
+    """From 0 to 1: so that what failed together does not come back together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What a herder leaves to the next one in this process. The herder's thread only."""
+
+    restart_counts: dict[Instance, int] = field(default_factory=dict)
+    """How often each instance was restarted, by anybody."""
+    watched: dict[Instance, Watched] = field(default_factory=dict)
+    """What has failed here, and whether it is restarted."""
 
 
 _ADOPTED: Mapping[str, str] = {}
@@ -94,10 +117,11 @@ class Herd:
         kind_of: Callable[[Config], str],
         tokens: Iterator[int],
         lease: Callable[[], bool],
+        ledger: Ledger | None = None,
         refuse: Callable[[str], None] | None = None,
         loggers: Loggers | None = None,
     ) -> None:
-        """`published` and `tokens` outlive the herder; `kind_of` says source, sink or unknown of a config.
+        """`published`, `tokens` and `ledger` outlive the herder; `kind_of` says source, sink or unknown of a config.
 
         `lease` says whether this worker may act for its group now.
         `refuse` ends the process that must not join its group; None: it joins whatever it lacks.
@@ -114,7 +138,9 @@ class Herd:
         self.status_waits = Waits(tokens)
         """Who waits for a record of the status log."""
         self.assignment = Assignment()
-        self.restart_counts: dict[Instance, int] = {}
+        ledger = ledger or Ledger()
+        self.restart_counts = ledger.restart_counts
+        self.watched = ledger.watched
         self.live = False
         """Replay and report are complete: snapshots are published and the worker is told what to do."""
         self.told: set[Instance] = set()
@@ -139,6 +165,15 @@ class Herd:
         self._snapshot = replace(self._snapshot, number=number, **parts)
         if self.live:
             self._published.publish(self._snapshot)
+
+    def skip(self, topic: str, records: Sequence[Skipped]) -> None:
+        """Take note of records that cannot be applied."""
+        if not records:
+            return
+        for record in records:
+            log.error("the %s log has a record that is skipped: %s", topic, record)
+        skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
+        self.update(skipped=skipped[-KEEP_SKIPPED:])
 
     def update_config(self, config: ClusterState, changed: Iterable[ConnectorName]) -> None:
         """Take over a new config state; `changed` names connectors whose class may be another now."""

@@ -35,6 +35,7 @@ from actors.messages.herder import (
     Ping,
     Reborn,
     RecordsRead,
+    RestartFailed,
     ShutDown,
     StartupDone,
     TaskConfigsMade,
@@ -62,7 +63,6 @@ from kraal.cluster.reduce import (
     LoggerChanged,
     RestartRequested,
     SessionKeyChanged,
-    Skipped,
     TargetChanged,
     TasksChanged,
     apply_config,
@@ -81,8 +81,6 @@ if TYPE_CHECKING:
     from actors.mailbox import Address
 
 log = logging.getLogger(__name__)
-
-KEEP_SKIPPED = 20
 
 
 class Herder:
@@ -136,6 +134,8 @@ class Herder:
                 self._keys.due()
             case HideRestarting():
                 self._book.hide_restarting(message.instances)
+            case RestartFailed():
+                self._run_due()
             case (
                 WorkerReport()
                 | KafkaClusterFound()
@@ -181,6 +181,7 @@ class Herder:
                 self._herd.refuse(missing)
                 return
             self._book.begin(report)
+            self._restarts.resume(report.values())
             self._rebalances.begin()
 
     def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
@@ -188,6 +189,7 @@ class Herder:
         if self._herd.live:
             self._herd.tell_again(running)
             self._book.resume(running.values())
+            self._restarts.resume(running.values())
         else:
             self._start.reported(running)
             self._maybe_live()
@@ -277,7 +279,7 @@ class Herder:
         reduced = apply_config(herd.snapshot.config, message.records)
         names = {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}
         herd.update_config(reduced.state, names)
-        self._skip("config", reduced.skipped)
+        herd.skip("config", reduced.skipped)
         if herd.live:
             self._events(reduced.events, known)
         herd.waits.read(message.next_offset)
@@ -332,17 +334,10 @@ class Herder:
         herd = self._herd
         reduced = apply_status(herd.snapshot.status, message.records)
         herd.update(status=reduced.state)
-        self._skip("status", reduced.skipped)
+        herd.skip("status", reduced.skipped)
         if herd.live:
             self._book.read(reduced.changed)
         herd.status_waits.read(message.next_offset)
-
-    def _skip(self, topic: str, records: Sequence[Skipped]) -> None:
-        if records:
-            for record in records:
-                log.error("the %s log has a record that is skipped: %s", topic, record)
-            skipped = (*self._herd.snapshot.skipped, *(f"{topic}@{r}" for r in records))
-            self._herd.update(skipped=skipped[-KEEP_SKIPPED:])
 
     # -- work ----------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from actors.auto_restarts import AutoRestarts
 from actors.messages.herder import HideRestarting
 from kraal.cluster.restart import RestartPlan, RestartRequest, plan_restart, widest
 from kraal.cluster.statuses import newer_statuses
@@ -45,6 +46,7 @@ class Restarts:
         self._watches: list[_Watch] = []
         self._announced: list[_Watch] = []
         """Watches of restarts that were read but are not carried out yet."""
+        self._auto = AutoRestarts(herd, self._restart)
 
     def plan(self, request: RestartRequest) -> RestartPlan:
         """Plan from the stored statuses. Raises NotFound when the connector has none."""
@@ -79,6 +81,13 @@ class Restarts:
         announced, self._announced = self._announced, []
         for watch in announced:
             self.when_up(watch.missing, watch.done)
+        self._auto.run_due()
+
+    def resume(self, facts: Iterable[InstanceChanged]) -> None:
+        """This is all that runs here, as the worker says: some of it may be news."""
+        for fact in facts:
+            self._auto.heard(fact)
+        self._auto.look_at_all()
 
     def _planned(self, request: RestartRequest) -> tuple[Instance, ...]:
         try:
@@ -116,7 +125,8 @@ class Restarts:
             done([])
 
     def heard(self, fact: InstanceChanged) -> None:
-        """A fact came: perhaps it ends a wait."""
+        """A fact came: perhaps it ends a wait, or has to be restarted."""
+        self._auto.heard(fact)
         wanted = self._herd.wanted(connector_of(fact.instance)).get(fact.instance)
         if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
             return

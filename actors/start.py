@@ -76,7 +76,9 @@ class Start:
         if herd.live or self._behind or report is None:
             return None
         running = {instance: fact.incarnation for instance, fact in report.items()}
-        herd.restart_counts.update(adopted_restarts(running, herd.snapshot.config))
+        for instance, restarts in adopted_restarts(running, herd.snapshot.config).items():
+            # An earlier herder may have wanted one more, and died before the worker began it.
+            herd.restart_counts[instance] = max(restarts, herd.restart_counts.get(instance, 0))
         herd.adopt(report)
         herd.live = True
         stage = herd.snapshot.stage

@@ -343,7 +343,7 @@ class Task:
             self._ended()
             return
         self._phase = _Phase.FAILED
-        self._report(State.FAILED, event.trace)
+        self._report(State.FAILED, event.trace, recovers=event.engine_lost)
         if event.engine_lost:  # not the task's fault: it goes on as soon as the engine is back
             self._engine_lost = True
             self._phase = _Phase.RESTING
@@ -370,7 +370,9 @@ class Task:
             self._meter.commit_refused()
             self._try_again_in(STORE_RETRY_S)
 
-    def _report(self, state: State, trace: str | None = None, *, stopped: bool = False) -> None:
+    def _report(
+        self, state: State, trace: str | None = None, *, stopped: bool = False, recovers: bool = False
+    ) -> None:
         self._meter.state(state)
         self._said = InstanceChanged(
             instance=self._task,
@@ -379,5 +381,6 @@ class Task:
             trace=None if trace is None else secrets.scrub(trace),
             version=self._version,
             stopped=stopped,
+            recovers=recovers,
         )
         self._worker.tell(self._said)

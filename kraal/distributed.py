@@ -159,6 +159,7 @@ class DistributedProcess(Process[DistributedConfig]):
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
             windows=self._windows(),
+            stall_s=self.config.stall_timeout_s,
             loggers=self._loggers,
             cluster=ClusterParts(
                 group=self._group,

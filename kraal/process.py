@@ -37,6 +37,7 @@ from kraal.errors import KraalError
 from kraal.loggers import Loggers
 from kraal.logs import who
 from kraal.metrics.families import Identity
+from kraal.metrics.oversight import Oversight
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.windows import Windows
 from kraal.plugins.provided import ProvidedPlugins
@@ -170,6 +171,7 @@ class Process(ABC, Generic[C]):
             settings,
             scrape=self._scrape(assembly, registry, settings),
             loggers=self._loggers,
+            oversight=Oversight(assembly.board, self.config.auto_restart),
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
@@ -221,6 +223,7 @@ class Process(ABC, Generic[C]):
             topic_tracking=config.topic_tracking,
             topic_reset=config.topic_tracking_reset,
             shown_restarting_s=config.graceful_timeout_s + 10,
+            auto_restart=config.auto_restart,
         )
 
     def _scrape(self, assembly: Assembly, registry: Registry, settings: Settings) -> Scrape | None:

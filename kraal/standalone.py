@@ -82,6 +82,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
             leader_url=self.config.advertised_url,
             graceful_s=self.config.graceful_timeout_s,
             windows=self._windows(),
+            stall_s=self.config.stall_timeout_s,
             loggers=self._loggers,
         )
 

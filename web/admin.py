@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from starlette.routing import Route
@@ -11,6 +13,7 @@ from actors.mailbox import ask_async
 from actors.messages.herder import Ping
 from kraal.cluster.snapshot import Snapshot
 from kraal.errors import TimedOut
+from kraal.ids import Json
 from web.render import json_answer, stage_sentence
 from web.resource import Resource, kept
 from web.settings import Services
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 _READS = ("GET", "HEAD")
+_MOST = 100
+"""So many stalled tasks are named."""
 
 
 def routes(services: Services) -> list[Route]:
@@ -46,14 +51,19 @@ async def _root(services: Services, request: Request) -> Response:
 
 
 async def _health(services: Services, _request: Request) -> Response:
-    """GET /health: asks the herder, so that one that hangs is noticed."""
+    """GET /health: asks the herder, so that one that hangs is noticed.
+
+    Stalled tasks, if there are any, are named beside: the worker works, and to end it would not help them.
+    """
     try:
         await ask_async(services.herder, Ping(), timeout_s=services.settings.health_timeout_s)
     except TimedOut:
         return _unhealthy(services.published.latest)
-    return _worker_status(
-        HTTPStatus.OK, "healthy", "Worker has completed startup and is ready to handle requests."
-    )
+    snapshot, oversight = services.published.latest, services.oversight
+    stalled = [] if oversight is None else oversight.stalled(snapshot)
+    more: dict[str, Json] = {"stalled_tasks": len(stalled), "stalled": stalled[:_MOST]} if stalled else {}
+    text = "Worker has completed startup and is ready to handle requests."
+    return _worker_status(HTTPStatus.OK, "healthy", text, more)
 
 
 def _unhealthy(snapshot: Snapshot) -> Response:
@@ -66,5 +76,7 @@ def _unhealthy(snapshot: Snapshot) -> Response:
     return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
 
 
-def _worker_status(status: HTTPStatus, word: str, message: str) -> Response:
-    return json_answer({"status": word, "message": message}, status=status)
+def _worker_status(
+    status: HTTPStatus, word: str, message: str, more: Mapping[str, Json] = MappingProxyType({})
+) -> Response:
+    return json_answer({"status": word, "message": message, **more}, status=status)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import Lifespan
 
+    from kraal.metrics.oversight import Oversight
     from kraal.plugins.registry import Registry
 
 
@@ -53,11 +54,13 @@ def create_apps(
     *,
     scrape: metrics.Scrape | None = None,
     loggers: Loggers | None = None,
+    oversight: Oversight | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers, and what stands before them.
 
     `published` is what GETs render from, `herder` is asked for everything else. `scrape` makes what Prometheus gets;
-    None: there is no such path. `loggers` are those that the herder changes; None: all of the process.
+    None: there is no such path. `loggers` are those that the herder changes; None: all of the process. `oversight`
+    knows what restarts and stalls; None: `expand=supervision` is passed over.
     """
     services = Services(
         herder=herder,
@@ -67,6 +70,7 @@ def create_apps(
         settings=settings,
         peers=Peers(settings.peer_tls),
         loggers=loggers or Loggers(),
+        oversight=oversight,
     )
 
     @asynccontextmanager

@@ -34,6 +34,7 @@ from web.paths import connector_of, is_true, task_of
 from web.render import empty_answer, json_answer, location
 from web.resource import Handler, Resource, from_snapshot
 from web.settings import Services
+from web.supervision import with_supervision
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -44,7 +45,7 @@ def routes(services: Services) -> list[Route]:
     """Return the route table of connectors."""
     one = "/connectors/{connector}"
     table = {
-        f"{one}/status": Resource(services, GET=from_snapshot(_status)),
+        f"{one}/status": Resource(services, GET=with_supervision(from_snapshot(_status))),
         "/connectors": Resource(services, GET=from_snapshot(_list), POST=_create),
         one: Resource(services, GET=from_snapshot(_info), DELETE=_delete),
         f"{one}/config": Resource(services, GET=from_snapshot(_config), PUT=_put_config, PATCH=_patch_config),

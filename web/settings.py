@@ -20,6 +20,7 @@ from web.cors import CorsRules
 from web.rendered import Rendered
 
 if TYPE_CHECKING:
+    from kraal.metrics.oversight import Oversight
     from kraal.plugins.infos import ConfigInfos
     from kraal.plugins.registry import Registry
 
@@ -79,6 +80,8 @@ class Services:
     settings: Settings
     loggers: Loggers = field(default_factory=Loggers)
     """The loggers of this process."""
+    oversight: Oversight | None = None
+    """What restarts and stalls on this worker; None: nobody says."""
     rendered: Rendered = field(default_factory=Rendered)
     peers: Peers = field(default_factory=Peers)
     """Other workers, for requests that are sent on."""

@@ -291,6 +291,8 @@ class InstanceChanged(Tell):
     trace: str | None = None
     version: str | None = None
     stopped: bool = False
+    recovers: bool = False
+    """FAILED, and comes back without a restart: Spark died under it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +327,11 @@ class WorkerReport(Tell):
 @dataclass(frozen=True, slots=True)
 class CheckSessionKey(Tell):
     """The session key may have expired (KIP-507)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartFailed(Tell):
+    """An automatic restart of something that has failed may be due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +393,7 @@ HerderMessage = (
     | OffsetsModified
     | CheckSessionKey
     | HideRestarting
+    | RestartFailed
     | StartupDone
     | ShutDown
 )

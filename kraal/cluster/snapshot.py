@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kraal.cluster.assign import GroupPlan
 from kraal.cluster.state import ClusterState
 from kraal.cluster.status import StatusState
+from kraal.cluster.supervision import Watched
 from kraal.ids import ConnectorName, Generation, Instance, WorkerId
 from kraal.protocol.group import GroupProtocol
 
@@ -46,6 +47,8 @@ class Snapshot:
     status: StatusState = field(default_factory=StatusState)
     restarting: frozenset[Instance] = frozenset()
     """Instances shown as RESTARTING although their stored status is older (contract 0.2)."""
+    watched: Mapping[Instance, Watched] = field(default_factory=dict)
+    """What has failed on this worker, and whether it is restarted by itself."""
     types: Mapping[ConnectorName, str] = field(default_factory=dict)
     """`source`, `sink` or `unknown` by connector."""
     stage: Stage | None = None

@@ -101,6 +101,13 @@ def shown_state(snapshot: Snapshot, instance: Instance, stored: State) -> State:
     return State.RESTARTING if instance in snapshot.restarting else stored
 
 
+def task_state(snapshot: Snapshot, task: TaskId) -> State:
+    """Say which state REST and metrics show for a task; UNASSIGNED without a status."""
+    statuses = snapshot.status.statuses.get(task.connector)
+    stored = None if statuses is None else statuses.tasks.get(task.task)
+    return shown_state(snapshot, task, State.UNASSIGNED if stored is None else stored.state)
+
+
 def type_of(snapshot: Snapshot, name: ConnectorName) -> str:
     """Say whether a connector is a `source` or a `sink`, or that its class is `unknown` here."""
     return snapshot.types.get(name, _UNKNOWN)

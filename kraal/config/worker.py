@@ -23,6 +23,7 @@ from kraal.config.listeners import Listener, advertise, parse_listeners
 from kraal.config.overrides import OverridePolicy
 from kraal.config.response_headers import HeaderRule, parse_header_rules
 from kraal.config.rest_tls import https_errors, https_warnings
+from kraal.config.supervision import STALL_TIMEOUT, AutoRestart, worker_policy
 from kraal.config.values import Resolve, as_strings
 from kraal.config.worker_keys import PREFIXES, REST, WORKER, WORKER_FAMILIES
 from kraal.errors import ConfigInvalid
@@ -67,6 +68,10 @@ class WorkerConfig:
     """Whether there is `GET /metrics`."""
     metrics_window_s: float
     metrics_samples: int
+    auto_restart: AutoRestart
+    """What becomes of what has failed, where a connector does not say it."""
+    stall_timeout_s: float
+    """How long one step of a task may take before it counts as stalled; 0: for ever."""
     cors_origin: str
     cors_methods: str
     response_headers: tuple[HeaderRule, ...]
@@ -182,6 +187,8 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "metrics_endpoint": values["metrics.endpoint.enabled"] is True,
         "metrics_window_s": seconds("metrics.sample.window.ms"),
         "metrics_samples": checked.number("metrics.num.samples"),
+        "auto_restart": worker_policy(values),
+        "stall_timeout_s": seconds(STALL_TIMEOUT),
         "cors_origin": text("access.control.allow.origin"),
         "cors_methods": text("access.control.allow.methods"),
         "response_headers": parse_header_rules(text("response.http.headers.config")),

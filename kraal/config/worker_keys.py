@@ -23,6 +23,7 @@ from kraal.config.families import Family
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.overrides import OverridePolicy
 from kraal.config.response_headers import check_header_rules
+from kraal.config.supervision import WORKER_SUPERVISION
 from kraal.config.values import invalid, trim
 
 _BOOLEAN, _CLASS, _INT, _LIST = ConfigType.BOOLEAN, ConfigType.CLASS, ConfigType.INT, ConfigType.LIST
@@ -173,6 +174,7 @@ _KRAAL = [
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "The JAAS file for basic authentication. Without it: the one that KAFKA_OPTS names, as for a JVM.",
          check=non_empty, source="Kraal"),
+    *WORKER_SUPERVISION,
 ]  # fmt: skip
 
 _STANDALONE = [

@@ -34,6 +34,24 @@ class Startups:
         )
 
 
+class Work:
+    """How long one life of a task has been at one step. Called by one thread of the engine at a time."""
+
+    __slots__ = ("_time", "since_s")
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
+        self.since_s: float | None = None
+        """When the step began, monotonic; None: nothing is being done."""
+
+    def __call__(self, *, busy: bool) -> None:
+        """A step begins, or is tried again; or it has ended. `TaskSpec.working`."""
+        if not busy:
+            self.since_s = None
+        elif self.since_s is None:
+            self.since_s = self._time.now()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
     """All that was published, at one moment."""
@@ -42,6 +60,8 @@ class Picture:
     """What runs in this process, or has failed and was not taken away, with the version of its plugin."""
     tasks: Mapping[TaskId, TaskNumbers]
     partitions: Mapping[TaskId, int]
+    working: Mapping[TaskId, float]
+    """Since when tasks have been at one step of their work in the engine; monotonic seconds."""
     connector_startups: Startups
     task_startups: Startups
     group: GroupNumbers | None
@@ -51,7 +71,9 @@ class Picture:
 class Board:
     """Holds what was published last. `picture` may be called by any thread."""
 
-    def __init__(self, time: Time, windows: Windows, *, in_group: bool) -> None:
+    def __init__(self, time: Time, windows: Windows, *, in_group: bool, stall_s: float = 300.0) -> None:
+        """`stall_s`: how long a step of a task may take before the task counts as stalled; 0: for ever."""
+        self.stall_s = stall_s
         self.time = time
         self.windows = windows
         self.group = no_rebalance(windows) if in_group else None
@@ -63,6 +85,7 @@ class Board:
         """Those whose start has succeeded."""
         self._tasks: dict[TaskId, TaskNumbers] = {}
         self._partitions: dict[TaskId, int] = {}
+        self._work: dict[TaskId, Work] = {}
         self._connector_startups = Startups(Sampled(windows))
         self._task_startups = Startups(Sampled(windows))
 
@@ -72,6 +95,9 @@ class Board:
             living=self._living.copy(),
             tasks=self._tasks.copy(),
             partitions=self._partitions.copy(),
+            working={
+                t: since for t, work in self._work.copy().items() if (since := work.since_s) is not None
+            },
             connector_startups=self._connector_startups,
             task_startups=self._task_startups,
             group=self.group,
@@ -86,6 +112,11 @@ class Board:
     def has_partitions(self, task: TaskId, count: int) -> None:
         """Take over how many partitions a sink's task has. One thread of the engine at a time."""
         self._partitions[task] = count
+
+    def follow(self, task: TaskId) -> Work:
+        """Begin to follow a life of a task; what an earlier one still says counts for nothing. The task's actor."""
+        work = self._work[task] = Work(self.time)
+        return work
 
     # -- the worker's actor --------------------------------------------------------------------------------
 
@@ -122,3 +153,4 @@ class Board:
         if isinstance(instance, TaskId):
             self._tasks.pop(instance, None)
             self._partitions.pop(instance, None)
+            self._work.pop(instance, None)

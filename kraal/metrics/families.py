@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kraal.cluster.view import shown_state, type_of
+from kraal.cluster.view import shown_state, task_state, type_of
 from kraal.ids import ConnectorName, State, TaskId
 from kraal.metrics import names
+from kraal.metrics.supervision import supervision
 from kraal.metrics.text import Family, labels
 from kraal.metrics.windows import shares
 from kraal.protocol.group import GroupProtocol
@@ -56,22 +57,28 @@ class Identity:
 
 
 def families(
-    snapshot: Snapshot, picture: Picture, identity: Identity, class_of: Callable[[str], str], now_s: float
+    snapshot: Snapshot,
+    picture: Picture,
+    identity: Identity,
+    class_of: Callable[[str], str],
+    now_s: float,
+    stall_s: float = 0.0,
 ) -> Iterator[Family]:
     """Make all families, one after the other, so that a long scrape can be made in pieces; some are empty.
 
-    `class_of` gives the full name of a connector's class by what its config says.
+    `class_of` gives the full name of a connector's class by what its config says; `stall_s`: as of the board.
     """
     connectors = sorted(name for name in picture.living if not isinstance(name, TaskId))
     tasks = [task for task in picture.living if isinstance(task, TaskId)]
     tasks.sort(key=lambda task: (task.connector, task.task))
-    states = {task: _task_state(snapshot, task) for task in tasks}
+    states = {task: task_state(snapshot, task) for task in tasks}
     yield from _app_info(identity)
     yield from _worker(picture, len(connectors), len(tasks), now_s)
     yield from _worker_connectors(states)
     yield from _connectors(snapshot, picture, connectors, class_of)
     yield from _task_states(states)
     yield from _tasks(picture, tasks, now_s)
+    yield from supervision(snapshot, picture, states, now_s, stall_s)
     if picture.group is not None:
         yield from _group(snapshot, picture.group, identity, now_s)
 
@@ -140,12 +147,6 @@ def _connector_state(snapshot: Snapshot, name: ConnectorName) -> State:
 
 
 # -- tasks -------------------------------------------------------------------------------------------------
-
-
-def _task_state(snapshot: Snapshot, task: TaskId) -> State:
-    statuses = snapshot.status.statuses.get(task.connector)
-    stored = None if statuses is None else statuses.tasks.get(task.task)
-    return shown_state(snapshot, task, State.UNASSIGNED if stored is None else stored.state)
 
 
 def _task_states(states: Mapping[TaskId, State]) -> Iterator[Family]:

@@ -26,7 +26,13 @@ class Scrape:
 
     def __call__(self) -> Iterator[str]:
         """Return the text in pieces, all of one moment, each made in a few milliseconds; some are empty."""
+        board = self.board
         found = families(
-            self.published.latest, self.board.picture(), self.identity, self.class_of, self.board.time.now()
+            self.published.latest,
+            board.picture(),
+            self.identity,
+            self.class_of,
+            board.time.now(),
+            board.stall_s,
         )
         return map(render, found)

@@ -79,6 +79,10 @@ class TaskNumbers:
     retries: int = 0
     last_error_ms: int = 0
     """Since the epoch; 0: never."""
+    batch_s: float | None = None
+    """When the latest batch was written, monotonic; None: there was none in this life."""
+    committing_s: float | None = None
+    """Since when offsets have been on their way to be stored, however often that was tried; None: they are not."""
 
 
 def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
@@ -128,12 +132,16 @@ class TaskMeter:
             records=numbers.records.record(records, now_s),
             records_total=numbers.records_total + records,
             batch_ms=numbers.batch_ms.record(took_s * 1000, now_s),
+            batch_s=now_s,
         )
 
     def committing(self) -> None:
         """Offsets are on their way to be stored."""
-        self._commit_began_s = self._time.now()
-        self._set(commit_number=self._numbers.commit_number + 1)
+        self._commit_began_s = now_s = self._time.now()
+        since_s = self._numbers.committing_s
+        self._set(
+            commit_number=self._numbers.commit_number + 1, committing_s=now_s if since_s is None else since_s
+        )
 
     def committed(self) -> None:
         """They are stored. Of no effect when none were on their way."""
@@ -147,6 +155,7 @@ class TaskMeter:
             commit_results=numbers.commit_results.record(1, now_s),
             commits=numbers.commits.record(1, now_s),
             commits_total=numbers.commits_total + 1,
+            committing_s=None,
         )
 
     def commit_refused(self) -> None:
@@ -170,7 +179,7 @@ class TaskMeter:
     def failed(self) -> None:
         """The task has failed."""
         self._commit_failed()
-        self._set(last_error_ms=self._time.wall_ms())
+        self._set(last_error_ms=self._time.wall_ms(), committing_s=None)
 
     def _commit_failed(self) -> None:
         if self._commit_began_s is not None:

@@ -28,6 +28,7 @@ from kraal.config.key import ConfigValue, Key
 from kraal.config.overrides import OverridePolicy
 from kraal.config.sink import SINK, check_topics, has_dead_letter_topic
 from kraal.config.source import SOURCE, TOPIC_CREATION
+from kraal.config.supervision import supervision_keys
 from kraal.config.values import java_text, parse_value, trim
 from kraal.errors import BadRequest, KraalError, NotFound, PluginFailed
 from kraal.ids import Config
@@ -85,7 +86,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
         return _wrong_version(registry, class_name, plugin, config, wrong)
     is_sink = plugin.kind is PluginKind.SINK
     base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
-    keys = with_aliases(base, registry, config)
+    keys = with_aliases(base.merge(supervision_keys(config)), registry, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
     for name, error in between_keys:
@@ -161,7 +162,7 @@ def _wrong_version(
     registry: Registry, class_name: str, plugin: Plugin, config: Config, wrong: str
 ) -> ConfigInfos:
     """Report that the wanted version is not there; nothing of the plugin is checked then."""
-    keys = with_hidden_versions(with_version(CONNECTOR, plugin))
+    keys = with_hidden_versions(with_version(CONNECTOR, plugin)).merge(supervision_keys(config))
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     others = _converter_errors(registry, config, values)
     for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *others):

@@ -13,6 +13,7 @@ from kraal.config.key import ConfigDef, Key
 from kraal.config.provider import ConfigProvider
 from kraal.config.sink import SINK, SINK_FAMILIES
 from kraal.config.source import SOURCE, SOURCE_FAMILIES
+from kraal.config.supervision import SUPERVISION
 from kraal.config.worker import own_client_keys
 from kraal.config.worker_keys import STANDALONE, WORKER, WORKER_FAMILIES
 from kraal.plugins.api import Connector, Converter
@@ -25,6 +26,10 @@ _NOTE_OF_OWN_CLIENTS = (
     "The worker's own Kafka clients, those that keep its state, take these without a prefix; clients of connectors "
     "inherit `security.protocol`, `ssl.*` and `sasl.*` of them, unless they have a `security.protocol` of their own "
     "([security](../security.md))."
+)
+_NOTE_OF_SUPERVISION = (
+    "What becomes of a task or a connector that has failed ([supervision](../supervision.md)). Java's workers do not "
+    "know these keys, so answers of REST have them only where a config does."
 )
 
 
@@ -129,6 +134,7 @@ def _connectors() -> Page:
         text="What goes into the config of a connector, beside the keys of [its plugin](connector-plugins.md).",
         sections=(
             Section(title="Sources and sinks", keys=tuple(CONNECTOR), families=CONNECTOR_FAMILIES),
+            Section(title="Supervision", text=_NOTE_OF_SUPERVISION, keys=tuple(SUPERVISION)),
             Section(
                 title="Sources", keys=_without(SOURCE, CONNECTOR), families=SOURCE_FAMILIES, slug="source-"
             ),

@@ -24,6 +24,17 @@ from kraal.ids import TaskId, TopicName
 from kraal.offsets import Offset, SourcePartition
 
 
+class Working(Protocol):
+    """Hears how long a run has been at one step: a poll, a batch, a commit. Any thread, returns at once."""
+
+    def __call__(self, *, busy: bool) -> None:
+        """A step begins, or is tried again; or it has ended."""
+
+
+def _nobody_asks(*, busy: bool) -> None:
+    del busy
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
     """Everything a run needs to know; what an engine is given has resolved configs (no `${…}` left)."""
@@ -35,6 +46,8 @@ class TaskSpec:
     """True while this worker may still write and commit for the task; asked before each job and commit."""
     assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
     """Told how many partitions a sink's task has, whenever that changes; any thread, returns at once."""
+    working: Working = field(default=_nobody_asks, compare=False)
+    """Hears what the run is at."""
 
 
 @dataclass(frozen=True, slots=True)

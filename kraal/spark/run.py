@@ -75,11 +75,9 @@ class TaskRun:
         self._lock = threading.RLock()
         self._phase = Phase.OPENING
         self._wishes = Wishes()
-        self._batch = 0
+        self._batch = self._failures = self._timer = 0
         self._opened = False
         self._version: str | None = None
-        self._failures = 0
-        self._timer = 0
         self._waiting: str | None = None
 
     def start(self) -> None:
@@ -175,6 +173,7 @@ class TaskRun:
         if self._phase is not Phase.OVER:
             self._phase = Phase.OVER
             self._host.over(self)
+            self.spec.working(busy=False)
             self._report_to(self._wishes.end or Stopped(clean=True))
 
     def _force(self) -> None:
@@ -258,6 +257,7 @@ class TaskRun:
                 self._poll_after(_LEASE_S)
                 return
             self._phase = Phase.POLLING
+            self.spec.working(busy=True)
         try:
             launch = self._work.poll(asked=asked)
         except RetriableError as error:
@@ -271,6 +271,7 @@ class TaskRun:
             return
         with self._lock:
             if launch is None:
+                self.spec.working(busy=False)
                 self._phase = Phase.IDLE
                 self._settle(self._work.poll_interval_s)
                 return
@@ -302,8 +303,8 @@ class TaskRun:
             self._fail(outcome, f"batch {self._batch + 1}")
             return
         with self._lock:
-            self._failures = 0
-            self._waiting = None
+            self._failures, self._waiting = 0, None
+            self.spec.working(busy=False)
             if outcome is None:
                 self._wishes.asked = not self._wishes.hold
             elif isinstance(outcome, Committed):
@@ -347,6 +348,7 @@ class TaskRun:
 
         self._timer += 1
         self._phase = Phase.WORKING
+        self.spec.working(busy=True)
         self._launch(lambda done: self._host.pool.submit(lambda: done(outcome_of(commit))))
 
     def _leased(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -86,11 +87,14 @@ class ClusterWorker:
                 topic_tracking=config.topic_tracking,
                 topic_reset=config.topic_tracking_reset,
                 shown_restarting_s=config.graceful_timeout_s + 10,
+                auto_restart=config.auto_restart,
+                chance=random.Random(self.name).random,  # noqa: S311 - pauses, not secrets
                 group_id=cluster.options.group_id,
                 transactional=cluster.transactional,
             ),
             leader_url=self.url,
             graceful_s=config.graceful_timeout_s,
+            stall_s=config.stall_timeout_s,
             loggers=self.loggers,
             cluster=ClusterParts(
                 group=self.group,

@@ -61,6 +61,7 @@ class FakeEngine:
         outside = outside or Outside()
         self._supply = outside.supply
         self._open_errors: dict[TaskId, str] = {}
+        self._hanging: set[TaskId] = set()
         self.committed = outside.committed
         """What sinks have committed, and where they start again."""
         self.written = outside.written
@@ -84,6 +85,14 @@ class FakeEngine:
     def fail(self, task: TaskId, trace: str) -> None:
         """Fail the task's open run."""
         self._runs[task].fail(trace)
+
+    def hang(self, task: TaskId, *, hangs: bool = True) -> None:
+        """Have every later batch of the task begin and not end, until this is called with `hangs=False`."""
+        if hangs:
+            self._hanging.add(task)
+        else:
+            self._hanging.discard(task)
+            self.look(task)
 
     def retry(self, task: TaskId, reason: str) -> None:
         """Have the task's open run say that it tries something again."""
@@ -167,6 +176,10 @@ class FakeEngine:
         """Return the trace with which an open of the task is to fail."""
         return self._open_errors.get(task)
 
+    def hangs(self, task: TaskId) -> bool:
+        """Whether batches of the task do not end."""
+        return task in self._hanging
+
     def take(self, task: TaskId, position: int) -> range:
         """Return the numbers of the next records after `position`."""
         return range(position, min(self._supply.get(task, 0), position + self._batch))
@@ -223,7 +236,11 @@ class FakeRun:
         numbers = self._engine.take(self.task, self._position)
         if not self._asked or not numbers or self._over or not self.spec.lease():
             return
+        if self._engine.hangs(self.task):
+            self.spec.working(busy=True)
+            return
         self._asked = False
+        self.spec.working(busy=False)
         self._position = numbers.stop
         topics = self._engine.wrote(self.task, numbers)
         offsets = {partition_of(self.task): {"position": numbers.stop}}
@@ -269,5 +286,6 @@ class FakeRun:
         self._over = True
         self._asked = False
         self.spec.assigned(0)
+        self.spec.working(busy=False)
         self._engine.closed(self)
         self._report(event)

@@ -14,6 +14,7 @@ and virtual time passes no faster than real time. docs/testing.md has examples o
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -107,7 +108,8 @@ class EmbeddedWorker:
             status_log=self.status_log,
             offsets=self.offsets,
             group_offsets=self.group_offsets,
-            settings=_herder_settings(config),
+            settings=_herder_settings(config, seed),
+            stall_s=config.stall_timeout_s,
             leader_url=f"http://{WORKER_ID}/",
             graceful_s=config.graceful_timeout_s,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
@@ -180,13 +182,15 @@ class EmbeddedWorker:
         raise KeyError(actor)
 
 
-def _herder_settings(config: StandaloneConfig) -> HerderSettings:
+def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
     return HerderSettings(
         worker_id=WORKER_ID,
         standalone=True,
         topic_tracking=config.topic_tracking,
         topic_reset=config.topic_tracking_reset,
         shown_restarting_s=config.graceful_timeout_s + 10,
+        auto_restart=config.auto_restart,
+        chance=random.Random(seed).random,  # noqa: S311 - pauses, not secrets
     )
 
 

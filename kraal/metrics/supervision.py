@@ -1,0 +1,82 @@
+"""Metric families of what Connect has no metrics for: automatic restarts, and tasks that make no progress. Pure.
+
+Their names begin with `kraal_`, so that nobody takes them for Connect's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kraal.ids import Instance, TaskId
+from kraal.metrics.oversight import progress_of
+from kraal.metrics.text import Family, labels
+
+if TYPE_CHECKING:
+    from kraal.cluster.snapshot import Snapshot
+    from kraal.cluster.supervision import Watched
+    from kraal.ids import State
+    from kraal.metrics.board import Picture
+
+HELP: Final[Mapping[str, str]] = {
+    "kraal_connector_auto_restarts_total": "Automatic restarts of the connector by this worker.",
+    "kraal_connector_auto_restart_given_up": "1 for a connector that stays FAILED although it is supervised, else 0.",
+    "kraal_task_auto_restarts_total": "Automatic restarts of the task by this worker.",
+    "kraal_task_auto_restart_given_up": "1 for a task that stays FAILED although it is supervised, else 0.",
+    "kraal_task_next_restart_timestamp_ms": "When the task is restarted, in milliseconds since the epoch.",
+    "kraal_task_stalled": "1 for a task that runs and has been at one step for too long, else 0.",
+    "kraal_task_last_batch_age_ms": "Milliseconds since the task's latest batch was written.",
+}
+
+_EACH: Final = 100
+_BREATH: Final = Family("", "gauge", "", ())
+Rows = list[tuple[str, float]]
+
+
+def supervision(
+    snapshot: Snapshot, picture: Picture, states: Mapping[TaskId, State], now_s: float, stall_s: float
+) -> Iterator[Family]:
+    """Make the families; `states` are those that REST shows, of the tasks of this worker, sorted."""
+    connectors = sorted(each for each in picture.living if not isinstance(each, TaskId))
+    yield from _restarts("connector", connectors, snapshot.watched)
+    yield from _restarts("task", list(states), snapshot.watched)
+    due: Rows = []
+    stalled: Rows = []
+    ages: Rows = []
+    for at, (task, state) in enumerate(states.items(), 1):
+        if at % _EACH == 0:
+            yield _BREATH
+        label = _labels(task)
+        watched = snapshot.watched.get(task)
+        if watched is not None and watched.due_ms is not None:
+            due.append((label, watched.due_ms))
+        found = progress_of(picture, task, state, now_s, stall_s)
+        stalled.append((label, int(found.stalled)))
+        if found.batch_age_s is not None:
+            ages.append((label, round(found.batch_age_s * 1000)))
+    yield _family("kraal_task_next_restart_timestamp_ms", due)
+    yield _family("kraal_task_stalled", stalled)
+    yield _family("kraal_task_last_batch_age_ms", ages)
+
+
+def _restarts(
+    kind: str, instances: Sequence[Instance], watched: Mapping[Instance, Watched]
+) -> Iterator[Family]:
+    totals: Rows = []
+    given_up: Rows = []
+    for each in instances:
+        known, label = watched.get(each), _labels(each)
+        totals.append((label, 0 if known is None else known.total))
+        given_up.append((label, int(known is not None and known.given_up is not None)))
+    yield _family(f"kraal_{kind}_auto_restarts_total", totals)
+    yield _family(f"kraal_{kind}_auto_restart_given_up", given_up)
+
+
+def _labels(instance: Instance) -> str:
+    if isinstance(instance, TaskId):
+        return labels(("connector", instance.connector), ("task", str(instance.task)))
+    return labels(("connector", instance))
+
+
+def _family(name: str, rows: Rows) -> Family:
+    return Family(name, "counter" if name.endswith("_total") else "gauge", HELP[name], rows)
