@@ -116,7 +116,9 @@ def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
 
 
 def failed(watched: Watched | None, life: Incarnation, trace: str, now: Situation) -> Watched:
-    """Take note of a failure; telling the same one again changes nothing. `look` has to follow."""
+    """Take note of a failure; telling the same one again, or an older life's, changes nothing. `look` has to follow."""
+    if watched is not None and life < watched.life:
+        return watched
     if watched is not None and watched.life == life:
         return watched if watched.trace is not None else replace(watched, trace=trace)
     return Watched(
@@ -137,6 +139,8 @@ def look(instance: Instance, watched: Watched, now: Situation) -> Watched:
     """Return what follows for an instance from how things stand now."""
     if now.life is None:  # not ours, for now or for ever: whoever runs it next begins anew
         return works(watched)
+    if now.life < watched.life:  # a herder that has just come back has not said yet what it wants
+        return watched
     if now.life != watched.life:
         return works(
             replace(watched, life=now.life, config_version=now.config_version, restarts=(), cured=None)

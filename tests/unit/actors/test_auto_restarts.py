@@ -275,3 +275,32 @@ def test_what_is_lost_to_another_worker_is_not_restarted_here(seed: int) -> None
     assert T0 in heir.engine.running
     assert heir.snapshot.watched.get(T0) is None
     assert cluster.bugs == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("moment", ["before", "while it stops", "after"])
+def test_the_next_herder_goes_on_with_the_count(seed: int, moment: str) -> None:
+    worker = made(seed)
+    first = failing(worker)
+    [task] = [each for each in worker.scheduler.addresses() if each.name == "task numbers-0"]
+    if moment == "before":
+        worker.crash("herder")
+        worker.advance(1)
+        assert worker.snapshot.watched[T0] == first, "planned for the same moment"
+    worker.scheduler.freeze(task)
+    worker.advance(8)
+    if moment == "while it stops":
+        worker.crash("herder")
+        worker.advance(1)
+    worker.scheduler.freeze(task, frozen=False)
+    worker.advance(1)
+    if moment == "after":
+        worker.crash("herder")
+        worker.advance(1)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    known = worker.snapshot.watched[T0]
+    assert (known.total, len(known.restarts), known.life.restarts) == (1, 1, 1)
+    now = worker.scheduler.clock.now()
+    second = failing(worker)
+    assert second.due_s is not None
+    assert 8 <= second.due_s - now <= 16, "the second pause, less up to half of it"
