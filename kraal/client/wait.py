@@ -34,10 +34,14 @@ def fetch(rest: Rest) -> Statuses:
     return {name: found.get(name, {}).get("status") for name in names}
 
 
-def fetch_one(rest: Rest, name: str) -> Status | None:
-    """Return the status of a connector, None when it has none. Raises Refused, NoAnswer, Unreachable."""
+def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | None:
+    """Return the status of a connector, None when it has none. Raises Refused, NoAnswer, Unreachable.
+
+    `expand` is what to tell beside it; who does not know that, as Java, tells nothing.
+    """
     try:
-        status: Status = rest.get("connectors", name, "status")
+        query = [] if expand is None else [("expand", expand)]
+        status: Status = rest.get("connectors", name, "status", query=query)
     except Refused as error:
         if error.status == HTTPStatus.NOT_FOUND and not error.no_such_path:
             return None

@@ -179,9 +179,7 @@ class TaskRun:
     def _force(self) -> None:
         with self._lock:
             if self._phase is not Phase.OVER:
-                log.warning(
-                    "%s: does not come back from %s; it is left behind", self.spec.task, self._phase.name
-                )
+                log.warning("%s: stays in %s; it is left behind", self.spec.task, self._phase.name)
                 self._finish()
 
     def _end(self, event: Failed | Stopped) -> None:
@@ -225,6 +223,7 @@ class TaskRun:
         if wishes.hold and wishes.commit is None:
             wishes.hold = False
             self._waiting = None
+            self.spec.working(busy=False)
             self._report_to(Held())
         if self._phase is not Phase.IDLE:
             return

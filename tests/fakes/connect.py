@@ -19,6 +19,7 @@ from actors.mailbox import Address, Ask
 from kraal.client.rest import Clock
 from kraal.config.standalone import parse_standalone
 from kraal.ids import ConnectorName, TaskId
+from kraal.metrics.oversight import Oversight
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import validate_for_rest
 from kraal.testing.worker import DEFAULTS, EmbeddedWorker, fake_registry
@@ -92,6 +93,7 @@ class Connect:
             registry,
             lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
             Settings(advertised_url=url),
+            oversight=Oversight(self.worker.assembly.board, config.auto_restart),
         ).main
         return self
 

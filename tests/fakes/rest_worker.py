@@ -13,7 +13,9 @@ from actors.mailbox import ask
 from actors.messages.herder import ShutDown, StartupDone
 from actors.system import ThreadSystem
 from kraal.config.standalone import parse_standalone
+from kraal.config.supervision import AutoRestart
 from kraal.ids import WorkerId
+from kraal.metrics.oversight import Oversight
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.stores.api import GroupOffsets
@@ -80,6 +82,7 @@ def rest_worker(
         plugins.check_for_rest,
         Settings(advertised_url=url, distributed=distributed),
         scrape=scrape_of(assembly, authority),
+        oversight=Oversight(assembly.board, AutoRestart()),
         loggers=loggers,
     ).main
     server.start(app)

@@ -17,7 +17,9 @@ import httpx2
 
 from actors.assembly import Assembly
 from actors.mailbox import Address
+from kraal.config.supervision import AutoRestart
 from kraal.ids import ConnectorName, TaskId
+from kraal.metrics.oversight import Oversight
 from kraal.plugins.registry import Registry
 from kraal.testing.engine import FakeEngine
 from kraal.testing.metrics import scrape_of
@@ -211,6 +213,7 @@ class Stage(ABC):
                 _never,
                 settings,
                 scrape=scrape_of(worker, url),
+                oversight=Oversight(worker.board, AutoRestart()),
             ).main
             door = self._doors[url] = Door(worker, httpx2.ASGITransport(app=app))
         return door

@@ -105,6 +105,14 @@ _CONNECTORS: Final[Operations] = {
             name="getConnectorStatus",
             tag="connectors",
             summary="States of a connector and its tasks",
+            query=(
+                Query(
+                    name="expand",
+                    about="What to tell beside the states: automatic restarts, and tasks that make no progress.",
+                    schema={"type": "string", "enum": ["supervision"]},
+                    many=True,
+                ),
+            ),
             answers={200: "ConnectorStateInfo"},
         ),
     },

@@ -7,6 +7,7 @@ from typing import Final
 
 from web.openapi.operation import Schema
 from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of, ref
+from web.openapi.supervision import SUPERVISION
 
 _STATES: Final = ["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING"]
 _INITIAL: Final = ("RUNNING", "PAUSED", "STOPPED")
@@ -40,7 +41,13 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "SentOffsets": object_of({"offsets": {**list_of(_OFFSET), "minItems": 1}}),
     "ServerInfo": object_of({"version": TEXT, "commit": TEXT, "kafka_cluster_id": MAYBE_TEXT}),
     "WorkerStatus": object_of(
-        {"status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]}, "message": TEXT}
+        {
+            "status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]},
+            "message": TEXT,
+            "stalled_tasks": NUMBER,
+            "stalled": list_of(ref("StalledTask")),
+        },
+        optional=("stalled_tasks", "stalled"),
     ),
     "ConnectorConfig": {
         **map_of(MAYBE_TEXT),
@@ -71,8 +78,11 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "connector": object_of(_STATE_FIELDS, optional=("trace",)),
             "tasks": list_of(_TASK_STATE),
             "type": _KIND,
-        }
+            "supervision": ref("Supervision"),
+        },
+        optional=("supervision",),
     ),
+    **SUPERVISION,
     "TaskState": _TASK_STATE,
     "TaskInfo": object_of(
         {

@@ -36,6 +36,7 @@ from kraal.client.statuses import (
     status_rows,
     traces,
 )
+from kraal.client.supervision import supervision_lines
 from kraal.client.text import one_line, table
 from kraal.client.wait import fetch, fetch_one
 from kraal.client.watch import Watch
@@ -165,7 +166,7 @@ def _show(statuses: Statuses, style: str, head: Sequence[str], rows: Any) -> Non
 @click.option("--show-secrets", is_flag=True, help="Print passwords and the like as they are stored.")
 @asking
 def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bool) -> None:
-    """Show all of a connector: config, state, tasks, topics, and traces in full.
+    """Show all of a connector: config, state, tasks, topics, automatic restarts, and traces in full.
 
     Values of secret keys are [hidden], unless --show-secrets; references such as ${file:…} are shown. What
     -o json and -o yaml print of one connector can be applied again, if nothing in it is hidden.
@@ -201,7 +202,7 @@ def _described(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]
         "type": info.get("type"),
         "config": info["config"],
         "topics": topics,
-        "status": fetch_one(rest, name),
+        "status": fetch_one(rest, name, expand="supervision"),
     }
 
 
@@ -228,6 +229,7 @@ def _sections(found: dict[str, Any]) -> list[str]:
             if rows
             else ["Tasks:   none"]
         )
+        lines += supervision_lines(status)
         for what, trace in traces(status):
             lines += [f"Trace of {what}:", *(f"  {line}" for line in trace.splitlines())]
     return lines

@@ -64,6 +64,26 @@ def test_a_sink_file_that_cannot_be_written(healthy: Pipe, tmp_path: Path) -> No
     assert first == f"IsADirectoryError: [Errno 21] Is a directory: '{tmp_path}'"
 
 
+def test_a_sink_that_may_be_restarted_comes_back_when_its_directory_is_there(
+    pipe: Pipe, tmp_path: Path
+) -> None:
+    worker, file, name = pipe.worker, tmp_path / "later" / "file", f"late-{uuid.uuid4().hex[:8]}"
+    supervised = {"errors.auto.restart": "task", "errors.auto.restart.max": "100"}
+    pipe.write(10)
+    worker.create(name, {**sink(file, pipe.topic), **supervised})
+    worker.wait_for_states(name, ["RUNNING", "FAILED"])
+    file.parent.mkdir()
+    worker.wait_for_states(name, RUNNING)
+    worker.wait_until(
+        "its lines came", lambda: file.exists() and file.read_bytes() == pipe.source_file.read_bytes()
+    )
+    (task,) = worker.get(f"/connectors/{name}/status?expand=supervision").body["supervision"]["tasks"]
+    assert task["restarts"] >= 1
+    assert (task["next_restart_ms"], task["given_up"], task["stalled"]) == (None, None, False)
+    assert task["last_batch_age_ms"] >= 0
+    assert worker.delete(f"/connectors/{name}").status == 204
+
+
 def test_a_topic_with_a_name_that_no_topic_may_have(healthy: Pipe) -> None:
     first, _ = failed(healthy.worker, source(healthy.source_file, "no topic!"))
     assert "InvalidTopicException" in first

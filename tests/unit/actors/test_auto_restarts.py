@@ -20,6 +20,7 @@ from kraal.protocol.status_records import status_key
 from kraal.testing.cluster import EmbeddedCluster
 from kraal.testing.plugins import FAKE_SOURCE, FakeSourceConnector
 from kraal.testing.worker import EmbeddedWorker
+from tests.fakes.prometheus import scraped
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
@@ -304,3 +305,22 @@ def test_the_next_herder_goes_on_with_the_count(seed: int, moment: str) -> None:
     second = failing(worker)
     assert second.due_s is not None
     assert 8 <= second.due_s - now <= 16, "the second pause, less up to half of it"
+
+
+def test_metrics_tell_what_is_restarted_and_what_is_given_up() -> None:
+    worker = made()
+    labels = {"connector": NAME, "task": "0"}
+
+    def value(name: str) -> float | None:
+        return scraped(worker.metrics()).value(name, **labels)
+
+    assert value("kraal_task_auto_restarts_total") == 0
+    watched = failing(worker)
+    assert watched.due_ms is not None
+    assert value("kraal_task_next_restart_timestamp_ms") == watched.due_ms
+    worker.advance(9)
+    assert value("kraal_task_auto_restarts_total") == 1
+    assert value("kraal_task_auto_restart_given_up") == 0
+    failing(worker, "PermissionError: x")
+    assert value("kraal_task_auto_restart_given_up") == 1
+    assert scraped(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0

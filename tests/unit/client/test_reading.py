@@ -174,3 +174,33 @@ def test_a_worker_without_loggers_says_so(kraal: Kraal, worker: Connect) -> None
     assert "has no loggers over REST here" in kraal.error("loggers")
     worker.refuse("GET", "/admin/loggers/x", 404, "Logger x not found.")
     assert kraal.error("loggers", "x").endswith("answered 404: Logger x not found.")
+
+
+def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, worker: Connect) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "3", "errors.auto.restart": "task"})
+    worker.fail("a", 0, "OSError: disk full")
+    worker.fail("a", 1, "PermissionError: not yours")
+    with worker.lock:
+        worker.worker.fake.hang(TaskId(ConnectorName("a"), 2))
+        worker.worker.fake.feed(TaskId(ConnectorName("a"), 2), 1)
+        worker.worker.scheduler.clock.advance_to(301)
+    text = kraal.out("describe", "a")
+    [at] = [n for n, line in enumerate(text.splitlines()) if line.startswith("Supervision")]
+    head, columns, *rows = text.splitlines()[at : at + 5]
+    assert (
+        head
+        == f"Supervision of what is on {HOST}: failed tasks are restarted, 10 times within 3600 s at most."
+    )
+    assert columns.split() == ["TASK", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
+    assert rows[0].split()[:3] == ["0", "0", "2023-11-14"]
+    assert rows[1].split()[:4] == ["1", "0", "-", "-"]
+    assert "A restart does not cure this failure" in rows[1]
+    assert rows[2].endswith("stalled: at the same step for 301 s")
+    found = json.loads(kraal.out("describe", "a", "-o", "json"))
+    assert found["status"]["supervision"]["policy"]["restart"] == "task"
+
+
+def test_describe_takes_what_java_answers(kraal: Kraal, two: Connect) -> None:
+    plain = two.worker.status("orders")
+    two.script("GET", "/connectors/orders/status?expand=supervision", Said(200, plain))
+    assert "Supervision" not in kraal.out("describe", "orders")

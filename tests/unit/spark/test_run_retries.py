@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -12,7 +12,7 @@ from kraal.ids import ConnectorName, TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import RetriableError
 from kraal.spark import run as module
-from kraal.spark.api import BatchDone, Held, Opened, RunEvent, TaskSpec, Waiting
+from kraal.spark.api import BatchDone, Committed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
 from kraal.spark.run import TaskRun
@@ -123,3 +123,42 @@ def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Thre
 
 def test_a_run_without_trouble_says_nothing_of_it(host: Threads) -> None:
     assert events_of(host, Fickle()) == [Opened(version="1.0"), DONE]
+
+
+class Account:
+    """What a run says of its steps: True when one begins or is tried again, False when it has ended."""
+
+    def __init__(self) -> None:
+        self.steps: list[bool] = []
+
+    def __call__(self, *, busy: bool) -> None:
+        self.steps.append(busy)
+
+
+@pytest.mark.parametrize(
+    ("work", "steps"),
+    [
+        pytest.param(Fickle(), [True, False], id="a batch"),
+        pytest.param(Fickle(polls=2), [True, True, True, False], id="what is tried again is the same step"),
+        pytest.param(Fickle(jobs=2), [True, False], id="a job that is tried again"),
+    ],
+)
+def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
+    host: Threads, work: Fickle, steps: list[bool]
+) -> None:
+    account = Account()
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, replace(SPEC, working=account), work, said.put)
+    run.start()
+    run.next()
+    while said.get(timeout=10) != DONE:
+        pass
+    assert account.steps == steps
+    run.commit({})
+    assert said.get(timeout=10) == Committed()
+    assert account.steps == [*steps, True, False]
+    run.hold()
+    assert said.get(timeout=10) == Held()
+    run.stop()
+    assert said.get(timeout=10) == Stopped(clean=True)
+    assert account.steps[-1] is False

@@ -14,11 +14,16 @@ from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from kraal.cluster.snapshot import Published, Snapshot
 from kraal.cluster.state import ClusterState, ConnectorEntry
 from kraal.cluster.status import ConnectorStatuses, Status, StatusState
+from kraal.config.supervision import AutoRestart
 from kraal.errors import AlreadyExists, BadRequest, NotFound
 from kraal.ids import Config, ConnectorName, Generation, State, TargetState, TaskId, TopicName, WorkerId
 from kraal.loggers import Loggers
+from kraal.metrics.board import Board
+from kraal.metrics.oversight import Oversight
+from kraal.metrics.windows import Windows
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import ConfigInfos
+from kraal.testing.scheduler import VirtualClock
 from web.app import create_apps
 from web.settings import Settings
 
@@ -177,6 +182,8 @@ class Api:
         self.address = Address("herder")
         self.address.bind(self.herder.deliver)
         self.validated: list[tuple[str, Config]] = []
+        self.clock = VirtualClock()
+        self.board = Board(self.clock, Windows(), in_group=False)
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
         self.before_validation: Callable[[], object] = lambda: None
@@ -188,6 +195,7 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
+            oversight=Oversight(self.board, AutoRestart(most=5)),
         )
         self.app: Starlette = self.apps.main
         self.client = TestClient(self.app, headers={"Accept": "*/*"})

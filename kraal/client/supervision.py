@@ -1,0 +1,70 @@
+"""What `kraal describe` shows beside states: automatic restarts, and tasks that make no progress. Pure.
+
+It is what `GET /connectors/{c}/status?expand=supervision` adds to a status; Java's workers add nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kraal.client.statuses import NONE, Status
+from kraal.client.text import printable, table
+
+_HEAD = ("TASK", "RESTARTS", "NEXT RESTART", "LAST BATCH", "NOTE")
+_WORDS = {"task": "failed tasks are restarted", "all": "failed tasks and connectors are restarted"}
+
+
+def supervision_lines(status: Status) -> list[str]:
+    """Return lines for a person; none where nothing is supervised and nothing is stalled."""
+    found: Mapping[str, Any] = status.get("supervision") or {}
+    parts: Sequence[Mapping[str, Any]] = [
+        *([{"id": NONE, **found["connector"]}] if "connector" in found else []),
+        *found.get("tasks", ()),
+    ]
+    policy: Mapping[str, Any] = found.get("policy") or {}
+    words = _WORDS.get(str(policy.get("restart")))
+    told = [part for part in parts if part.get("supervised") or part.get("restarts") or part.get("stalled")]
+    if words is None and not told:
+        return []
+    return [*_head(words, policy, found), *(f"  {line}" for line in table(_HEAD, map(_row, told)))]
+
+
+def _head(words: str | None, policy: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
+    where = printable(str(found.get("worker_id")))
+    if words is None:
+        yield f"Supervision of what is on {where}: what has failed is not restarted."
+        return
+    window_s = _number(policy.get("window_ms")) / 1000
+    yield f"Supervision of what is on {where}: {words}, {policy.get('max')} times within {window_s:g} s at most."
+
+
+def _row(part: Mapping[str, Any]) -> tuple[str, ...]:
+    note = str(part.get("why") or "")
+    if part.get("stalled"):
+        note = f"stalled: at the same step for {_seconds(part.get('step_ms'))}"
+    return (
+        str(part.get("id")),
+        str(part.get("restarts")),
+        _moment(part.get("next_restart_ms")),
+        f"{_seconds(part['last_batch_age_ms'])} ago" if part.get("last_batch_age_ms") is not None else NONE,
+        note,
+    )
+
+
+def _seconds(ms: object) -> str:
+    return f"{_number(ms) / 1000:.0f} s"
+
+
+def _moment(ms: object) -> str:
+    if ms is None:
+        return NONE
+    try:
+        return datetime.fromtimestamp(_number(ms) / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):
+        return str(ms)
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0.0

@@ -1,0 +1,71 @@
+"""The shapes of what is told beside Connect's states, by name. Ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.cluster.supervision import GivenUp
+from kraal.config.supervision import Restarted
+from web.openapi.operation import Schema
+from web.openapi.shapes import NUMBER, TEXT, list_of, object_of, ref
+
+_FLAG: Final[Schema] = {"type": "boolean"}
+
+
+def _maybe(kind: str, about: str) -> Schema:
+    return {"type": [kind, "null"], "description": about}
+
+
+_RESTARTS: Final[Mapping[str, Schema]] = {
+    "supervised": {**_FLAG, "description": "Whether it is restarted when it has failed."},
+    "restarts": {**NUMBER, "description": "How often it was restarted by itself."},
+    "restarts_in_window": {**NUMBER, "description": "How many of them count against `max`."},
+    "last_restart_ms": _maybe("integer", "Milliseconds since the epoch; null: never."),
+    "next_restart_ms": _maybe("integer", "Milliseconds since the epoch; null: there is none to come."),
+    "given_up": {
+        "type": ["string", "null"],
+        "enum": [*(each.value for each in GivenUp), None],
+        "description": "Why it stays FAILED although it is supervised.",
+    },
+    "why": _maybe("string", "The same as a sentence."),
+}
+
+SUPERVISION: Final[Mapping[str, Schema]] = {
+    "Supervision": object_of(
+        {
+            "worker_id": {**TEXT, "description": "The worker that answers."},
+            "policy": object_of(
+                {
+                    "restart": {"type": "string", "enum": [each.value for each in Restarted]},
+                    "max": NUMBER,
+                    "window_ms": NUMBER,
+                    "backoff_ms": NUMBER,
+                },
+                about="What holds for the connector.",
+            ),
+            "connector": ref("SupervisedInstance"),
+            "tasks": list_of(ref("SupervisedTask")),
+        },
+        optional=("connector",),
+        about="With `expand=supervision`: of what is on the worker that answers.",
+    ),
+    "SupervisedInstance": object_of(_RESTARTS),
+    "SupervisedTask": object_of(
+        {
+            "id": NUMBER,
+            **_RESTARTS,
+            "stalled": {**_FLAG, "description": "It runs, and has been at one step for too long."},
+            "step_ms": _maybe("integer", "How long it has been at the same step; null: it is at none."),
+            "last_batch_age_ms": _maybe("integer", "How long ago its latest batch was written."),
+        }
+    ),
+    "StalledTask": object_of(
+        {
+            "connector": TEXT,
+            "task": NUMBER,
+            "step_ms": NUMBER,
+            "last_batch_age_ms": _maybe("integer", "How long ago its latest batch was written."),
+        }
+    ),
+}
