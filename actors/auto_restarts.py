@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from actors.messages.herder import RestartFailed
+from actors.messages.herder import LookForRestarts
 from kraal.cluster.failures import first_line
 from kraal.cluster.supervision import Situation, failed, is_due, look, restarted, why_given_up, works
 from kraal.config.supervision import policy_of
@@ -103,7 +103,7 @@ class AutoRestarts:
         if due_s is not None:
             herd = self._herd
             pause_s = max(due_s - herd.clock.now(), 0.0)
-            timer = herd.clock.after(pause_s, herd.links.herder, RestartFailed())
+            timer = herd.clock.after(pause_s, herd.links.herder, LookForRestarts())
             self._timers[instance] = (due_s, timer)
 
     def _situation(self, instance: Instance) -> Situation | None:

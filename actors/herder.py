@@ -32,10 +32,10 @@ from actors.messages.herder import (
     HideRestarting,
     InstanceChanged,
     KafkaClusterFound,
+    LookForRestarts,
     Ping,
     Reborn,
     RecordsRead,
-    RestartFailed,
     ShutDown,
     StartupDone,
     TaskConfigsMade,
@@ -134,7 +134,7 @@ class Herder:
                 self._keys.due()
             case HideRestarting():
                 self._book.hide_restarting(message.instances)
-            case RestartFailed():
+            case LookForRestarts():
                 self._run_due()
             case (
                 WorkerReport()

@@ -5,7 +5,8 @@ worker sends it on with `forward=true`, the second with `forward=false`, and a t
 about to change, and the client does better to ask again than to be passed around. No worker sends to itself.
 What the other worker answers is what the client gets; it asks nobody twice.
 
-Reads are never sent on, but for what the leader alone knows (`ask_leader`).
+Reads are never sent on, but for what the leader alone knows (`ask_leader`), and what each worker knows of its own work
+(`web.supervision`).
 Source: HerderRequestHandler, RestClient (Kafka 4.3.0); contract R12, F1 to F6.
 """
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_HOP = "forward"
+HOP = "forward"
 MARGIN_S = 10.0
 """For each hop that may follow: whoever waits hears the other worker's own timeout, not only silence."""
 
@@ -80,13 +81,13 @@ async def _forward(
             f"The worker is too busy: {services.peers.waiting} requests wait for other workers",
             retry_after_s=1,
         )
-    hop = f"{_HOP}={'true' if hops > 1 else 'false'}"
+    hop = f"{HOP}={'true' if hops > 1 else 'false'}"
     answer = await services.peers.ask(
         request.method,
         url,
         request.scope["raw_path"] + f"?{hop}{'&' if query else ''}{query}".encode("latin-1"),
         body=body,
-        headers=_credentials(request, url),
+        headers=credentials(request, url),
         timeout_s=settings.request_timeout_s + hops * MARGIN_S,
     )
     headers = {"Content-Type": JSON} if answer.body else {}
@@ -95,7 +96,7 @@ async def _forward(
     return Response(answer.body, answer.status, headers)
 
 
-def _credentials(request: Request, url: str) -> dict[str, str]:
+def credentials(request: Request, url: str) -> dict[str, str]:
     """Return the caller's credentials for a member's URL: only over the scheme that they came by.
 
     So what came by HTTPS never goes on in the clear; and nothing else of the caller's headers goes on at all.
@@ -107,7 +108,7 @@ def _credentials(request: Request, url: str) -> dict[str, str]:
 
 def _hops_left(request: Request) -> int:
     """Return how often the request may still be sent on: twice, once, or not at all."""
-    values = request.query_params.getlist(_HOP)
+    values = request.query_params.getlist(HOP)
     if not values:
         return 2
     return 1 if values[0].lower() == "true" else 0
@@ -116,7 +117,7 @@ def _hops_left(request: Request) -> int:
 def _other_parameters(request: Request) -> str:
     """Return the query as it was sent, without the hops."""
     sent: str = request.scope["query_string"].decode("latin-1")
-    return "&".join(each for each in sent.split("&") if each and each.partition("=")[0] != _HOP)
+    return "&".join(each for each in sent.split("&") if each and each.partition("=")[0] != HOP)
 
 
 def _same(one: str, other: str) -> bool:

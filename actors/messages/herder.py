@@ -330,7 +330,7 @@ class CheckSessionKey(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class RestartFailed(Tell):
+class LookForRestarts(Tell):
     """An automatic restart of something that has failed may be due."""
 
 
@@ -393,7 +393,7 @@ HerderMessage = (
     | OffsetsModified
     | CheckSessionKey
     | HideRestarting
-    | RestartFailed
+    | LookForRestarts
     | StartupDone
     | ShutDown
 )

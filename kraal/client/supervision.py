@@ -5,14 +5,14 @@ It is what `GET /connectors/{c}/status?expand=supervision` adds to a status; Jav
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from kraal.client.statuses import NONE, Status
 from kraal.client.text import printable, table
 
-_HEAD = ("TASK", "RESTARTS", "NEXT RESTART", "LAST BATCH", "NOTE")
+_HEAD = ("TASK", "WORKER", "RESTARTS", "NEXT RESTART", "LAST BATCH", "NOTE")
 _WORDS = {"task": "failed tasks are restarted", "all": "failed tasks and connectors are restarted"}
 
 
@@ -28,16 +28,17 @@ def supervision_lines(status: Status) -> list[str]:
     told = [part for part in parts if part.get("supervised") or part.get("restarts") or part.get("stalled")]
     if words is None and not told:
         return []
-    return [*_head(words, policy, found), *(f"  {line}" for line in table(_HEAD, map(_row, told)))]
+    lines = [_head(words, policy), *(f"  {line}" for line in table(_HEAD, map(_row, told)))]
+    if silent := found.get("silent"):
+        lines.append(f"  not told by {printable(', '.join(map(str, silent)))}")
+    return lines
 
 
-def _head(words: str | None, policy: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[str]:
-    where = printable(str(found.get("worker_id")))
+def _head(words: str | None, policy: Mapping[str, Any]) -> str:
     if words is None:
-        yield f"Supervision of what is on {where}: what has failed is not restarted."
-        return
+        return "Supervision: what has failed is not restarted."
     window_s = _number(policy.get("window_ms")) / 1000
-    yield f"Supervision of what is on {where}: {words}, {policy.get('max')} times within {window_s:g} s at most."
+    return f"Supervision: {words}, {policy.get('max')} times within {window_s:g} s at most."
 
 
 def _row(part: Mapping[str, Any]) -> tuple[str, ...]:
@@ -46,6 +47,7 @@ def _row(part: Mapping[str, Any]) -> tuple[str, ...]:
         note = f"stalled: at the same step for {_seconds(part.get('step_ms'))}"
     return (
         str(part.get("id")),
+        str(part.get("worker_id")),
         str(part.get("restarts")),
         _moment(part.get("next_restart_ms")),
         f"{_seconds(part['last_batch_age_ms'])} ago" if part.get("last_batch_age_ms") is not None else NONE,

@@ -68,15 +68,16 @@ class Oversight:
     def status(self, snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
         """What `GET /connectors/{c}/status?expand=supervision` adds: of what runs, or has failed, here.
 
-        Shape: `policy`, then `connector` if its instance is here, and `tasks`, each with its `id`.
+        Shape: `policy`, then `connector` if its instance is here, and `tasks`, each with its `id` and this worker's.
         """
         now_s = self.board.time.now()
         picture = self.board.picture()
         entry = snapshot.config.connectors.get(name)
         policy = self.policy if entry is None else policy_of(entry.config, self.policy)
-        found: dict[str, Json] = {"worker_id": snapshot.worker_id, "policy": _policy(policy)}
+        found: dict[str, Json] = {"policy": _policy(policy)}
+        here: dict[str, Json] = {"worker_id": snapshot.worker_id}
         if name in picture.living:
-            found["connector"] = _restarts(policy, name, snapshot.watched.get(name), now_s)
+            found["connector"] = here | _restarts(policy, name, snapshot.watched.get(name), now_s)
         tasks: list[Json] = []
         for task in sorted(
             each for each in picture.living if isinstance(each, TaskId) and each.connector == name
@@ -85,6 +86,7 @@ class Oversight:
             tasks.append(
                 {
                     "id": task.task,
+                    **here,
                     **_restarts(policy, task, snapshot.watched.get(task), now_s),
                     "stalled": getting_on.stalled,
                     "step_ms": _ms(getting_on.step_s),

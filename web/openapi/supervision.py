@@ -18,6 +18,7 @@ def _maybe(kind: str, about: str) -> Schema:
 
 
 _RESTARTS: Final[Mapping[str, Schema]] = {
+    "worker_id": TEXT,
     "supervised": {**_FLAG, "description": "Whether it is restarted when it has failed."},
     "restarts": {**NUMBER, "description": "How often it was restarted by itself."},
     "restarts_in_window": {**NUMBER, "description": "How many of them count against `max`."},
@@ -34,7 +35,6 @@ _RESTARTS: Final[Mapping[str, Schema]] = {
 SUPERVISION: Final[Mapping[str, Schema]] = {
     "Supervision": object_of(
         {
-            "worker_id": {**TEXT, "description": "The worker that answers."},
             "policy": object_of(
                 {
                     "restart": {"type": "string", "enum": [each.value for each in Restarted]},
@@ -46,9 +46,10 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             ),
             "connector": ref("SupervisedInstance"),
             "tasks": list_of(ref("SupervisedTask")),
+            "silent": {**list_of(TEXT), "description": "Workers that did not say what they know."},
         },
         optional=("connector",),
-        about="With `expand=supervision`: of what is on the worker that answers.",
+        about="With `expand=supervision`: of what runs, or has failed.",
     ),
     "SupervisedInstance": object_of(_RESTARTS),
     "SupervisedTask": object_of(

@@ -187,13 +187,10 @@ def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, work
     text = kraal.out("describe", "a")
     [at] = [n for n, line in enumerate(text.splitlines()) if line.startswith("Supervision")]
     head, columns, *rows = text.splitlines()[at : at + 5]
-    assert (
-        head
-        == f"Supervision of what is on {HOST}: failed tasks are restarted, 10 times within 3600 s at most."
-    )
-    assert columns.split() == ["TASK", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
-    assert rows[0].split()[:3] == ["0", "0", "2023-11-14"]
-    assert rows[1].split()[:4] == ["1", "0", "-", "-"]
+    assert head == "Supervision: failed tasks are restarted, 10 times within 3600 s at most."
+    assert columns.split() == ["TASK", "WORKER", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
+    assert rows[0].split()[:4] == ["0", HOST, "0", "2023-11-14"]
+    assert rows[1].split()[:5] == ["1", HOST, "0", "-", "-"]
     assert "A restart does not cure this failure" in rows[1]
     assert rows[2].endswith("stalled: at the same step for 301 s")
     found = json.loads(kraal.out("describe", "a", "-o", "json"))

@@ -13,7 +13,7 @@ from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.validate import describe_plugin
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing.worker import DEFAULTS, fake_registry
-from tests.unit.config.test_distributed import LEAST
+from tests.fakes.worker_config import LEAST
 
 KEYS = [key.name for key in SUPERVISION]
 WORKER = AutoRestart(restarted=Restarted.TASK, most=4, window_s=60, backoff_s=3)

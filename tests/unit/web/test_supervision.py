@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from kraal.cluster.status import ConnectorStatuses
 from kraal.cluster.supervision import GivenUp, Watched
 from kraal.cluster.work import Incarnation
-from kraal.ids import ConnectorName, State, TaskId
-from tests.unit.web.api import Api
+from kraal.ids import ConnectorName, State, TaskId, WorkerId
+from tests.unit.web.api import Api, status
 from tests.unit.web.test_openapi import matches
+from tests.unit.web.workers import Stranger, Worker
 from web.openapi import document
 from web.settings import Settings
 
@@ -75,11 +80,12 @@ def test_what_has_failed_says_how_often_and_when_it_is_restarted(api: Api) -> No
     )  # fmt: skip
     api.herder.publish(watched={T0: watched, T1: watched})
     found = told(api)
-    assert found["worker_id"] == "worker:8083"
+    assert found["silent"] == []
     assert found["connector"]["supervised"] is False, "only tasks are"
     [task] = found["tasks"]
     assert task == {
-        "id": 0, "supervised": True, "restarts": 7, "restarts_in_window": 1, "last_restart_ms": 1_700_000_050_000,
+        "id": 0, "worker_id": "worker:8083", "supervised": True, "restarts": 7, "restarts_in_window": 1,
+        "last_restart_ms": 1_700_000_050_000,
         "next_restart_ms": 1_700_000_101_000, "given_up": None, "why": None, "stalled": False, "step_ms": None,
         "last_batch_age_ms": None,
     }  # fmt: skip
@@ -121,6 +127,60 @@ def test_a_step_that_takes_too_long_is_stalled_and_the_worker_healthy(api: Api) 
     work(busy=False)
     assert not told(api)["tasks"][0]["stalled"]
     assert api.request("GET", "/health") == (200, HEALTHY)
+
+
+def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
+    """Have a task of a connector run on a worker, and the others where `tasks` says."""
+    made = {number: replace(status(State.RUNNING), worker_id=WorkerId(of)) for number, of in tasks.items()}
+    own = WorkerId(urlsplit(one.url).netloc)
+    connector = replace(status(State.RUNNING), worker_id=own)
+    statuses = ConnectorStatuses(connector=connector, tasks=made)
+    one.api.herder.publish(worker_id=own)
+    one.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
+    for each in tasks:
+        one.api.board.gone(TaskId(NAME, each))
+    one.api.board.started(TaskId(NAME, task))
+
+
+def test_what_runs_elsewhere_is_told_by_who_runs_it(
+    follower: Worker, leader: Worker, peer: tuple[str, Stranger]
+) -> None:
+    url, found = peer
+    ours, theirs, java = (urlsplit(each).netloc for each in (follower.url, leader.url, url))
+    found.status, found.body = 200, b'{"name":"c"}'
+    tasks = {0: ours, 1: theirs, 2: java, 3: "no worker/at:1"}
+    in_group(follower, task=0, tasks=tasks)
+    in_group(leader, task=1, tasks=tasks)
+    told = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
+    assert [(each["id"], each["worker_id"]) for each in told["tasks"]] == [(0, ours), (1, theirs)]
+    assert sorted(told["silent"]) == sorted([java, "no worker/at:1"])
+    [seen] = found.seen
+    assert seen.target == "/connectors/c/status?forward=false&expand=supervision"
+    own = leader.ask("GET", "/connectors/c/status?forward=false&expand=supervision").json()["supervision"]
+    assert ([each["id"] for each in own["tasks"]], own["silent"]) == ([1], [])
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (500, b'{"error_code":500,"message":"x"}'),
+        (200, b"nonsense"),
+        (200, b'{"supervision":7}'),
+        (200, b'{"supervision":{"tasks":[7]}}'),
+        (200, b""),
+        (204, b""),
+    ],
+)
+def test_a_worker_that_answers_oddly_is_silent(
+    follower: Worker, peer: tuple[str, Stranger], code: int, body: bytes
+) -> None:
+    url, found = peer
+    found.status, found.body = code, body
+    java, ours = urlsplit(url).netloc, urlsplit(follower.url).netloc
+    in_group(follower, task=0, tasks={0: ours, 1: java})
+    told = follower.ask("GET", "/connectors/c/status?expand=supervision").json()["supervision"]
+    assert java in told["silent"]
+    assert [each["id"] for each in told["tasks"]] == [0]
 
 
 def test_an_unknown_connector_is_not_found(api: Api) -> None:
