@@ -324,3 +324,30 @@ def test_metrics_tell_what_is_restarted_and_what_is_given_up() -> None:
     failing(worker, "PermissionError: x")
     assert value("kraal_task_auto_restart_given_up") == 1
     assert scraped(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0
+
+
+def test_a_task_whose_actor_died_too_often_is_restarted() -> None:
+    worker = made()
+    for _ in range(6):
+        worker.crash("task numbers-0")
+        worker.advance(0.5)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    worker.advance(10)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_restart_that_is_due_in_a_rebalance_waits_for_its_end(seed: int) -> None:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})
+    cluster.settle()
+    [owner] = [each for each in cluster.alive if T0 in each.engine.running]
+    owner.engine.fail(T0, FAILURE)
+    cluster.advance(3)
+    cluster.add()
+    cluster.advance(60)
+    cluster.settle()
+    assert [each.name for each in cluster.alive if T0 in each.engine.running] != []
+    assert cluster.bugs == []
+    assert all(watched.due_s is None for each in cluster.alive for watched in each.snapshot.watched.values())
