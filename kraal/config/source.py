@@ -95,6 +95,10 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
 
 SOURCE_FAMILIES: Final = (
     Family(
+        prefix="errors.deadletterqueue.",
+        doc="As for sinks; Java knows these keys for sinks only, and takes them from sources without a word.",
+    ),
+    Family(
         prefix=TOPIC_CREATION, rest="GROUP.SETTING",
         doc="Of topics of the group GROUP, or default: include and exclude, which say whose they are; partitions and "
         "replication.factor; and any setting of a topic.",
