@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kraal.ids import State, TaskId
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.windows import Sampled, Windows
 
 
@@ -79,6 +80,11 @@ class TaskNumbers:
     retries: int = 0
     last_error_ms: int = 0
     """Since the epoch; 0: never."""
+    read: Sampled
+    """Records by batch before any were left out, for the rate."""
+    read_total: int = 0
+    errors: ErrorCounts = NO_ERRORS
+    """Of records."""
 
 
 def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
@@ -93,6 +99,7 @@ def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
         commit_results=empty,
         commits=empty,
         late_commits=empty,
+        read=empty,
     )
 
 
@@ -119,12 +126,27 @@ class TaskMeter:
         """The task says that it is in this state."""
         self._set(states=self._numbers.states.changed(state, self._time.now()))
 
-    def batch(self, *, records: int, duration_s: float, poll_s: float) -> None:
-        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's."""
+    def batch(
+        self,
+        *,
+        records: int,
+        read: int,
+        duration_s: float,
+        poll_s: float,
+        errors: ErrorCounts = NO_ERRORS,
+    ) -> None:
+        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's.
+
+        `read` records became `records`, which were written; `errors` says what became of others.
+        """
         numbers, now_s = self._numbers, self._time.now()
         took_s = poll_s if numbers.is_source else duration_s
         self._set(
-            batch_size=numbers.batch_size.record(records, now_s),
+            batch_size=numbers.batch_size.record(read, now_s),
+            read=numbers.read.record(read, now_s),
+            read_total=numbers.read_total + read,
+            errors=numbers.errors + errors,
+            last_error_ms=max(numbers.last_error_ms, errors.last_error_ms),
             records=numbers.records.record(records, now_s),
             records_total=numbers.records_total + records,
             batch_ms=numbers.batch_ms.record(took_s * 1000, now_s),
@@ -167,10 +189,10 @@ class TaskMeter:
         """Something failed that is tried again."""
         self._set(retries=self._numbers.retries + 1, last_error_ms=self._time.wall_ms())
 
-    def failed(self) -> None:
-        """The task has failed."""
+    def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
+        """The task has failed; `errors` are those of its last batch."""
         self._commit_failed()
-        self._set(last_error_ms=self._time.wall_ms())
+        self._set(last_error_ms=self._time.wall_ms(), errors=self._numbers.errors + errors)
 
     def _commit_failed(self) -> None:
         if self._commit_began_s is not None:

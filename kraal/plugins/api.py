@@ -222,6 +222,8 @@ class SourceBatch:
     key_schema: Schema | None = None
     size_hint: int | None = None
     """Bytes in the batch, about."""
+    timestamp_ms: int | None = None
+    """Every record's timestamp where the frame has no such column, as transforms see it; since 1970."""
 
 
 class SourceTask(ABC):
@@ -267,6 +269,11 @@ class SinkBatch:
 
 class SinkTask(ABC):
     """Writes one share of a sink's records."""
+
+    values: ClassVar[Literal["json", "text"]] = "json"
+    """What `key` and `value` are when records are handled one by one, for then each may have a schema of its own:
+    VARIANT columns of plain JSON, or strings as Java prints the values (`Struct{a=1}`). Without transforms and
+    `errors.*` the frame has the converters' columns."""
 
     class_name: ClassVar[str | None] = None
     """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kraal.offsets import Offset, SourcePartition
+from kraal.metrics.errors import NO_ERRORS
 from kraal.plugins.api import RetriableError
 from kraal.spark.api import (
     Committed,
@@ -30,6 +31,7 @@ from kraal.spark.api import (
 )
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
+from kraal.spark.records.fault import ToleranceExceeded
 from kraal.spark.session import SparkAway
 from kraal.spark.trace import failure_trace, is_bridge_failure, lost_context
 from kraal.spark.work import Launch, Outcome, Phase, Wishes, Work, outcome_of
@@ -204,7 +206,8 @@ class TaskRun:
         if gone is not None:
             event = Failed(trace=gone, engine_lost=True)
         else:
-            event = Failed(trace=failure_trace(error, f"task {self.spec.task}, {doing}"))
+            counts = error.counts if isinstance(error, ToleranceExceeded) else NO_ERRORS
+            event = Failed(trace=failure_trace(error, f"task {self.spec.task}, {doing}"), errors=counts)
         with self._lock:
             if self._wishes.end is None:
                 self._wishes.end = event

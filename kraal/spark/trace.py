@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kraal.secrets import secrets
+from kraal.spark.records.fault import ToleranceExceeded
 
 LIMIT = 8_000
 """Characters of a trace, about: it travels in a status record."""
@@ -36,6 +37,9 @@ def failure_trace(error: BaseException, where: str) -> str:
     Shape: the root cause in one line; `while …`; then Java's and Python's stacks without the bridge's frames.
     Thread: may ask the JVM for the exception's causes, so call it on a thread that may wait for it.
     """
+    if isinstance(error, ToleranceExceeded):
+        head = f"{error.root}\n  in {where}\n"
+        return _bounded(secrets.scrub(error.root), secrets.scrub(head + error.text))
     java = _java_throwable(error)
     root = root_cause(error)
     parts = [root, f"  in {where}"]

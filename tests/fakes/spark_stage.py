@@ -126,4 +126,4 @@ def make_engine(address: str, scratch: Path) -> SparkEngine:
     """Start an engine of the fakes."""
     worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
     leave = partial(leave_group, scratch=scratch)
-    return SparkEngine(worker, FakePlugins(), lambda: jars.ensure("spark"), leave=leave, scratch=str(scratch))
+    return SparkEngine(worker, FakePlugins(), lambda: jars.ensure("spark"), chains=chain_of, leave=leave, scratch=str(scratch))

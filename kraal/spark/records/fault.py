@@ -12,6 +12,8 @@ from enum import StrEnum
 from pathlib import PurePath
 from typing import Final
 
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+
 _JAVA_ERRORS: Final = "org.apache.kafka.connect.errors"
 _JAVA_NAMES: Final = {"DataException": "DataException", "RetriableError": "RetriableException"}
 _FRAMES: Final = 12
@@ -128,9 +130,11 @@ class ToleranceExceeded(Exception):
 
     TEXT: Final = "Tolerance exceeded in error handler"
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, counts: ErrorCounts = NO_ERRORS) -> None:
         super().__init__(f"{self.TEXT}: {fault.exception}: {fault.message}")
         self.fault = fault
+        self.counts = counts
+        """Of the batch that it ended."""
 
     @property
     def root(self) -> str:

@@ -259,13 +259,13 @@ def source_text(record: Record, origin: str) -> str:
         return f"Schema{{{of.type.name}}}" if of.name is None else f"Schema{{{of.name}:{of.type.name}}}"
 
     headers = ", ".join(
-        f"ConnectHeader(key={h.key}, value={java_text(h.value, h.schema)}, schema={schema(h.schema)})"
+        f"ConnectHeader(key={h.key}, value={java_text(h.value)}, schema={schema(h.schema)})"
         for h in record.headers
     )
     return (
         f"SourceRecord{{{origin}}} ConnectRecord{{topic='{record.topic}', "
-        f"kafkaPartition={shown(record.partition)}, key={java_text(record.key, record.key_schema)}, "
-        f"keySchema={schema(record.key_schema)}, value={java_text(record.value, record.value_schema)}, "
+        f"kafkaPartition={shown(record.partition)}, key={java_text(record.key)}, "
+        f"keySchema={schema(record.key_schema)}, value={java_text(record.value)}, "
         f"valueSchema={schema(record.value_schema)}, timestamp={shown(record.timestamp_ms)}, "
         f"headers=ConnectHeaders(headers={f'[{headers}]' if headers else ''})}}"
     )
