@@ -77,7 +77,7 @@ def _count(meter: TaskMeter, event: RunEvent, phase: _Phase) -> None:
             if phase is _Phase.ASKING:
                 meter.batch(
                     records=event.records,
-                    read=event.records if event.read is None else event.read,
+                    read=event.read,
                     duration_s=event.duration_s,
                     poll_s=event.poll_s,
                     errors=event.errors,

@@ -130,21 +130,22 @@ class TaskMeter:
         self,
         *,
         records: int,
-        read: int,
         duration_s: float,
         poll_s: float,
+        read: int | None = None,
         errors: ErrorCounts = NO_ERRORS,
     ) -> None:
         """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's.
 
-        `read` records became `records`, which were written; `errors` says what became of others.
+        `read` records (None: as many) became `records`, which were written; `errors` says what became of others.
         """
+        taken = records if read is None else read
         numbers, now_s = self._numbers, self._time.now()
         took_s = poll_s if numbers.is_source else duration_s
         self._set(
-            batch_size=numbers.batch_size.record(read, now_s),
-            read=numbers.read.record(read, now_s),
-            read_total=numbers.read_total + read,
+            batch_size=numbers.batch_size.record(taken, now_s),
+            read=numbers.read.record(taken, now_s),
+            read_total=numbers.read_total + taken,
             errors=numbers.errors + errors,
             last_error_ms=max(numbers.last_error_ms, errors.last_error_ms),
             records=numbers.records.record(records, now_s),

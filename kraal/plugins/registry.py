@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kraal.config.key import ConfigDef
 from kraal.errors import BadRequest, PluginFailed
-from kraal.plugins.api import Connector, Converter, Predicate, Transformation
+from kraal.plugins.api import Connector, Converter, HeaderConverter, Predicate, Transformation
 from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 
 log = logging.getLogger(__name__)
@@ -203,6 +203,19 @@ class Registry:
             raise BadRequest(
                 "Failed to find any class that implements Converter and which name matches "
                 f"{name}, available converters are: {available}"
+            )
+        return cls
+
+    def header_converter_class(self, name: str) -> type[HeaderConverter]:
+        """Return a header converter's class. Raises BadRequest, with Connect's text, or PluginFailed."""
+        full = self.resolve(name)
+        cls = self._entries[full].loaded if full is not None else None
+        if cls is None or not issubclass(cls, HeaderConverter):
+            kind = PluginKind.HEADER_CONVERTER
+            available = ", ".join(each.describe() for each in self.plugins() if each.kind is kind)
+            raise BadRequest(
+                "Failed to find any class that implements HeaderConverter and which name matches "
+                f"{name}, available header converters are: {available}"
             )
         return cls
 

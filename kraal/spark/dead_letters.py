@@ -18,9 +18,9 @@ import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kraal.config.clients import Client
 from kraal.config.kafka.layers import bootstrap, layered
 from kraal.config.kafka.librdkafka import librdkafka_options
-from kraal.config.clients import Client
 from kraal.config.sink import DEAD_LETTERS, DLQ_TOPIC
 from kraal.ids import TaskId
 from kraal.plugins.api import RetriableError
@@ -179,7 +179,9 @@ class DeadLetters:
         if self._cancelled.is_set() or time.monotonic() > until_s:
             self._producer.purge()
             self._producer.flush(1)
-            raise RetriableError(f"dead letters could not be written to {self.topic.name} in {_WRITE_S:.0f} s")
+            raise RetriableError(
+                f"dead letters could not be written to {self.topic.name} in {_WRITE_S:.0f} s"
+            )
 
     def _settings(self, client: Client, client_id: str) -> dict[str, Any]:
         own = layered(self._worker, self._connector, client)

@@ -67,7 +67,9 @@ def make_steps(
     config = spec.connector_config
     made = make_converters(plugins, worker, spec)
     names = {
-        role: _class_name(plugins, _settings(worker, config, f"{role}.converter")[0].get(f"{role}.converter"), default)
+        role: _class_name(
+            plugins, _settings(worker, config, f"{role}.converter")[0].get(f"{role}.converter"), default
+        )
         for role, default in _DEFAULTS.items()
     }
     source, own = _settings(worker, config, "header.converter")

@@ -16,8 +16,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from kraal.offsets import Offset, SourcePartition
 from kraal.metrics.errors import NO_ERRORS
+from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import RetriableError
 from kraal.spark.api import (
     Committed,

@@ -85,7 +85,9 @@ class SinkRecords:
         if self._judged != ranges:
             if self.dead is not None:
                 rows = [row for row in noted.to_pylist() if row["topic"] is not None]
-                self._bury(self.dead, [self._letter(row, fault) for row, fault in zip(rows, faults, strict=True)])
+                self._bury(
+                    self.dead, [self._letter(row, fault) for row, fault in zip(rows, faults, strict=True)]
+                )
             settle(self.spec.task, summary, self.steps.tolerance)
             self._judged = ranges
         lost, self._undelivered = self._undelivered, 0

@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kraal.ids import TopicName
-from kraal.offsets import Offset, SourcePartition
 from kraal.metrics.errors import NO_ERRORS
+from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import Schema, SinkBatch, SinkTask, TaskContext, TopicPartition
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from kraal.spark.kafka_writer import WritePlan, write_noted
 from kraal.spark.records.fates import settle
 from kraal.spark.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
 from kraal.spark.records.steps import Steps, Summary, summed
-from kraal.spark.work import Outcome, outcome_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,6 +14,7 @@ from kraal.plugins.api import (
     Connector,
     ConnectorContext,
     Converter,
+    HeaderConverter,
     Offset,
     Schema,
     SinkBatch,
@@ -23,6 +24,7 @@ from kraal.plugins.api import (
     SourceTask,
     TaskContext,
 )
+from kraal.plugins.headers import SimpleHeaderConverter
 from kraal.plugins.records import DataException
 from kraal.plugins.schema import OPTIONAL_STRING
 
@@ -157,6 +159,15 @@ class FakePlugins:
         """Find it."""
         del name
         return Text
+
+    def header_converter_class(self, name: str) -> type[HeaderConverter]:
+        """Return the only one."""
+        del name
+        return SimpleHeaderConverter
+
+    def resolve(self, name: str) -> str | None:
+        """Names are whole."""
+        return name
 
 
 def read_batch(read: Callable[[Any], Any], position: int, topic: str | None) -> SourceBatch:

@@ -94,15 +94,14 @@ def stack_of(error: BaseException) -> str:
 def log_text(fault: Fault, task: str, *, shows_record: bool) -> str:
     """Return what the log says of a fault, in Connect's words. Source: LogReporter.message."""
     record = fault.record if shows_record else ""
-    return (
-        f"Error encountered in task {task}. Executing stage '{fault.stage}' with class '{fault.class_name}'{record}."
-    )
+    return f"Error encountered in task {task}. Executing stage '{fault.stage}' with class '{fault.class_name}'{record}."
 
 
 def headers_of(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, bytes | None]]:
-    """Return what a dead letter's headers tell, in Java's order. Source: DeadLetterQueueReporter.populateContextHeaders.
+    """Return what a dead letter's headers tell, in Java's order.
 
     A source's record was in no partition yet and has no offset; those headers are left out.
+    Source: DeadLetterQueueReporter.populateContextHeaders.
     """
     place = [("topic", fault.topic)]
     if fault.offset is not None:

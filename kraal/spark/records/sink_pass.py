@@ -103,7 +103,12 @@ class _Rows:
     notes: list[str | None] = field(default_factory=list)
 
     def add(
-        self, record: Record | _Raw, headers: Pairs, key: bytes | None, value: bytes | None, note: str | None = None
+        self,
+        record: Record | _Raw,
+        headers: Pairs,
+        key: bytes | None,
+        value: bytes | None,
+        note: str | None = None,
     ) -> None:
         stamp = record.timestamp_ms
         self.topics.append(record.topic)
@@ -119,7 +124,10 @@ class _Rows:
         columns = (self.topics, self.partitions, self.offsets, self.times)
         arrays = [pa.array(column, OUT.field(at).type) for at, column in enumerate(columns)]
         rest = (self.keys, self.values, self.notes)
-        arrays += [headers_array(self.headers), *(pa.array(c, OUT.field(5 + at).type) for at, c in enumerate(rest))]
+        arrays += [
+            headers_array(self.headers),
+            *(pa.array(c, OUT.field(5 + at).type) for at, c in enumerate(rest)),
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=OUT)
 
 
@@ -133,7 +141,7 @@ class _Running:
         self.ledger = Ledger(given.steps.tolerance, given.wait)
 
     def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
-        rows, ledger, render = _Rows(), self.ledger, self._render
+        rows, ledger = _Rows(), self.ledger
         steps = self._steps
         apply, decode_key, decode_value = steps.chain.apply, steps.key.decode, steps.value.decode
         for raw in _raw_records(part):
@@ -143,19 +151,25 @@ class _Running:
                 value_schema, value = decode_value(raw.topic, raw.value)
                 record = _record(raw, key_schema, key, value_schema, value, self._headers(raw))
                 out = apply(record)
-                if out is not None:
-                    written = render(out.key_schema, out.key), render(out.value_schema, out.value)
-                    headers = raw.headers if out.headers is record.headers else self._encoded(out)
+                row = None if out is None else self._row(raw, record, out)
             except Exception:  # noqa: BLE001 - whatever it is: the careful way finds out, and counts it
                 self._carefully(raw, rows)
                 if ledger.fatal is not None:
                     break
                 continue
             ledger.topics.add(raw.topic)
-            if out is not None:
+            if row is not None:
                 ledger.written += 1
-                rows.add(out, headers, *written)
+                rows.add(*row)
         return rows.batch()
+
+    def _row(
+        self, raw: _Raw, record: Record, out: Record
+    ) -> tuple[Record, Pairs, bytes | None, bytes | None]:
+        """Return a record as the sink wants it; headers that no transform touched stay the bytes they were."""
+        headers = raw.headers if out.headers is record.headers else self._encoded(out)
+        render = self._render
+        return out, headers, render(out.key_schema, out.key), render(out.value_schema, out.value)
 
     def _carefully(self, raw: _Raw, rows: _Rows) -> None:
         """Take one record step by step."""
@@ -174,18 +188,15 @@ class _Running:
             if out is None:
                 return
             into = out
-            encoded = attempt(Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._encoded(into))
+            # What a transform put into the headers may be nothing that the converter knows.
+            row = attempt(
+                Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._row(raw, record, into)
+            )
         except Faulty as exc:
             self._leave_out(raw, exc.fault, rows)
             return
         self.ledger.written += 1
-        same = into.headers is record.headers
-        rows.add(
-            into,
-            raw.headers if same else encoded,
-            self._render(into.key_schema, into.key),
-            self._render(into.value_schema, into.value),
-        )
+        rows.add(*row)
 
     def _leave_out(self, raw: _Raw, fault: Fault, rows: _Rows) -> None:
         placed = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)

@@ -119,7 +119,11 @@ class _Running:
     def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
         rows = _Rows()
         ledger, given = self.ledger, self._given
-        apply, encode_key, encode_value = self._steps.chain.apply, self._steps.key.encode, self._steps.value.encode
+        apply, encode_key, encode_value = (
+            self._steps.chain.apply,
+            self._steps.key.encode,
+            self._steps.value.encode,
+        )
         dead = 0
         for record in records_of(part, given):
             ledger.read += 1
@@ -174,7 +178,9 @@ class _Running:
 
     def _leave_out(self, record: Record, fault: Fault, rows: _Rows) -> int:
         dead = self._given.dead
-        shown = with_record(fault, record=f", where source record is = {source_text(record, self._given.origin)}")
+        shown = with_record(
+            fault, record=f", where source record is = {source_text(record, self._given.origin)}"
+        )
         self.ledger.give_up(shown, dead_letter=dead is not None)
         if dead is None:
             return 0
@@ -189,7 +195,8 @@ class _Running:
         """Encode a record's headers; those that the frame brought are bytes already."""
         encode, own = self._steps.headers.encode_header, {id(header) for header in record.headers}
         return [
-            (h.key, h.value if id(h) in own else encode(out.topic, h.key, h.schema, h.value)) for h in out.headers
+            (h.key, h.value if id(h) in own else encode(out.topic, h.key, h.schema, h.value))
+            for h in out.headers
         ]
 
 
@@ -236,7 +243,9 @@ def records_of(part: pa.RecordBatch, given: SourcePass) -> Iterator[Record]:
             value_schema=given.value_schema,
             value=value,
             timestamp_ms=timestamp_ms,
-            headers=() if not headers else tuple(Header(h["key"], OPTIONAL_BYTES, h["value"]) for h in headers),
+            headers=()
+            if not headers
+            else tuple(Header(h["key"], OPTIONAL_BYTES, h["value"]) for h in headers),
         )
 
 
@@ -244,7 +253,9 @@ def headers_array(headers: Sequence[Pairs | None]) -> pa.Array:
     """Return a column of headers."""
     if not any(headers):
         return pa.nulls(len(headers), HEADERS)
-    return pa.array([[{"key": k, "value": v} for k, v in each] if each else None for each in headers], HEADERS)
+    return pa.array(
+        [[{"key": k, "value": v} for k, v in each] if each else None for each in headers], HEADERS
+    )
 
 
 def source_text(record: Record, origin: str) -> str:

@@ -6,15 +6,16 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, TypeVar
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.api import Converter, HeaderConverter, RetriableError
 from kraal.plugins.chain import Chain, StageFailed
 from kraal.spark.records.fault import Fault, Stage, fault_of
 from kraal.spark.records.tolerance import Retries, Tolerance
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Steps:
     key_class: str
     value_class: str
     header_class: str
-    tolerance: Tolerance = Tolerance()
+    tolerance: Tolerance = field(default_factory=Tolerance)
 
 
 class Faulty(Exception):
@@ -116,7 +117,7 @@ class Ledger:
         while True:
             try:
                 return operation()
-            except Exception as exc:
+            except Exception as exc:  # noqa: BLE001 - any is tolerated, if the config says so
                 self._count(failures=1, last_error_ms=int(time.time() * 1000))
                 error: BaseException = exc
                 if isinstance(exc, StageFailed):
@@ -124,9 +125,7 @@ class Ledger:
                 if isinstance(error, RetriableError) and retries.again():
                     self._count(retries=1)
                     continue
-                raise Faulty(
-                    fault_of(error, stage=stage, class_name=class_name, topic=topic)
-                ) from error
+                raise Faulty(fault_of(error, stage=stage, class_name=class_name, topic=topic)) from error
 
     def give_up(self, fault: Fault, *, dead_letter: bool) -> None:
         """Note a record that is left out, or that ends the pass."""

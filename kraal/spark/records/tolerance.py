@@ -45,7 +45,9 @@ def read_tolerance(config: Mapping[str, str]) -> Tolerance:
     )
 
 
-def delay_ms(attempt: int, *, most_ms: int, left_ms: float, draw: Callable[[], float] = random.random) -> float:
+def delay_ms(
+    attempt: int, *, most_ms: int, left_ms: float, draw: Callable[[], float] = random.random
+) -> float:
     """Return how long to wait after the `attempt`th try (from 1): 300, 600, 1200 … ms.
 
     Longer than `most_ms`, it is drawn evenly from below that (`draw` gives 0 to 1). Never longer than what is left.

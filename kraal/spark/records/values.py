@@ -40,10 +40,11 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
 
 def _texts(column: pa.Array) -> list[Any]:
     try:
-        return column.to_pylist()
+        found: list[Any] = column.to_pylist()
     except UnicodeDecodeError:
         raw = column.cast(pa.large_binary()).to_pylist()
         return [None if value is None else value.decode("utf-8", "replace") for value in raw]
+    return found
 
 
 def _turn(kind: pa.DataType, schema: Schema | None) -> Of | None:
@@ -101,7 +102,9 @@ def _applied(turn: Of | None, value: Any) -> Any:
 
 def times_of(column: pa.Array) -> list[int | None]:
     """Return a column of timestamps as milliseconds since 1970."""
-    found: list[int | None] = column.cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()).to_pylist()
+    found: list[int | None] = (
+        column.cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()).to_pylist()
+    )
     return found
 
 
