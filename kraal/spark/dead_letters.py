@@ -116,7 +116,7 @@ class DeadLetters:
             error = exc.args[0]
             if error.code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 text = f"Could not initialize dead letter queue with topic={name}: {error.str()}"
-                raise _told(error, text) from exc
+                raise _told(error, text) from None  # the text has it
         self.ready = True
 
     def write(self, letters: Sequence[Letter]) -> None:
@@ -169,7 +169,7 @@ class DeadLetters:
             except BufferError:
                 self._serve(until_s)
             except ck.KafkaException as exc:
-                raise _told(exc.args[0], f"a dead letter cannot be written: {exc.args[0].str()}") from exc
+                raise _told(exc.args[0], f"a dead letter cannot be written: {exc.args[0].str()}") from None
             else:
                 self._producer.poll(0)
                 return
