@@ -15,20 +15,25 @@ repeated names the last counts, as in Java, because the engine sets `spark.sql.v
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.converters import JSON_CONVERTER
-from kraal.converters.json_envelope import BAD_JSON, opened
+from kraal.converters.json_envelope import opened
+from kraal.converters.json_parse import NOT_JSON
+from kraal.converters.json_records import JsonRecords
 from kraal.converters.json_text import JsonText, escape_astral
+from kraal.converters.json_write import JsonWriter
 from kraal.converters.keys import parse
-from kraal.plugins.api import ConfigDef, Converter, Schema
+from kraal.plugins.api import ConfigDef, Converter, DataException, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+CONTENT: Final = "schema.content"
 
 
 class JsonConverter(Converter):
@@ -41,6 +46,8 @@ class JsonConverter(Converter):
         self._schemas = True
         self._replace_null = True
         self._writer = JsonText(numeric_decimals=False, replace_null=True)
+        self._described = JsonWriter(numeric_decimals=False, replace_null=True)
+        self._records = JsonRecords()
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
@@ -49,6 +56,28 @@ class JsonConverter(Converter):
         self._replace_null = parsed["replace.null.with.default"] is True
         numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
         self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
+        self._described = JsonWriter(numeric_decimals=numeric, replace_null=self._replace_null)
+        content = parsed[CONTENT]
+        try:
+            self._records = JsonRecords(
+                schemas=self._schemas,
+                replace_null=self._replace_null,
+                numeric_decimals=numeric,
+                size=max(int(str(parsed["schemas.cache.size"])), 1),
+                content=None if content is None else str(content),
+            )
+        except DataException as exc:
+            raise ValueError(f"{CONTENT} {content}: {exc}") from exc
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        del topic
+        return self._records.encode(schema, value)
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        del topic
+        return self._records.decode(data)
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
@@ -57,7 +86,7 @@ class JsonConverter(Converter):
         text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
         text = escape_astral(text)
         if self._schemas:
-            described = "null" if schema is None else self._writer.schema_text(schema)
+            described = self._described.described(schema)
             text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
         return text.cast("binary")
 
@@ -70,5 +99,5 @@ class JsonConverter(Converter):
         else:
             # Blank text is no value, as for Jackson; the look at the bytes happens only where parsing failed.
             bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
-            payload, error = parsed, F.when(bad, F.lit(BAD_JSON))
+            payload, error = parsed, F.when(bad, F.lit(NOT_JSON))
         return F.when(~F.is_variant_null(payload), payload), error, None

@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from kraal.converters.json_parse import NO_ENVELOPE, NOT_JSON
 from kraal.plugins.schema import Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import Column
-
-BAD_JSON: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: not JSON"
-
-NO_ENVELOPE: Final = (
-    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional'
-    " fields. If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter"
-    " configuration."
-)
 
 NO_TYPE: Final = "Schema must contain 'type' field"
 
@@ -76,7 +69,7 @@ def _judged(value: Column, parts: Column, *, replace_null: bool) -> Column:
     bad_text = value.isNotNull() & ~parts.getField("is_json") & value.cast("string").rlike(r"[^ \t\r\n]")
     error = (
         F.when(value.isNull(), F.lit(None))
-        .when(bad_text, F.lit(BAD_JSON))
+        .when(bad_text, F.lit(NOT_JSON))
         .when(~F.coalesce(is_envelope, F.lit(False)), F.lit(NO_ENVELOPE))  # noqa: FBT003 - Spark's literal
         .when(~has_schema, F.lit(None))
         .when(~has_type, F.lit(NO_TYPE))

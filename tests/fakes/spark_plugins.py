@@ -23,6 +23,7 @@ from kraal.plugins.api import (
     SourceTask,
     TaskContext,
 )
+from kraal.plugins.records import DataException
 from kraal.plugins.schema import OPTIONAL_STRING
 
 if TYPE_CHECKING:
@@ -120,6 +121,17 @@ class Text(Converter):
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None: ...
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else str(value).encode()
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        text = None if data is None else data.decode()
+        if text is not None and text.startswith("bad"):
+            raise DataException("it is bad")
+        return OPTIONAL_STRING, text
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:

@@ -64,6 +64,14 @@ class FakeConverter(Converter):
         raise NotImplementedError
 
     @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        raise NotImplementedError
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        raise NotImplementedError
+
+    @override
     def from_connect(self, topic: Any, value: Any, schema: Schema | None) -> Any:
         raise NotImplementedError
 
