@@ -86,4 +86,3 @@ def sink(rows: Sequence[dict[str, Any]], one: SinkPass) -> tuple[list[dict[str, 
     found = pa.Table.from_batches(made, sink_pass.OUT).to_pylist()
     summary, faults = summed([row["note"] for row in found])
     return [row for row in found if row["topic"] is not None], faults, summary
-
