@@ -30,8 +30,6 @@ PRODUCER_OVERRIDE: Final = "producer.override."
 CONSUMER_OVERRIDE: Final = "consumer.override."
 ADMIN_OVERRIDE: Final = "admin.override."
 
-HEADERS_ARE_BYTES: Final = "headers pass as bytes, without a converter"
-
 COMMON: Final = "Common"
 TRANSFORMS_GROUP: Final = "Transforms"
 PREDICATES_GROUP: Final = "Predicates"
@@ -81,10 +79,9 @@ def _converter(role: str, order: int) -> list[Key]:
     what = "each header's value" if role == "header" else f"each record's {role}"
     doc = f"The class that turns {what} into Kafka's bytes and back. Without it, the worker's own is used."
     pin = f"The version that the {role} converter must have; usually left out."
-    nothing = HEADERS_ARE_BYTES if role == "header" else ""
     return [
         _key(
-            name, _CLASS, _LOW, _S, f"{title} converter class", order=order, doc=doc, no_effect=nothing,
+            name, _CLASS, _LOW, _S, f"{title} converter class", order=order, doc=doc,
         ),
         _key(
             name + VERSION_SUFFIX, _STRING, _LOW, _S, f"{title} converter version",
@@ -167,7 +164,6 @@ CONNECTOR_FAMILIES: Final = (
     Family(prefix="value.converter.", doc="Settings of the connector's value converter, where it names one."),
     Family(
         prefix="header.converter.", doc="Settings of the connector's header converter, where it names one.",
-        no_effect=HEADERS_ARE_BYTES,
     ),
     Family(prefix="transforms.", rest="NAME.type", doc="The class of the transform NAME. None ships yet."),
     Family(

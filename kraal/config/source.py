@@ -107,8 +107,7 @@ SOURCE_FAMILIES: Final = (
     Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers, over those of the worker."),
     Family(
         prefix=ADMIN_OVERRIDE,
-        doc="Settings of the connector's admin client, which is there when topics are created by rules.",
-        no_effect=NO_RULES,
+        doc="Settings of the connector's admin client, which makes the topic of dead letters.",
     ),
 )  # fmt: skip
 """Keys of source connectors whose names somebody else chooses."""
