@@ -274,9 +274,8 @@ class SinkTask(ABC):
     """Writes one share of a sink's records."""
 
     values: ClassVar[Literal["json", "text"]] = "json"
-    """What `key` and `value` are when records are handled one by one, for then each may have a schema of its own:
-    VARIANT columns of plain JSON, or strings as Java prints the values (`Struct{a=1}`). Without transforms and
-    `errors.*` the frame has the converters' columns."""
+    """What `key` and `value` are where records go one by one, with transforms or `errors.*`, each with a schema of its
+    own: VARIANT columns of plain JSON, or strings as Java prints values. Elsewhere they are the converters' columns."""
 
     class_name: ClassVar[str | None] = None
     """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
