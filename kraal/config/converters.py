@@ -22,6 +22,8 @@ _TYPE = Key(
 _SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
 
 BYTE_ARRAY_CONVERTER: Final = ConfigDef([_TYPE])
+BOOLEAN_CONVERTER: Final = ConfigDef([_TYPE])
+NUMBER_CONVERTER: Final = ConfigDef([_TYPE])
 
 STRING_CONVERTER: Final = ConfigDef(
     [

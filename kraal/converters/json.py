@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 CONTENT: Final = "schema.content"
+BAD_CONTENT: Final = "Failed to parse schema in converter config due to serialization error"
 
 
 class JsonConverter(Converter):
@@ -57,17 +58,18 @@ class JsonConverter(Converter):
         numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
         self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
         self._described = JsonWriter(numeric_decimals=numeric, replace_null=self._replace_null)
-        content = parsed[CONTENT]
+        content = str(parsed[CONTENT] or "").strip()
         try:
             self._records = JsonRecords(
                 schemas=self._schemas,
                 replace_null=self._replace_null,
                 numeric_decimals=numeric,
                 size=max(int(str(parsed["schemas.cache.size"])), 1),
-                content=None if content is None else str(content),
+                content=content or None,
             )
         except DataException as exc:
-            raise ValueError(f"{CONTENT} {content}: {exc}") from exc
+            reason = BAD_CONTENT if str(exc) == NOT_JSON else str(exc)
+            raise ValueError(f"{reason}: {CONTENT} is {content}") from exc
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
