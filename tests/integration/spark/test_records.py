@@ -62,7 +62,8 @@ def test_a_source_routes_drops_and_buries_in_the_worker_and_in_spark(stage: Stag
         plugins.BATCHES[task].append(given)
         opening.run.next()
         done = opening.expect(BatchDone)
-        assert (done.records, done.read, done.topics) == (3, 5, {topic, routed})
+        assert (done.records, done.read) == (3, 5)
+        assert set(done.topics) == {topic, routed}
         assert done.offsets == {PLACE: {"position": 1}}
         assert (done.errors.skipped, done.errors.dead_letters) == (1, 1)
     plugins.BATCHES[task].append(batch(topic, ["drop", "drop"]))

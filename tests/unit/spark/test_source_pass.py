@@ -26,7 +26,8 @@ def given(tolerance: Tolerance | None = None, dead: DeadTopic | None = None) -> 
 def test_records_are_transformed_routed_and_dropped_and_topics_are_known() -> None:
     rows, summary = source(["a", "drop it", "route u", "b"], given())
     assert [(row["topic"], row["value"]) for row in rows] == [("t", b"A"), ("u", b"route u"), ("t", b"B")]
-    assert (summary.read, summary.written, summary.topics) == (4, 3, {"t", "u"})
+    assert (summary.read, summary.written) == (4, 3)
+    assert summary.topics == {"t", "u"}
     assert summary.counts == ErrorCounts()
 
 
