@@ -26,7 +26,7 @@ from tests.fakes.spark_plugins import FakePlugins
 from tests.fakes.transforms import chain_of
 
 E = TypeVar("E")
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 @dataclass
