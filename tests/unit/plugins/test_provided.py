@@ -31,7 +31,9 @@ def test_keys_that_have_no_effect_are_named_when_the_connector_starts(
     config = {"name": "n", "connector.class": FAKE_SOURCE, "offsets.storage.topic": "t", "tasks.max": "1"}
     with caplog.at_level(logging.WARNING):
         PLUGINS.make(config)
-    assert [r.getMessage() for r in caplog.records] == ["connector n: these have no effect: offsets.storage.topic"]
+    assert [r.getMessage() for r in caplog.records] == [
+        "connector n: these have no effect: offsets.storage.topic"
+    ]
 
 
 class Keeper(ConfigProvider):
