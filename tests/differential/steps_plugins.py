@@ -18,7 +18,6 @@ _WORDS = fields("documentation", "documentation", chance=True)
 _CONNECTORS = missing_plugins("other-connectors", "source", "sink")
 _ALL = (
     _CONNECTORS,
-    missing_plugins("transforms", "transformation", "predicate"),
     missing_plugins("other-converters", "converter"),
     missing_plugins("header-converters", "header_converter"),
 )
