@@ -19,10 +19,8 @@ _CONNECTORS = missing_plugins("other-connectors", "source", "sink")
 _ALL = (
     _CONNECTORS,
     missing_plugins("transforms", "transformation", "predicate"),
-    missing_plugins("other-converters", "converter"),
-    missing_plugins("header-converters", "header_converter"),
 )
-_OF_KEYS = (_WORDS, missing_recommendations("other-converters"), keys_in_any_order("keys-order"))
+_OF_KEYS = (_WORDS, missing_recommendations("transforms"), keys_in_any_order("keys-order"))
 _FULL = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _PACKAGE = "org.apache.kafka.connect"
 
