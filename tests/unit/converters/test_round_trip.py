@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,6 +44,10 @@ def whole(bits: int) -> st.SearchStrategy[int]:
     return st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
+def decimal(scale: int, unscaled: int) -> Decimal:
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+
+
 SCALARS: list[Typed] = [
     (Schema(type=Type.INT8), whole(8)),
     (Schema(type=Type.INT16), whole(16)),
@@ -59,7 +64,7 @@ SCALARS: list[Typed] = [
     *(
         (
             Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": str(scale)}),
-            st.integers().map(lambda n, s=scale: Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -s))),
+            st.integers().map(partial(decimal, scale)),
         )
         for scale in (-2, 0, 7)
     ),
@@ -157,9 +162,10 @@ def test_json_with_a_schema_is_read_as_it_was_written(data: st.DataObject) -> No
 
 def owned(schema: Schema) -> Schema:
     """Return the schema with structs in its defaults that have their own schema."""
-    parts = {name: owned(part) for name in ("key", "value") if (part := getattr(schema, name)) is not None}
+    key = None if schema.key is None else owned(schema.key)
+    value = None if schema.value is None else owned(schema.value)
     fields = tuple(Field(name=each.name, schema=owned(each.schema)) for each in schema.fields)
-    found = replace(schema, fields=fields, **parts)
+    found = replace(schema, fields=fields, key=key, value=value)
     return replace(found, default=with_own_schema(found, schema.default))
 
 
