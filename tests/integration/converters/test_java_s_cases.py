@@ -110,7 +110,8 @@ def agrees(case: dict[str, Any], text: str | None, error: str | None) -> bool:
     answer = case["answer"]
     data = data_of(case) or b""
     if "JsonConverter" not in case["converter"]:
-        if case["config"].get("converter.encoding", "UTF-8") == "UTF-8" and not is_utf_8(data):
+        is_text = "StringConverter" in case["converter"]
+        if is_text and case["config"].get("converter.encoding", "UTF-8") == "UTF-8" and not is_utf_8(data):
             return error is None  # invalid UTF-8 passes unchanged
         return error == answer.get("error") and (error is not None or is_shown(answer["value"], text))
     if "error" not in answer:  # Java takes zeros before a number; text in UTF-16 is not guessed
