@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ _LONGEST_S = 8.0
 """A machine that is busy gets no quicker; then this is enough."""
 _BROKER_MS = "3000"
 _BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_GROUP = "warm-up"
 _NO_TOPIC = "no/topic"
 """A name that brokers refuse, so nothing can be written to it, nor is it created."""
 
@@ -35,9 +37,11 @@ _NO_TOPIC = "no/topic"
 def warm_up(session: SparkSession, tiny: SparkSession, worker: Mapping[str, str]) -> None:
     """Run what small batches run; what fails is logged. Takes some seconds of the session's thread."""
     began_s = time.monotonic()
+    producer = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
     _tried("the Python worker", lambda: _python(session))
-    _tried("Kafka's clients", lambda: _clients(session, worker))
-    batches = _tried("small batches", lambda: _batches(tiny, worker))
+    if _tried("Kafka's clients", lambda: _clients(session, producer)) is not None:
+        _tried("a record that brokers refuse", lambda: _refused(tiny, producer))
+    batches = _tried("small batches", lambda: _batches(tiny))
     log.info("Spark was warmed up by %s batches in %.1f s", batches, time.monotonic() - began_s)
 
 
@@ -50,12 +54,11 @@ def _python(session: SparkSession) -> None:
     map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
 
 
-def _clients(session: SparkSession, worker: Mapping[str, str]) -> None:
-    """Make a producer, and ask the brokers for their cluster's id as they are asked for all else."""
-    options = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
+def _clients(session: SparkSession, producer: Mapping[str, str]) -> str:
+    """Make a producer, ask the brokers for their cluster's id as they are asked for all else, and return it."""
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to it
     settings = jvm.java.util.HashMap()
-    for key, value in options.items():
+    for key, value in producer.items():
         settings.put(key.removeprefix("kafka."), value)
     settings.put("request.timeout.ms", _BROKER_MS)
     settings.put("default.api.timeout.ms", _BROKER_MS)
@@ -66,35 +69,49 @@ def _clients(session: SparkSession, worker: Mapping[str, str]) -> None:
     clients.producer.KafkaProducer(settings).close()
     admin = clients.admin.AdminClient.create(settings)
     try:
-        admin.describeCluster().clusterId().get()
+        cluster = str(admin.describeCluster().clusterId().get())
     finally:
         admin.close()
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer", True, loader)  # noqa: FBT003 - Java
+    return cluster
 
 
-def _batches(tiny: SparkSession, worker: Mapping[str, str]) -> int:
-    """Write one record to Kafka, which refuses it, then batches to nowhere until they are quick; return how many."""
-    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
+def _refused(tiny: SparkSession, producer: Mapping[str, str]) -> None:
+    """Write one record to a topic that cannot be: the way to a broker and back.
 
-    table = pa.table({"topic": [_NO_TOPIC], "value": ["v"]})
-    options = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
-    options |= {"kafka.max.block.ms": _BROKER_MS}  # tasks wait for brokers that are away; this does not
+    It goes through the producer that tasks share, which Spark keeps for them by its settings.
+    """
+    context: Any = tiny.sparkContext
+    context.setJobGroup(_GROUP, "warm-up", interruptOnCancel=True)
+    # Tasks wait for brokers that are away, so does their producer; this does not.
+    late = threading.Timer(_LONGEST_S, context.cancelJobGroup, (_GROUP,))
+    late.start()
+    try:
+        with contextlib.suppress(Exception):  # that it fails is what is wanted
+            _one(tiny).format("kafka").options(**producer).save()
+    finally:
+        late.cancel()
+
+
+def _batches(tiny: SparkSession) -> int:
+    """Write batches to nowhere until they are quick; return how many."""
     end_s = time.monotonic() + _LONGEST_S
     quick = count = 0
-
-    def one() -> DataFrameWriter:
-        frame = tiny.createDataFrame(table).coalesce(1)
-        return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
-
-    with contextlib.suppress(Exception):  # the way to a broker and back, by a producer of Spark's
-        one().format("kafka").options(**options).save()
     while quick < _QUICK_BATCHES and time.monotonic() < end_s:
         began_s = time.monotonic()
-        one().format("noop").save()
+        _one(tiny).format("noop").save()
         count += 1
         quick = quick + 1 if time.monotonic() - began_s < _QUICK_S else 0
     return count
+
+
+def _one(tiny: SparkSession) -> DataFrameWriter:
+    """Return the writer of a batch of one record."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
+
+    frame = tiny.createDataFrame(pa.table({"topic": [_NO_TOPIC], "value": ["v"]})).coalesce(1)
+    return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
 
 def _tried(what: str, function: Callable[[], object]) -> object:

@@ -187,7 +187,8 @@ class TopicAdmin:
         try:
             return future.result(self.timeout_s + 1)
         except (KafkaException, TimeoutError) as exc:
-            self._client().poll(0)  # has it say what is wrong with its connections
+            if (client := self._made) is not None:  # another thread may have let go of it
+                client.poll(0)  # has it say what is wrong with its connections
             if isinstance(exc, TimeoutError) or code(exc) in _UNHEARD:
                 self.close()
             raise

@@ -31,7 +31,7 @@ import psutil
 
 from kraal.ids import Config
 
-PATIENCE_S = 90.0
+PATIENCE_S = 240.0
 """How long most things may take: Spark starts slowly on a busy machine."""
 END_S = 30.0
 _EVERY_S = 0.05

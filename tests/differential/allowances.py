@@ -228,3 +228,9 @@ def _with_sorted_configs(value: Any) -> Any:
             return [_with_sorted_configs(each) for each in value]
         case _:
             return value
+
+
+UNOPENED = fields("unopened-version", "version", chance=True)
+"""What has not opened yet has no version here."""
+TASKS_LATER = fields("put-creates", "tasks", chance=True)
+"""A PUT that creates may be answered before the tasks are there, or after."""

@@ -131,6 +131,11 @@ def has(text: str) -> Condition:
     return lambda answer: answer.status == 200 and text in answer.body
 
 
+def lacks(text: str) -> Condition:
+    """Of any answer that is no error: its body does not have this text."""
+    return lambda answer: answer.status == 200 and text not in answer.body
+
+
 # -- what is done beside REST ------------------------------------------------------------------------------
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tests.differential.allowances import fields, in_any_order
+from tests.differential.allowances import UNOPENED, in_any_order
 from tests.differential.configs import creation, idle, source
 from tests.differential.exchange import DISTRIBUTED
 from tests.differential.script import ask, at_once, family, states, status
 
 _ORDER = in_any_order("list-order")
-_UNOPENED = fields("unopened-version", "version", chance=True)
 _MANY = [f"many-{n}" for n in range(8)]
 _ONE = "/connectors/raced"
 _CREATED_OR_GONE = (201, 204, 404, 409)
@@ -46,14 +45,14 @@ STEPS = family(
     ask("create one that runs", "POST /connectors", creation("raced", source("raced", tasks_max="1"))),
     ask("it runs", f"GET {_ONE}/status", until=states("RUNNING", "RUNNING")),
     at_once("restart it eight times", [(f"POST {_ONE}/restart?includeTasks=true", None)] * 8, among=(202,)),
-    ask("it runs after all", f"GET {_ONE}/status", None, _UNOPENED, until=states("RUNNING", "RUNNING")),
+    ask("it runs after all", f"GET {_ONE}/status", None, UNOPENED, until=states("RUNNING", "RUNNING")),
     at_once("restart its task eight times", [(f"POST {_ONE}/tasks/0/restart", None)] * 8, among=(204,)),
-    ask("and still it runs", f"GET {_ONE}/status", None, _UNOPENED, until=states("RUNNING", "RUNNING")),
+    ask("and still it runs", f"GET {_ONE}/status", None, UNOPENED, until=states("RUNNING", "RUNNING")),
     at_once(
         "pause and resume", [(f"PUT {_ONE}/pause", None), (f"PUT {_ONE}/resume", None)] * 4, among=(202,)
     ),
     ask("resume for certain", f"PUT {_ONE}/resume"),
-    ask("then it runs", f"GET {_ONE}/status", None, _UNOPENED, until=states("RUNNING", "RUNNING")),
+    ask("then it runs", f"GET {_ONE}/status", None, UNOPENED, until=states("RUNNING", "RUNNING")),
     at_once(
         "reconfigure, restart and stop",
         [

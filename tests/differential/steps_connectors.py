@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.differential.allowances import (
+    TASKS_LATER,
     error,
-    fields,
     header,
     in_standalone,
     missing_in_text,
@@ -25,7 +25,6 @@ _ORDER = of_json(
 _LISTED = missing_in_text("other-connectors")
 
 _TEXT_ORDER = replace(error("config-order", 400, 400), chance=True)
-_LATER = in_standalone(fields("put-creates", "tasks", chance=True))
 _OWN_TEXT = in_standalone(error("unknown-in-standalone", 500, 404))
 
 _UNKNOWN = [
@@ -163,13 +162,13 @@ _CONFIGS = [
         error("config-order", 400, 400),
     ),
     ask("its config afterwards", "GET /connectors/plain/config"),
-    ask("PUT creates", "PUT /connectors/put/config", source("put"), _LATER),
+    ask("PUT creates", "PUT /connectors/put/config", source("put"), TASKS_LATER),
     ask(
         "asked through another name",
         "PUT /connectors/host/config",
         source("host"),
         header("location", "Location"),
-        _LATER,
+        TASKS_LATER,
         headers={"Host": "elsewhere.example:1"},
     ),
     ask("all names", "GET /connectors", None, _ORDER),

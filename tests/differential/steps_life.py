@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.differential.allowances import fields, offsets_in_any_order, status, whole
+from tests.differential.allowances import UNOPENED, fields, offsets_in_any_order, status, whole
 from tests.differential.configs import creation, sink, source
 from tests.differential.exchange import DISTRIBUTED
 from tests.differential.script import append, ask, family, has, state, states
@@ -13,10 +13,9 @@ _TASK = '"tasks":[{"id":0,"state":"RUNNING"'
 _ONE = "/connectors/lines"
 _SINK = "/connectors/copier-TAG"
 _BAD = "/connectors/broken-TAG"
-_TRACES = fields("traces", "trace")
+_OF_A_FAILURE = (fields("traces", "trace"), UNOPENED)
 
 _OFFSETS = offsets_in_any_order("offsets-order")
-_UNOPENED = fields("unopened-version", "version", chance=True)
 
 _SOURCE = [
     ask(
@@ -47,7 +46,7 @@ _SOURCE = [
     ask("restart while paused", f"POST {_ONE}/restart"),
     ask("it is paused as before", f"GET {_ONE}/status", until=states("PAUSED", "PAUSED")),
     ask("restart all while paused", f"POST {_ONE}/restart?includeTasks=true"),
-    ask("and is paused again", f"GET {_ONE}/status", None, _UNOPENED, until=states("PAUSED", "PAUSED")),
+    ask("and is paused again", f"GET {_ONE}/status", None, UNOPENED, until=states("PAUSED", "PAUSED")),
     ask("reset offsets while paused", f"DELETE {_ONE}/offsets"),
     ask("forget its topics", f"PUT {_ONE}/topics/reset", None, status("topics-reset", 202, 200)),
     ask("resume", f"PUT {_ONE}/resume", before=append("lines.in", "three\n")),
@@ -146,33 +145,29 @@ _FAILING = [
         "its task has failed",
         f"GET {_BAD}/status",
         None,
-        _TRACES,
-        _UNOPENED,
+        *_OF_A_FAILURE,
         until=states("RUNNING", "FAILED"),
     ),
     ask(
         "its task's status says why",
         f"GET {_BAD}/tasks/0/status",
         None,
-        _TRACES,
-        _UNOPENED,
+        *_OF_A_FAILURE,
         until=state("FAILED"),
     ),
     ask(
         "nothing of its connector has failed",
         f"POST {_BAD}/restart?onlyFailed=true",
         None,
-        _TRACES,
-        _UNOPENED,
+        *_OF_A_FAILURE,
     ),
     ask(
         "its task is restarted",
         f"POST {_BAD}/restart?includeTasks=true&onlyFailed=true",
         None,
-        _TRACES,
-        _UNOPENED,
+        *_OF_A_FAILURE,
     ),
-    ask("and fails again", f"GET {_BAD}/status", None, _TRACES, _UNOPENED, until=states("RUNNING", "FAILED")),
+    ask("and fails again", f"GET {_BAD}/status", None, *_OF_A_FAILURE, until=states("RUNNING", "FAILED")),
     ask(
         "restart the task that fails", f"POST {_BAD}/tasks/0/restart", None, whole("restart-fails", 204, 500)
     ),
@@ -180,8 +175,7 @@ _FAILING = [
         "and it fails once more",
         f"GET {_BAD}/status",
         None,
-        _TRACES,
-        _UNOPENED,
+        *_OF_A_FAILURE,
         until=states("RUNNING", "FAILED"),
     ),
     ask("pause what has failed", f"PUT {_BAD}/pause"),
@@ -189,8 +183,7 @@ _FAILING = [
         "its connector is paused",
         f"GET {_BAD}/status",
         None,
-        _TRACES,
-        _UNOPENED,
+        *_OF_A_FAILURE,
         until=states("PAUSED", "FAILED"),
     ),
     ask("resume what has failed", f"PUT {_BAD}/resume"),
@@ -198,8 +191,7 @@ _FAILING = [
         "its connector runs",
         f"GET {_BAD}/status",
         None,
-        _TRACES,
-        _UNOPENED,
+        *_OF_A_FAILURE,
         until=states("RUNNING", "FAILED"),
     ),
     ask("stop what has failed", f"PUT {_BAD}/stop"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from tests.differential.allowances import error, fields, in_standalone, whole
+from tests.differential.allowances import TASKS_LATER, error, whole
 from tests.differential.configs import idle, source
 from tests.differential.exchange import DISTRIBUTED
 from tests.differential.script import Step, ask, family, has, states, status
@@ -71,7 +71,7 @@ _SLASHES = [
         "put with blanks around",
         "PUT /connectors/%20around%20/config",
         source("x"),
-        in_standalone(fields("put-creates", "tasks", chance=True)),
+        TASKS_LATER,
     ),
     ask("keeps them", "GET /connectors/%20around%20", until=has('"task":0')),
     ask("without them it is not there", "GET /connectors/around"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.differential.allowances import Allowance, error, offsets_in_any_order
-from tests.differential.script import Step, ask, family
+from tests.differential.script import Step, ask, family, has, lacks
 
 _ONE = "/connectors/lines"
 _SINK = "/connectors/copier-TAG"
@@ -35,11 +35,11 @@ STEPS = family(
     ask("null given", f"PATCH {_ONE}/offsets", {"offsets": None}),
     ask("nothing at all", f"PATCH {_ONE}/offsets", {}),
     _of_source("position", _FILE, {"position": 4}),
-    ask("it is altered", _SHOW),
+    ask("it is altered", _SHOW, until=has('"position":4')),
     _of_source("position in another file", {"filename": "other"}, {"position": 1}),
-    ask("it has two", _SHOW, None, _ORDER),
+    ask("it has two", _SHOW, None, _ORDER, until=has('"other"')),
     _of_source("position is null", {"filename": "other"}, None),
-    ask("it has one", _SHOW),
+    ask("it has one", _SHOW, until=lacks('"other"')),
     _of_source("position of nothing is null", {"filename": "nowhere"}, None),
     _of_source("position is a text", _FILE, {"position": "4"}),
     _of_source("position is real", _FILE, {"position": 1.5}),
@@ -48,7 +48,7 @@ STEPS = family(
     _of_source("position is missing", _FILE, {"line": 1}),
     _of_source("offset is empty", _FILE, {}),
     _of_source("offset has more", _FILE, {"position": 2, "note": "more"}),
-    ask("more is kept", _SHOW, None, _ORDER),
+    ask("more is kept", _SHOW, None, _ORDER, until=has('"note"')),
     _of_source("partition is another", {"name": "x"}, {"position": 1}),
     _of_source("partition is empty", {}, {"position": 1}),
     _of_source("partition is null", None, {"position": 1}, error("null-partition", 500, 400)),
@@ -63,7 +63,7 @@ STEPS = family(
         f"PATCH {_ONE}/offsets",
         _pairs((_FILE, {"position": 1}), (_FILE, {"position": 2})),
     ),
-    ask("the last counts", _SHOW, None, _ORDER),
+    ask("the last counts", _SHOW, None, _ORDER, until=has('"position":2}')),
     ask(
         "good and bad",
         f"PATCH {_ONE}/offsets",
@@ -78,7 +78,7 @@ STEPS = family(
     ),
     ask("they are as they were", _SHOW, None, _ORDER),
     ask("reset", f"DELETE {_ONE}/offsets"),
-    ask("none are left", _SHOW),
+    ask("none are left", _SHOW, until=has("[]")),
     ask("reset again", f"DELETE {_ONE}/offsets"),
     ask("DELETE with a query", f"DELETE {_ONE}/offsets?forward=false"),
     _of_sink("offset", _PART, {"kafka_offset": 1}),

@@ -11,8 +11,6 @@ from tests.differential.rows import PAGE, ids_in
 from tests.differential.script import MODES
 from tests.differential.stage import Replayed
 
-pytestmark = pytest.mark.timeout(600)  # the first test waits for both replays
-
 Outcome = Mapping[str, Mapping[str, Replayed]]
 
 

@@ -15,9 +15,10 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.fakes.cluster import Cluster
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
-EVERY_S = 0.1
-LINES = 2
-"""So many lines come each time, in each pipe."""
+EVERY_S = 0.5
+LINES = 10
+"""So many lines come each time, in each pipe. Oftener, and batches alone would keep a small machine busy."""
+_LOOK_S = 0.02
 
 Owners = Mapping[tuple[str, str], str]
 """(connector, `connector` or the task's number) → worker id, of what runs."""
@@ -121,7 +122,7 @@ class Flow:
         sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
         grew = {pipe.topic: time.monotonic() for pipe in self.pipes}
         next_s = time.monotonic()
-        while not self._ended.wait(EVERY_S / 5):
+        while not self._ended.wait(_LOOK_S):
             now = time.monotonic()
             for pipe in self.pipes:
                 topic, size = pipe.topic, pipe.sink_size()

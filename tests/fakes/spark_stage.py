@@ -25,7 +25,7 @@ from kraal.stores.kafka_leave import leave_group
 from tests.fakes.spark_plugins import FakePlugins
 
 E = TypeVar("E")
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 
 
 @dataclass

@@ -22,12 +22,10 @@ def worker(request: pytest.FixtureRequest) -> Iterator[Target]:
     assert made.faults == []
 
 
-@pytest.mark.timeout(300)
 def test_by_our_own_document(worker: Target) -> None:
     report = from_schema(worker.url, SEED, OF_EACH_OPERATION)
     assert not report, report
 
 
-@pytest.mark.timeout(300)
 def test_below_what_clients_send(worker: Target) -> None:
     assert from_bytes(*worker.address, SEED, REQUESTS) == []

@@ -149,7 +149,6 @@ def faulty() -> Iterator[tuple[str, int]]:
     server.stop()
 
 
-@pytest.mark.timeout(120)
 def test_by_the_document_they_are_found(faulty: tuple[str, int]) -> None:
     report = from_schema(f"http://127.0.0.1:{faulty[1]}/", 1, 3)
     assert "it is a 500" in report

@@ -54,7 +54,6 @@ def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.timeout(180)
 def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) -> None:
     done = run(scratch, "--once", "--lines", str(LINES), "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -69,7 +68,6 @@ def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) ->
     assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE)
 
 
-@pytest.mark.timeout(180)
 def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> None:
     done = run(scratch, "--cluster", "3", "--once", "--lines", "6000", "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -85,7 +83,6 @@ def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> No
     assert len(re.findall(r"^file-\d +2,000 +[\d,]+ +0 +[\d,]+$", said, flags=re.MULTILINE)) == 3
 
 
-@pytest.mark.timeout(180)
 def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
     with subprocess.Popen(
         command("--lines", "1000", "--port", "0"),
@@ -103,7 +100,7 @@ def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
                 if line.startswith("Ctrl-C"):
                     break
             demo.send_signal(signal.SIGINT)
-            rest, _ = demo.communicate(timeout=60)
+            rest, _ = demo.communicate(timeout=240)
         finally:
             demo.terminate()
     assert demo.returncode == 0, "".join(said)

@@ -13,16 +13,11 @@ from kraal.config.standalone import parse_standalone
 from kraal.config.worker_keys import STANDALONE
 from kraal.errors import ConfigInvalid
 from kraal.testing.worker import DEFAULTS
+from tests.fakes.worker_config import GROUP
 from tests.kips.stage import Stage
 
 NAME = "some-source"
 TOPICS = f"/connectors/{NAME}/topics"
-GROUP = {
-    "group.id": "cluster",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
-}
 
 
 def used(stage: Stage, *topics: str, name: str = NAME, task: int = 0) -> None:

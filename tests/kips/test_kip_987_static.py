@@ -12,19 +12,11 @@ from kraal.config.distributed import parse_distributed
 from kraal.ids import ConnectorName, Instance, TaskId
 from kraal.protocol.group import ConnectProtocol, GroupProtocol
 from kraal.testing.cluster_worker import ClusterWorker
+from tests.fakes.worker_config import LEAST
 from tests.kips.modes import ThreeWorkers
 
 ONE, TWO = ConnectorName("one"), ConnectorName("two")
 OLDER = [ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED]
-LEAST = {
-    "bootstrap.servers": "a:1",
-    "group.id": "cluster",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-}
 
 
 def everything(*names: ConnectorName) -> set[Instance]:

@@ -10,9 +10,9 @@ from typing import Final
 
 from web.openapi.assignments import ASSIGNMENTS
 from web.openapi.operation import Operation, Query, Schema
-from web.openapi.schemas import SENT_CONFIG, list_of, map_of, ref
+from web.openapi.schemas import SENT_CONFIG
+from web.openapi.shapes import TEXT, list_of, map_of, ref
 
-_TEXT: Final[Schema] = {"type": "string"}
 _FLAG: Final[Schema] = {"type": "boolean", "default": False}
 _ONE: Final = "/connectors/{connector}"
 _FORWARDED: Final = (409, 503)
@@ -44,7 +44,7 @@ _CONNECTORS: Final[Operations] = {
                 ),
             ),
             answers={
-                200: {"anyOf": [dict(list_of(_TEXT)), dict(map_of(ref("ExpandedConnector")))]},
+                200: {"anyOf": [dict(list_of(TEXT)), dict(map_of(ref("ExpandedConnector")))]},
             },
         ),
         "post": Operation(
@@ -332,7 +332,7 @@ _WORKER: Final[Operations] = {
 
 _LEVEL: Final[Schema] = {
     "type": "object",
-    "properties": {"level": dict(_TEXT), "last_modified": {"type": ["integer", "null"]}},
+    "properties": {"level": dict(TEXT), "last_modified": {"type": ["integer", "null"]}},
     "required": ["level", "last_modified"],
     "additionalProperties": False,
 }
@@ -366,7 +366,7 @@ ADMIN: Final[Operations] = {
             name="setLoggerLevel",
             tag="loggers",
             summary="Set the level of a logger and of all below it",
-            body={**SENT_CONFIG, "properties": {"level": dict(_TEXT)}, "required": ["level"]},
+            body={**SENT_CONFIG, "properties": {"level": dict(TEXT)}, "required": ["level"]},
             query=(
                 Query(
                     name="scope",
@@ -374,7 +374,7 @@ ADMIN: Final[Operations] = {
                     schema={"type": "string", "enum": ["worker", "cluster"], "default": "worker"},
                 ),
             ),
-            answers={200: list_of(_TEXT), 204: None},
+            answers={200: list_of(TEXT), 204: None},
             errors=(503,),
         ),
     },

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.ids import Json
 from web.openapi.operation import Schema
+from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, map_of, object_of, ref
 
-_TEXT: Final[Schema] = {"type": "string"}
-_NUMBER: Final[Schema] = {"type": "integer"}
-_MAYBE_TEXT: Final[Schema] = {"type": ["string", "null"]}
 _STATES: Final = ["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED", "RESTARTING"]
 _INITIAL: Final = ("RUNNING", "PAUSED", "STOPPED")
 
@@ -20,71 +17,42 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.lower()}]" for letter in word)
 
 
-def _object(
-    fields: Mapping[str, Schema], *, optional: tuple[str, ...] = (), about: str = ""
-) -> dict[str, Json]:
-    """Return the schema of an object with these fields and no others."""
-    described: dict[str, Json] = {"description": about} if about else {}
-    return {
-        "type": "object",
-        **described,
-        "properties": {name: dict(schema) for name, schema in fields.items()},
-        "required": [name for name in fields if name not in optional],
-        "additionalProperties": False,
-    }
-
-
-def ref(name: str) -> Schema:
-    """Return what stands for the named schema."""
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-def list_of(schema: Schema) -> Schema:
-    """Return the schema of a list."""
-    return {"type": "array", "items": dict(schema)}
-
-
-def map_of(schema: Schema) -> Schema:
-    """Return the schema of an object whose fields may have any name."""
-    return {"type": "object", "additionalProperties": dict(schema)}
-
-
 SENT_CONFIG: Final[Schema] = map_of({"type": ["string", "number", "boolean", "null"]})
 """What is taken where a config is."""
 
 _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     "state": {"type": "string", "enum": [*_STATES]},
-    "worker_id": _TEXT,
-    "version": {**_MAYBE_TEXT, "description": "The plugin's; null when nothing runs yet."},
-    "trace": {**_TEXT, "description": "Why it failed, or why no worker may run it; there only then."},
+    "worker_id": TEXT,
+    "version": {**MAYBE_TEXT, "description": "The plugin's; null when nothing runs yet."},
+    "trace": {**TEXT, "description": "Why it failed, or why no worker may run it; there only then."},
 }
-_OFFSET: Final = _object({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
+_OFFSET: Final = object_of({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
 _KIND: Final[Schema] = {"type": "string", "enum": ["source", "sink", "unknown"]}
-_TASK: Final[Schema] = _object({"connector": _TEXT, "task": _NUMBER})
-_TASK_STATE: Final = _object({"id": _NUMBER, **_STATE_FIELDS}, optional=("trace",))
+_TASK: Final[Schema] = object_of({"connector": TEXT, "task": NUMBER})
+_TASK_STATE: Final = object_of({"id": NUMBER, **_STATE_FIELDS}, optional=("trace",))
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Error": _object(
-        {"error_code": _NUMBER, "message": _MAYBE_TEXT}, about="Any error; `error_code` is the status."
+    "Error": object_of(
+        {"error_code": NUMBER, "message": MAYBE_TEXT}, about="Any error; `error_code` is the status."
     ),
-    "Message": _object({"message": _TEXT}),
-    "ConnectorOffsets": _object({"offsets": list_of(_OFFSET)}),
-    "SentOffsets": _object({"offsets": {**list_of(_OFFSET), "minItems": 1}}),
-    "ServerInfo": _object({"version": _TEXT, "commit": _TEXT, "kafka_cluster_id": _MAYBE_TEXT}),
-    "WorkerStatus": _object(
-        {"status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]}, "message": _TEXT}
+    "Message": object_of({"message": TEXT}),
+    "ConnectorOffsets": object_of({"offsets": list_of(_OFFSET)}),
+    "SentOffsets": object_of({"offsets": {**list_of(_OFFSET), "minItems": 1}}),
+    "ServerInfo": object_of({"version": TEXT, "commit": TEXT, "kafka_cluster_id": MAYBE_TEXT}),
+    "WorkerStatus": object_of(
+        {"status": {"type": "string", "enum": ["healthy", "starting", "unhealthy"]}, "message": TEXT}
     ),
     "ConnectorConfig": {
-        **map_of(_MAYBE_TEXT),
+        **map_of(MAYBE_TEXT),
         "description": "Texts by key; what `${…}` stands for is not shown.",
     },
     "SentConfig": {
         **SENT_CONFIG,
         "description": "By key; numbers and booleans are taken as texts, as they are written.",
     },
-    "CreateConnectorRequest": _object(
+    "CreateConnectorRequest": object_of(
         {
-            "name": _TEXT,
+            "name": TEXT,
             "config": ref("SentConfig"),
             "initial_state": {
                 "type": ["string", "null"],
@@ -94,82 +62,82 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
         },
         optional=("name", "initial_state"),
     ),
-    "ConnectorInfo": _object(
-        {"name": _TEXT, "config": ref("ConnectorConfig"), "tasks": list_of(_TASK), "type": _KIND}
+    "ConnectorInfo": object_of(
+        {"name": TEXT, "config": ref("ConnectorConfig"), "tasks": list_of(_TASK), "type": _KIND}
     ),
-    "ConnectorStateInfo": _object(
+    "ConnectorStateInfo": object_of(
         {
-            "name": _TEXT,
-            "connector": _object(_STATE_FIELDS, optional=("trace",)),
+            "name": TEXT,
+            "connector": object_of(_STATE_FIELDS, optional=("trace",)),
             "tasks": list_of(_TASK_STATE),
             "type": _KIND,
         }
     ),
     "TaskState": _TASK_STATE,
-    "TaskInfo": _object(
+    "TaskInfo": object_of(
         {
             "id": _TASK,
             "config": {
-                **map_of(_MAYBE_TEXT),
+                **map_of(MAYBE_TEXT),
                 "type": ["object", "null"],
                 "description": "Null while the set of tasks is not whole.",
             },
         }
     ),
-    "ExpandedConnector": _object(
+    "ExpandedConnector": object_of(
         {"status": ref("ConnectorStateInfo"), "info": ref("ConnectorInfo")},
         optional=("status", "info"),
         about="What `expand` asks for.",
     ),
     "ActiveTopics": {
-        **map_of(_object({"topics": list_of(_TEXT)})),
+        **map_of(object_of({"topics": list_of(TEXT)})),
         "description": "One field, of the connector's name.",
     },
-    "PluginInfo": _object(
+    "PluginInfo": object_of(
         {
-            "class": _TEXT,
+            "class": TEXT,
             "type": {
                 "type": "string",
                 "enum": ["sink", "source", "transformation", "predicate", "converter", "header_converter"],
             },
-            "version": _TEXT,
+            "version": TEXT,
         },
         optional=("version",),
     ),
-    "ConfigKeyInfo": _object(
+    "ConfigKeyInfo": object_of(
         {
-            "name": _TEXT,
+            "name": TEXT,
             "type": {
                 "type": "string",
                 "enum": ["BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"],
             },
             "required": {"type": "boolean"},
-            "default_value": _MAYBE_TEXT,
+            "default_value": MAYBE_TEXT,
             "importance": {"type": "string", "enum": ["HIGH", "MEDIUM", "LOW"]},
-            "documentation": _TEXT,
-            "group": _MAYBE_TEXT,
-            "order_in_group": _NUMBER,
+            "documentation": TEXT,
+            "group": MAYBE_TEXT,
+            "order_in_group": NUMBER,
             "width": {"type": "string", "enum": ["NONE", "SHORT", "MEDIUM", "LONG"]},
-            "display_name": _TEXT,
-            "dependents": list_of(_TEXT),
+            "display_name": TEXT,
+            "dependents": list_of(TEXT),
         }
     ),
-    "ConfigValueInfo": _object(
+    "ConfigValueInfo": object_of(
         {
-            "name": _TEXT,
-            "value": _MAYBE_TEXT,
-            "recommended_values": list_of(_TEXT),
-            "errors": list_of(_TEXT),
+            "name": TEXT,
+            "value": MAYBE_TEXT,
+            "recommended_values": list_of(TEXT),
+            "errors": list_of(TEXT),
             "visible": {"type": "boolean"},
         }
     ),
-    "ConfigInfos": _object(
+    "ConfigInfos": object_of(
         {
-            "name": _TEXT,
-            "error_count": _NUMBER,
-            "groups": list_of(_TEXT),
+            "name": TEXT,
+            "error_count": NUMBER,
+            "groups": list_of(TEXT),
             "configs": list_of(
-                _object(
+                object_of(
                     {
                         "definition": {"anyOf": [dict(ref("ConfigKeyInfo")), {"type": "null"}]},
                         "value": ref("ConfigValueInfo"),

@@ -18,8 +18,6 @@ from tests.fakes.flow import Flow, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
 
-pytestmark = pytest.mark.timeout(300)
-
 STATED_S = 5.0 + 15.0
 """What docs/operations.md says of SIGTERM: `task.shutdown.graceful.timeout.ms`, and 15 s for the rest."""
 MOST_ROUNDS = 4

@@ -22,8 +22,6 @@ from tests.fakes.flow import Flow, StatusTopic, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
 
-pytestmark = pytest.mark.timeout(240)
-
 WORKERS = 3
 STAMP = re.compile(r"^\[([^\]]+)\] INFO \[[^\]]*\] Joined group at generation ", re.MULTILINE)
 

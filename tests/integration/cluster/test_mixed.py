@@ -20,8 +20,6 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.java_worker import JavaWorker, MixedCluster
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
@@ -89,7 +87,7 @@ def wait_until_both_say_the_same(mixed: Mixed, path: str) -> None:
         one, other = (worker.get(path) for worker in mixed.workers)
         return one == other
 
-    mixed.cluster.wait_until(f"{path} was the same on both", same, timeout_s=20)
+    mixed.cluster.wait_until(f"{path} was the same on both", same)
 
 
 def test_both_have_work_and_say_the_same_of_it(mixed: Mixed, pipes: Sequence[Pipe]) -> None:
@@ -244,7 +242,7 @@ def produce(kafka: Broker, topic: str, lines: Sequence[str]) -> None:
 def wait_for_lines(mixed: Mixed, out: Path, lines: Sequence[str]) -> None:
     size = sum(len(line) + 1 for line in lines)
     mixed.cluster.wait_until(
-        "all lines were in the file", lambda: out.exists() and out.stat().st_size >= size, timeout_s=60
+        "all lines were in the file", lambda: out.exists() and out.stat().st_size >= size
     )
     assert Counter(out.read_text().splitlines()) == Counter(lines)
 

@@ -16,8 +16,6 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.java_worker import JavaWorker, MixedCluster
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
-pytestmark = pytest.mark.timeout(240)
-
 MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 
 

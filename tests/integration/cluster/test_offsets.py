@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from kraal.cli import main
@@ -17,8 +16,6 @@ from kraal.testing.process import Answer, WorkerProcess
 from tests.fakes.cluster import Cluster
 from tests.fakes.pipe import Pipe, create_topic
 from tests.fakes.rest_worker import rest_worker
-
-pytestmark = pytest.mark.timeout(180)
 
 ALTERED = {"message": "The offsets for this connector have been altered successfully"}
 RESET = {"message": "The offsets for this connector have been reset successfully"}

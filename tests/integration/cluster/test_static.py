@@ -15,8 +15,6 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.cluster import Cluster
 from tests.fakes.flow import Flow
 
-pytestmark = pytest.mark.timeout(400)
-
 MOVED_S = 60.0
 
 

@@ -11,8 +11,6 @@ from kraal.embedded.broker import Broker
 from tests.fakes.flow import Flow
 from tests.fakes.java_worker import MixedCluster
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:

@@ -22,8 +22,8 @@ PARTITIONS = 3
 SESSION_MS = 6000
 HEARTBEAT_S = 3.0
 """So late the busy one is told of a third."""
-QUICK_S = 2.0
-"""Far below the session timeout, and the 5 s after which librdkafka gives up leaving."""
+QUICK_S = 4.0
+"""Below the session timeout, and the 5 s after which librdkafka gives up leaving."""
 
 
 class Group:

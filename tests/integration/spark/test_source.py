@@ -159,7 +159,7 @@ def test_cancel_ends_a_job_in_the_middle(stage: Stage) -> None:
     opening = opened(stage, task)
     plugins.BATCHES[task].append(plugins.read_batch(read, 1, topic))
     opening.run.next()
-    assert started.wait(10)
+    assert started.wait(120)
     opening.run.cancel()
     assert not opening.expect(Stopped, 10).clean
 

@@ -13,8 +13,6 @@ from kraal.embedded.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
-pytestmark = pytest.mark.timeout(180)
-
 
 @pytest.fixture
 def healthy(pipe: Pipe) -> Iterator[Pipe]:

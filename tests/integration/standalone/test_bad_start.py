@@ -11,8 +11,6 @@ import pytest
 
 from kraal.testing.process import WorkerProcess
 
-pytestmark = pytest.mark.timeout(180)
-
 Make = Callable[..., WorkerProcess]
 
 SOURCE = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
@@ -21,7 +19,7 @@ SOURCE = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topi
 def ended(worker: WorkerProcess) -> tuple[int, str]:
     """Start a worker that ends by itself; return its exit code and what it printed."""
     worker.launch()
-    code = worker.wait(90)
+    code = worker.wait(240)
     assert worker.tree() == [], "nothing it started outlives it"
     text = worker.log_text()
     assert "Traceback" not in text

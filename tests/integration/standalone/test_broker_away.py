@@ -15,8 +15,6 @@ from kraal.embedded.broker import Broker, free_port
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import RUNNING, Pipe
 
-pytestmark = pytest.mark.timeout(400)
-
 OUTAGE_S = 30.0
 
 
@@ -75,6 +73,6 @@ def test_an_outage_in_the_middle_fails_nothing_and_loses_nothing(pipe: Pipe, bro
         seen |= set(pipe.states())
         assert pipe.worker.get("/health").status == 200
     broker.start()
-    pipe.wait_until_through(180)
+    pipe.wait_until_through()
     pipe.assert_at_least_once()
     assert seen | set(pipe.states()) == set(RUNNING)

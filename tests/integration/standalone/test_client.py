@@ -15,7 +15,6 @@ from kraal.embedded.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import Pipe, create_topic
 
-pytestmark = pytest.mark.timeout(180)
 ROOT = Path(__file__).parents[3]
 Done = subprocess.CompletedProcess[str]
 
@@ -29,7 +28,7 @@ def kraal(worker: WorkerProcess) -> Callable[..., Done]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
         assert done.returncode == code, done.stdout + done.stderr

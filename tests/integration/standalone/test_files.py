@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import pytest
-
 from kraal.embedded.broker import Broker
 from kraal.ids import ConnectorName
 from kraal.offsets import Offset, SourcePartition
@@ -15,8 +13,6 @@ from kraal.stores.file_log import FileLog
 from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import Pipe, create_topic
-
-pytestmark = pytest.mark.timeout(240)
 
 Make = Callable[..., WorkerProcess]
 LINE_BYTES = 84

@@ -21,8 +21,6 @@ from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
-pytestmark = pytest.mark.timeout(300)
-
 LINES = 2_000_000
 LINE_BYTES = 84
 SOURCE_BATCH = BATCH_BYTES // LINE_BYTES

@@ -11,8 +11,6 @@ from kraal.embedded.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
-pytestmark = pytest.mark.timeout(180)
-
 
 def wait_until_equal(pipe: Pipe) -> None:
     pipe.worker.wait_until("both files were equal", pipe.is_through_exactly)

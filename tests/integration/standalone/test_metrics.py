@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import httpx2
-import pytest
 
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import Pipe
 from tests.fakes.prometheus import scraped
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def test_the_numbers_of_a_pipe(pipe: Pipe, worker: WorkerProcess) -> None:

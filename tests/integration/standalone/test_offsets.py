@@ -11,8 +11,6 @@ from kraal.embedded.broker import Broker
 from kraal.testing.process import Answer, WorkerProcess
 from tests.fakes.pipe import Pipe
 
-pytestmark = pytest.mark.timeout(180)
-
 ALTERED = "The offsets for this connector have been altered successfully"
 RESET = "The offsets for this connector have been reset successfully"
 LINE = 84

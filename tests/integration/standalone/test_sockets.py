@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 import psutil
-import pytest
 
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import Pipe
-
-pytestmark = pytest.mark.timeout(180)
 
 
 def listening(worker: WorkerProcess) -> dict[str, list[tuple[str, int]]]:

@@ -6,13 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from kraal.embedded.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import Pipe, create_topic
-
-pytestmark = pytest.mark.timeout(240)
 
 PASSWORD = "hunter2hunter2"  # noqa: S105 - for a test
 

@@ -34,7 +34,7 @@ def make_log(admin: TopicAdmin, bootstrap: str) -> Iterator[MakeLog]:
                 client_id="test-configs",
                 admin=admin,
                 transactional_id=f"connect-cluster-{topic}" if in_transactions else None,
-                timeout_s=10,
+                timeout_s=60,
             )
             stack.callback(log.close)
             return log

@@ -17,12 +17,10 @@ from kafka.protocol.admin import DescribeGroupsRequest
 from kraal.protocol.group import ConnectProtocol
 from tests.fakes.kafka_member import KafkaMember, await_round, close_all, joined_after_s
 
-pytestmark = pytest.mark.timeout(120)
-
 Add = Callable[..., KafkaMember]
 NOTICE_S = 0.5
 """How long it takes at most until a member looks; `kraal.stores.kafka_coordinator`."""
-SLACK_S = 1.0
+SLACK_S = 3.0
 """For a busy machine."""
 
 
@@ -179,7 +177,7 @@ def test_who_waits_in_a_join_can_leave(add: Add) -> None:
     began_s = time.monotonic()
     waits.group.close(5)
     waits.killed = True
-    assert time.monotonic() - began_s < 1
+    assert time.monotonic() - began_s < 4
     slow.hooks.hold.set_result(None)
     slow.hooks.hold = None
     await_round([slow, other], generation)

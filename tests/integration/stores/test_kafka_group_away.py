@@ -12,8 +12,6 @@ import pytest
 from kraal.embedded.broker import Broker, free_port
 from tests.fakes.kafka_member import KafkaMember, await_round, close_all
 
-pytestmark = pytest.mark.timeout(240)
-
 
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:

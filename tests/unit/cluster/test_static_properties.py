@@ -14,6 +14,7 @@ from kraal.cluster.rebalance import AssignorState, Outcome, Round
 from kraal.cluster.static import assign_statically, static_jobs
 from kraal.ids import ConnectorName
 from kraal.protocol.group import CONNECTOR, Job
+from tests.fakes.rounds import check_round
 from tests.fakes.static_story import StaticStory, counts
 
 MAX_ROUNDS = 7
@@ -106,23 +107,6 @@ class Group(StaticStory):
                 kept = [each for each in running if each not in self.outcome.revoked[name]]
                 self.workers[name] = [*self.outcome.assigned[name], *kept]
         return self.outcome
-
-
-def check_round(told: Round, before: AssignorState, outcome: Outcome) -> None:
-    """What holds of each round, whoever assigns."""
-    reported = Counter(job for jobs in told.members.values() for job in jobs)
-    assigned = Counter(job for jobs in outcome.assigned.values() for job in jobs)
-    assert not reported.keys() & assigned.keys(), "assigned what runs already"
-    assert set(assigned.values()) <= {1}, "assigned twice"
-    assert assigned.keys() <= told.configured, "assigned what is not configured"
-    for member, jobs in outcome.owned.items():
-        gone = set(outcome.revoked[member])
-        assert {*jobs} == {*told.members[member], *outcome.assigned[member]} - gone
-        given_now = before.assigned - reported.keys()
-        assert gone <= {*told.members[member], *given_now}, "revoked what was never there"
-    owned = Counter(job for jobs in outcome.owned.values() for job in jobs)
-    assert set(owned.values()) <= {1}, "what ran twice was not stopped everywhere"
-    assert 0 <= outcome.delay_ms <= told.max_delay_ms
 
 
 def check_places(told: Round, outcome: Outcome) -> None:

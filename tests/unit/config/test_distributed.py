@@ -17,18 +17,7 @@ from kraal.config.standalone import parse_standalone
 from kraal.config.worker_keys import STANDALONE
 from kraal.errors import ConfigInvalid
 from kraal.protocol.group import ConnectProtocol
-
-STRING = "org.apache.kafka.connect.storage.StringConverter"
-LEAST = {
-    "bootstrap.servers": "a:1, b:2",
-    "group.id": "cluster",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
-    "key.converter": STRING,
-    "value.converter": STRING,
-    "listeners": "http://127.0.0.1:8083",
-}
+from tests.fakes.worker_config import LEAST, STRING
 
 
 def parse(**extra: str) -> DistributedConfig:

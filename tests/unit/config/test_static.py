@@ -8,17 +8,9 @@ from kraal.config.distributed import DistributedConfig, parse_distributed
 from kraal.errors import ConfigInvalid
 from kraal.ids import ConnectorName
 from kraal.protocol.group import Job
+from tests.fakes.worker_config import LEAST
 
 C1, A, A_1 = (ConnectorName(name) for name in ("c1", "a", "a-1"))
-LEAST = {
-    "bootstrap.servers": "a:1",
-    "group.id": "cluster",
-    "config.storage.topic": "configs",
-    "offset.storage.topic": "offsets",
-    "status.storage.topic": "statuses",
-    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
-    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
-}
 
 
 def listed(connectors: str | None, tasks: str | None, protocol: str = "static") -> DistributedConfig:
