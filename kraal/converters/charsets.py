@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 CHARSETS: Final = {
@@ -24,6 +25,9 @@ _MARKS: Final = {
 }
 """The marks of byte order that a text may begin with, the one for big endian first, and the codecs they ask for."""
 
+_SURROGATES: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+"""Halves of pairs, each of which Java replaces as one."""
+
 
 def encoded(text: str, charset: str) -> bytes:
     """Return a text's bytes; `?` stands for what the set has not. UTF-16 gets a mark, UTF-32 none."""
@@ -37,7 +41,10 @@ def encoded(text: str, charset: str) -> bytes:
 def decoded(data: bytes, charset: str) -> str:
     """Return the text; U+FFFD stands for what is none."""
     if charset == "UTF-8":
-        return data.decode("utf-8", "replace")
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return _SURROGATES.sub(b"\xff", data).decode("utf-8", "replace")
     codec = charset
     for mark, named in _MARKS.get(charset, ()):
         codec = codec if codec != charset else named

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 CONTENT: Final = "schema.content"
+BAD_CONTENT: Final = "Failed to parse schema in converter config due to serialization error"
 
 
 class JsonConverter(Converter):
@@ -45,6 +46,7 @@ class JsonConverter(Converter):
     def __init__(self) -> None:
         self._schemas = True
         self._replace_null = True
+        self._content: str | None = None
         self._writer = JsonText(numeric_decimals=False, replace_null=True)
         self._described = JsonWriter(numeric_decimals=False, replace_null=True)
         self._records = JsonRecords()
@@ -57,17 +59,19 @@ class JsonConverter(Converter):
         numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
         self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
         self._described = JsonWriter(numeric_decimals=numeric, replace_null=self._replace_null)
-        content = parsed[CONTENT]
+        content = str(parsed[CONTENT] or "").strip()
+        self._content = None if content in ("", "null") else content
         try:
             self._records = JsonRecords(
                 schemas=self._schemas,
                 replace_null=self._replace_null,
                 numeric_decimals=numeric,
                 size=max(int(str(parsed["schemas.cache.size"])), 1),
-                content=None if content is None else str(content),
+                content=content or None,
             )
         except DataException as exc:
-            raise ValueError(f"{CONTENT} {content}: {exc}") from exc
+            reason = BAD_CONTENT if str(exc) == NOT_JSON else str(exc)
+            raise ValueError(f"{reason}: {CONTENT} is {content}") from exc
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
@@ -83,10 +87,13 @@ class JsonConverter(Converter):
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         """Without a schema null stays null, a tombstone; with one it is JSON's `null`, as Java has it."""
         del topic
-        text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+        try:
+            text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+            described = self._described.described(schema)
+        except DataException as exc:
+            raise ValueError(str(exc)) from exc
         text = escape_astral(text)
         if self._schemas:
-            described = self._described.described(schema)
             text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
         return text.cast("binary")
 
@@ -95,7 +102,7 @@ class JsonConverter(Converter):
         del topic
         parsed = F.try_parse_json(value.cast("string"))
         if self._schemas:
-            payload, error = opened(value, parsed, replace_null=self._replace_null)
+            payload, error = opened(value, parsed, replace_null=self._replace_null, content=self._content)
         else:
             # Blank text is no value, as for Jackson; the look at the bytes happens only where parsing failed.
             bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")

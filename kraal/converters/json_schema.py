@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kraal.converters.json_parse import Fraction
 from kraal.plugins.logical import wrapped
-from kraal.plugins.records import DataException
+from kraal.plugins.records import DataException, Struct
 from kraal.plugins.schema import Field, Schema, Type
 from kraal.plugins.valid import validate
 
@@ -39,6 +39,8 @@ def schema_of(node: Any, value_of: ValueOf) -> Schema | None:
         return found
     default = value_of(found, node["default"])
     try:
+        if isinstance(default, Struct):  # its schema is not yet the one that has a default
+            raise DataException("Struct schemas do not match.")
         validate(found, default)
     except DataException as exc:
         raise DataException("Invalid default value") from exc

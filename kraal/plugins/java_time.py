@@ -68,7 +68,9 @@ def date_text(ms: int) -> str:
     days, hour, minute, second, _ = clock(ms)
     year, month, day = civil(days)
     shown = year if year > 0 else 1 - year
-    return f"{_DAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {shown:04d}"
+    return (
+        f"{_DAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {shown}"
+    )
 
 
 def iso_date(ms: int) -> str:

@@ -22,6 +22,11 @@ _PLAIN_FROM: Final = 1e-3
 _PLAIN_TO: Final = 1e7
 """Between these Java writes floats without an exponent."""
 
+_INFINITE: Final = (float("inf"), float("-inf"))
+_LARGEST: Final = float(2**128 - 2**104)
+_TOO_LARGE: Final = Decimal(2**128 - 2**103)
+"""From here on 32 bits are infinite."""
+
 _WHOLE: Final = {Type.INT8: "java.lang.Byte", Type.INT16: "java.lang.Short", Type.INT32: "java.lang.Integer"}
 _CLASSES: Final[tuple[tuple[type, str], ...]] = (
     (bool, "java.lang.Boolean"),
@@ -57,6 +62,8 @@ def exact_float32(exact: Decimal) -> Float32:
     """Round a decimal to 32 bits, once: by way of a double the middle between two floats would be rounded twice."""
     double = float(exact)
     rounded = float32(double)
+    if rounded in _INFINITE and exact.copy_abs() < _TOO_LARGE:
+        return float32(_LARGEST if exact > 0 else -_LARGEST)
     other = 2 * double - rounded
     if rounded in (double, other) or float32(other) != other or Decimal(double) == exact:
         return rounded
@@ -67,7 +74,7 @@ def double_text(value: float) -> str:
     """Return `Double.toString`."""
     if _PLAIN_FROM <= abs(value) < _PLAIN_TO or value == 0:
         return repr(value)
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN alone is not itself
+    if value != value or value in _INFINITE:  # noqa: PLR0124 - NaN alone is not itself
         return _not_finite(value)
     short = repr(value)
     two = f"{value:.1e}"
@@ -79,7 +86,7 @@ def float_text(value: float) -> str:
     """Return `Float.toString` of what is rounded to 32 bits already."""
     if value == 0:
         return repr(float(value))
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - the same
+    if value != value or value in _INFINITE:  # noqa: PLR0124 - the same
         return _not_finite(value)
     short = next(text for text in _candidates(value) if float32(float(text)) == value)
     if _PLAIN_FROM <= abs(value) < _PLAIN_TO:
