@@ -165,12 +165,12 @@ CONNECTOR_FAMILIES: Final = (
     Family(
         prefix="header.converter.", doc="Settings of the connector's header converter, where it names one.",
     ),
-    Family(prefix="transforms.", rest="NAME.type", doc="The class of the transform NAME. None ships yet."),
+    Family(prefix="transforms.", rest="NAME.type", doc="The class of the transform NAME."),
     Family(
         prefix="transforms.", rest="NAME.KEY",
         doc="A setting of the transform NAME, or predicate, or negate: on what condition it is applied.",
     ),
-    Family(prefix="predicates.", rest="NAME.type", doc="The class of the predicate NAME. None ships yet."),
+    Family(prefix="predicates.", rest="NAME.type", doc="The class of the predicate NAME."),
     Family(prefix="predicates.", rest="NAME.KEY", doc="A setting of the predicate NAME."),
 )  # fmt: skip
 """Keys of every connector whose names somebody else chooses."""

@@ -46,6 +46,7 @@ class JsonConverter(Converter):
     def __init__(self) -> None:
         self._schemas = True
         self._replace_null = True
+        self._content: str | None = None
         self._writer = JsonText(numeric_decimals=False, replace_null=True)
         self._described = JsonWriter(numeric_decimals=False, replace_null=True)
         self._records = JsonRecords()
@@ -59,6 +60,7 @@ class JsonConverter(Converter):
         self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
         self._described = JsonWriter(numeric_decimals=numeric, replace_null=self._replace_null)
         content = str(parsed[CONTENT] or "").strip()
+        self._content = None if content in ("", "null") else content
         try:
             self._records = JsonRecords(
                 schemas=self._schemas,
@@ -85,10 +87,13 @@ class JsonConverter(Converter):
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         """Without a schema null stays null, a tombstone; with one it is JSON's `null`, as Java has it."""
         del topic
-        text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+        try:
+            text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+            described = self._described.described(schema)
+        except DataException as exc:
+            raise ValueError(str(exc)) from exc
         text = escape_astral(text)
         if self._schemas:
-            described = self._described.described(schema)
             text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
         return text.cast("binary")
 
@@ -97,7 +102,7 @@ class JsonConverter(Converter):
         del topic
         parsed = F.try_parse_json(value.cast("string"))
         if self._schemas:
-            payload, error = opened(value, parsed, replace_null=self._replace_null)
+            payload, error = opened(value, parsed, replace_null=self._replace_null, content=self._content)
         else:
             # Blank text is no value, as for Jackson; the look at the bytes happens only where parsing failed.
             bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")

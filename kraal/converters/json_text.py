@@ -8,11 +8,13 @@ Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21)
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from kraal.converters.json_write import NULL_REFUSED, JsonWriter, quote
+from kraal.plugins.logical import scale_of
 from kraal.plugins.schema import Schema, Type
 
 if TYPE_CHECKING:
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
 
 ASTRAL: Final = r"[\x{10000}-\x{10FFFF}]"
 """Characters over U+FFFF, as a Java regular expression."""
+
+_LIMB: Final = Decimal(2**32)
+_PLAIN_SCALE: Final = 6
+"""Decimals down to this power of ten have no exponent."""
+_SIGN_ONLY: Final = "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))"
+"""Bytes before the one that has the sign, to the base 16."""
 
 
 class JsonText:
@@ -67,9 +75,9 @@ class JsonText:
         """Write a decimal, date or time, whose columns have Spark's types; None for everything else."""
         match schema.name:
             case "org.apache.kafka.connect.data.Decimal":
-                if not self._numeric_decimals:
-                    raise ValueError("decimals can be written with decimal.format=NUMERIC only, for now")
-                return value.cast("string")
+                if self._numeric_decimals:
+                    return decimal_text(value, scale_of(schema))
+                return quoted(decimal_bytes(value, scale_of(schema)))
             case "org.apache.kafka.connect.data.Date":
                 return F.unix_date(value).cast("string")
             case "org.apache.kafka.connect.data.Timestamp":
@@ -97,6 +105,37 @@ class JsonText:
 
         entries = F.transform(F.map_entries(value), entry)
         return _joined("{", entries, "}") if is_object else _joined("[", entries, "]")
+
+
+def decimal_text(value: Column, scale: int) -> Column:
+    """Return a column of decimals as BigDecimal's `toString` has them: small ones with an exponent."""
+    text = value.cast(f"decimal(38, {scale})").cast("string")
+    if scale <= _PLAIN_SCALE:
+        return text
+    digits = F.regexp_replace(F.replace(text, F.lit("."), F.lit("")), "^-?0+(?=.)|^-", "")
+    power = F.length(digits) - F.lit(1 + scale)
+    rest = F.substring(digits, F.lit(2), F.length(digits))
+    parts = (
+        F.when(text.startswith("-"), F.lit("-")).otherwise(F.lit("")),
+        F.substring(digits, 1, 1),
+        F.when(F.length(digits) > F.lit(1), F.concat(F.lit("."), rest)).otherwise(F.lit("")),
+        F.lit("E"),
+        power.cast("string"),
+    )
+    return F.when(power < F.lit(-_PLAIN_SCALE), F.concat(*parts)).otherwise(text)
+
+
+def decimal_bytes(value: Column, scale: int) -> Column:
+    """Return a column of decimals as their unscaled value's bytes, big endian, as few as it takes."""
+    # Without its point, which is in the same place in every row, the text is the unscaled value.
+    number = F.replace(value.cast(f"decimal(38, {scale})").cast("string"), F.lit("."), F.lit(""))
+    rest = number.cast("decimal(38, 0)")
+    digits = F.lit("")
+    for _ in range(4):
+        low = F.pmod(rest, F.lit(_LIMB))
+        digits = F.concat(F.lpad(F.hex(low.cast("bigint")), 8, "0"), digits)
+        rest = ((rest - low) / F.lit(_LIMB)).cast("decimal(38, 0)")
+    return F.unhex(F.regexp_replace(digits, _SIGN_ONLY, ""))
 
 
 def _known(schema: Schema | None, kind: str) -> Schema:

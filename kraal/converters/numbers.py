@@ -136,7 +136,8 @@ class _FractionConverter(NumberConverter):
 
     @override
     def _packed(self, number: Column) -> Column:
-        bits = F.reflect(F.lit(self.java_name), F.lit(self.bits_of), number)
+        known = F.coalesce(number, F.lit(0).cast(self.sql_type))
+        bits = F.reflect(F.lit(self.java_name), F.lit(self.bits_of), known)
         return super()._packed(F.when(number.isNotNull(), bits))
 
     @override

@@ -47,7 +47,10 @@ def _listed(types: Sequence[Type]) -> str:
 def _type(text: str) -> Type:
     name = trim(text).upper()
     if name not in Type.__members__:
-        raise ConfigException(f"Invalid type found in casting spec: {trim(text)}")
+        raise ConfigException(
+            "Invalid value java.lang.IllegalArgumentException: No enum constant org.apache.kafka.connect.data."
+            f"Schema.Type.{name} for configuration Invalid type found in casting spec: {trim(text)}"
+        )
     found = Type[name]
     if found not in _TARGETS:
         raise ConfigException(

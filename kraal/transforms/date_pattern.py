@@ -23,7 +23,7 @@ _SHORT: Final = 3
 _LONG: Final = 4
 _TWO: Final = 2
 _NOON: Final = 12
-_THURSDAY: Final = 3
+THURSDAY: Final = 3
 """The first of January 1970, counted from Monday."""
 
 
@@ -100,7 +100,7 @@ def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
     numbers = {
         "d": of_month,
         "D": day - day_of(year, 1, 1) + 1,
-        "u": (day + _THURSDAY) % 7 + 1,
+        "u": (day + THURSDAY) % 7 + 1,
         "H": hour,
         "k": hour or 24,
         "K": hour % _NOON,
@@ -125,7 +125,7 @@ def _parts(pattern: tuple[Element, ...], ms: int) -> Iterator[str]:
             case "M" | "L":
                 yield f"{month:0{count}d}"
             case "E":
-                name = DAYS[(day + _THURSDAY) % 7]
+                name = DAYS[(day + THURSDAY) % 7]
                 yield name if count >= _LONG else name[:_SHORT]
             case "a":
                 yield "AM" if hour < _NOON else "PM"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kraal.plugins.java_time import MS_PER_DAY, civil, day_of
-from kraal.transforms.date_pattern import DAYS, MONTHS, Element
+from kraal.transforms.date_pattern import DAYS, MONTHS, THURSDAY, Element
 from kraal.transforms.java_numbers import wrapped
 
 _NUMBER: Final = re.compile(r"-?\d+")
@@ -78,7 +78,10 @@ def _read(element: Element, text: str, start: int, found: _Found, *, limited: bo
         case "a":
             return _name(("AM", "PM"), text, at, found, "a")
         case "E":
-            return _name((*DAYS, *(day[:3] for day in DAYS)), text, at, found, "E")
+            end = _name((*DAYS, *(day[:3] for day in DAYS)), text, at, found, "u")
+            if end is not None:
+                found.put("u", found.values["u"] % len(DAYS) + 1)
+            return end
         case "M" | "L" if element.count > _TWO:
             end = _name((*MONTHS, *(month[:3] for month in MONTHS)), text, at, found, "M")
             if end is not None:
@@ -173,12 +176,21 @@ def _settled(found: _Found, now_ms: int) -> int:
     return _time(found, year + 100) if year == first and settled < start else settled
 
 
+def _first_weekday(first: int, weekday: int) -> int:
+    """Return the first day from `first` on that is such a weekday, 1 being Monday; others are counted from Sunday."""
+    if not 1 <= weekday <= len(DAYS):
+        weekday -= 1
+    return first + (weekday - 1 - (first + THURSDAY)) % len(DAYS)
+
+
 def _time(found: _Found, year: int) -> int:
     values, order = found.values, list(found.values)
     if "D" in values and ("d" not in values or order.index("D") > order.index("d")):
         day = day_of(year, 1, 1) + values["D"] - 1
     else:
-        day = day_of(year, values.get("M", 1), 1) + values.get("d", 1) - 1
+        first = day_of(year, values.get("M", 1), 1)
+        day = _first_weekday(first, values["u"]) if "u" in values and "d" not in values else first
+        day += values.get("d", 1) - 1
     hour = values.get("H")
     if hour is None:
         hour = values.get("K", 0) + _NOON * values.get("a", 0)

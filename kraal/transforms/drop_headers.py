@@ -11,7 +11,7 @@ from typing_extensions import override
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
 from kraal.plugins.records import Record
-from kraal.transforms.part import VERSION, non_empty_list, settings
+from kraal.transforms.part import VERSION, settings, some_distinct_entries
 
 
 class DropHeaders(Transformation):
@@ -23,7 +23,7 @@ class DropHeaders(Transformation):
             Key(
                 name="headers",
                 type=ConfigType.LIST,
-                validator=non_empty_list,
+                validator=some_distinct_entries,
                 importance=Importance.HIGH,
                 doc="The names of the headers to remove.",
                 source="DropHeaders.HEADERS_FIELD",

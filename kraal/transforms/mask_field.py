@@ -14,7 +14,13 @@ from kraal.plugins.java_values import float32
 from kraal.plugins.records import DataException, Float32, Instant, Record
 from kraal.plugins.schema import Schema
 from kraal.transforms.java_numbers import big_decimal, long_of, wrapped
-from kraal.transforms.part import REPLACE_NULL, PartTransformation, non_empty_list, replace_null_key, settings
+from kraal.transforms.part import (
+    REPLACE_NULL,
+    PartTransformation,
+    replace_null_key,
+    settings,
+    some_distinct_entries,
+)
 from kraal.transforms.structs import java_class, read, require_map, require_struct, struct
 
 _PURPOSE = "mask fields"
@@ -49,7 +55,7 @@ class MaskField(PartTransformation):
             Key(
                 name="fields",
                 type=ConfigType.LIST,
-                validator=non_empty_list,
+                validator=some_distinct_entries,
                 importance=Importance.HIGH,
                 doc="The fields to mask.",
                 source="MaskField.FIELDS_CONFIG",

@@ -9,8 +9,9 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.config.checks import rule
+from kraal.config.checks import distinct_entries, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.config.values import split_list
 from kraal.plugins.api import Transformation
 from kraal.plugins.records import Record
 from kraal.plugins.schema import Schema
@@ -36,12 +37,21 @@ def replace_null_key(source: str) -> Key:
 
 
 def settings(keys: ConfigDef, config: Mapping[str, str]) -> dict[str, Any]:
-    """Parse a transform's own keys; every key is in what is returned. Raises ConfigException for the first error."""
-    values = keys.validate(config)
+    """Parse a transform's own keys; every key is in what is returned. Raises ConfigException for the first error.
+
+    Entries that are twice in a list of distinct ones are taken once, as Java takes them where nobody validated.
+    """
+    values = keys.validate({name: _distinct(keys.get(name), text) for name, text in config.items()})
     for value in values:
         if value.errors:
             raise ConfigException(value.errors[0])
     return {value.name: value.value for value in values}
+
+
+def _distinct(key: Key | None, text: str) -> str:
+    if key is None or key.validator not in {distinct_entries, some_distinct_entries}:
+        return text
+    return ",".join(dict.fromkeys(split_list(text)))
 
 
 class PartTransformation(Transformation):
@@ -100,3 +110,11 @@ def non_empty_list(name: str, value: object) -> str | None:
     if isinstance(value, tuple) and value:
         return None
     return f"Invalid value {'null' if value is None else '[]'} for configuration {name}: Empty list"
+
+
+@rule("a list that is not empty, without empty entries, none of them twice")
+def some_distinct_entries(name: str, value: object) -> str | None:
+    """Want a list with entries, each of them once. Source: ConfigDef.ValidList (4.3.0)."""
+    if value == ():
+        return f"Configuration '{name}' must not be empty. Valid values include: any non-empty value"
+    return distinct_entries(name, value)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from kraal.config.checks import rule
+from kraal.config.checks import distinct_entries, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import as_strings, java_text
 from kraal.plugins.records import DataException, Record
@@ -52,6 +52,7 @@ def _list(name: str, doc: str) -> Key:
         name=name,
         type=ConfigType.LIST,
         default=(),
+        validator=distinct_entries,
         importance=Importance.MEDIUM,
         doc=doc,
         source="ReplaceField.ConfigName",

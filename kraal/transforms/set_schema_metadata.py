@@ -13,7 +13,7 @@ from kraal.plugins.records import DataException, Record, Struct
 from kraal.plugins.schema import Schema
 from kraal.transforms.errors import ConfigException
 from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
-from kraal.transforms.structs import read, struct
+from kraal.transforms.structs import fields_of, read, struct
 
 
 def _key(name: str, kind: ConfigType, doc: str) -> Key:
@@ -70,6 +70,7 @@ class SetSchemaMetadata(PartTransformation):
         return self.with_part(record, renamed, value)
 
     def _renamed(self, schema: Schema) -> Schema:
+        fields_of(schema)  # Java asks for them, and so refuses all but structs
         return replace(
             schema,
             name=schema.name if self._name is None else self._name,

@@ -112,8 +112,8 @@ class TimestampConverter(PartTransformation):
             self._pattern = elements(self._format)
         except PatternRefused as exc:
             raise ConfigException(
-                "TimestampConverter requires a SimpleDateFormat-compatible pattern for string timestamps: "
-                f"{self._format} ({exc})"
+                f"Invalid value java.lang.IllegalArgumentException: {exc} for configuration TimestampConverter "
+                f"requires a SimpleDateFormat-compatible pattern for string timestamps: {self._format}"
             ) from exc
 
     @override

@@ -16,9 +16,9 @@ from kraal.transforms.part import (
     REPLACE_NULL,
     VERSION,
     PerSchema,
-    non_empty_list,
     replace_null_key,
     settings,
+    some_distinct_entries,
 )
 from kraal.transforms.structs import field_of, read, require_map, require_struct, struct, struct_schema
 
@@ -34,7 +34,7 @@ class ValueToKey(Transformation):
             Key(
                 name="fields",
                 type=ConfigType.LIST,
-                validator=non_empty_list,
+                validator=some_distinct_entries,
                 importance=Importance.HIGH,
                 doc="The value's fields that the key is made of.",
                 source="ValueToKey.FIELDS_CONFIG",
