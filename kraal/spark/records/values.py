@@ -84,7 +84,22 @@ def _moment(value: dt.datetime) -> Instant:
     return Instant((aware - _EPOCH) // _MS)
 
 
+def _variant(found: Mapping[str, bytes]) -> Any:
+    """Read Spark's VARIANT, which holds values without a schema."""
+    from pyspark.sql.types import VariantVal  # noqa: PLC0415 - there wherever such a column comes from
+
+    return VariantVal(found["value"], found["metadata"]).toPython()
+
+
+def _is_variant(kind: pa.StructType) -> bool:
+    return {kind.field(at).name for at in range(kind.num_fields)} == {"value", "metadata"} and all(
+        pa.types.is_binary(kind.field(at).type) for at in range(kind.num_fields)
+    )
+
+
 def _struct(kind: pa.StructType, schema: Schema | None) -> Of:
+    if schema is None and _is_variant(kind):
+        return _variant
     if schema is None:
         parts = {kind.field(at).name: _turn(kind.field(at).type, None) for at in range(kind.num_fields)}
         return lambda found: {name: _applied(parts[name], value) for name, value in found.items()}
