@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kraal.plugins.records import Record
@@ -22,6 +22,8 @@ from kraal.transforms.java_regex import compiled, replaced_first, why_refused
 from kraal.transforms.paths import Path
 
 UTC = dt.UTC
+CALM = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""A busy machine may take its time."""
 ISO = elements("yyyy-MM-dd'T'HH:mm:ss.SSSX")
 DAYS_OF_GREGORY = st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis wants them so
 C_TYPES = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
@@ -33,6 +35,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@CALM
 @given(DAYS_OF_GREGORY)
 def test_a_date_is_written_as_python_writes_it(moment: dt.datetime) -> None:
     ms = (moment - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(milliseconds=1)
@@ -43,6 +46,7 @@ def test_a_date_is_written_as_python_writes_it(moment: dt.datetime) -> None:
     )
 
 
+@CALM
 @given(st.integers(-62_135_769_600_000, 253_402_300_799_999))
 def test_what_was_written_is_read_again(ms: int) -> None:
     assert parsed(ISO, formatted(ISO, ms)) == ms
@@ -50,6 +54,7 @@ def test_what_was_written_is_read_again(ms: int) -> None:
     assert parsed(abutting, formatted(abutting, ms)) == ms
 
 
+@CALM
 @given(st.integers(0, 99), st.integers(0, 4_102_444_800_000))
 def test_two_digits_are_a_year_from_80_years_ago_to_20_from_now(year: int, now_ms: int) -> None:
     ms = parsed(elements("yy"), f"{year:02d}", now_ms=now_ms)
@@ -60,7 +65,7 @@ def test_two_digits_are_a_year_from_80_years_ago_to_20_from_now(year: int, now_m
     assert -80 <= found.year - now.year <= 20
 
 
-@settings(max_examples=50)
+@CALM
 @given(st.text("GyMdHmsEzZXubY' -:", max_size=12), st.text("0129 -:+ZaGMT", max_size=20))
 def test_any_pattern_is_taken_or_refused(pattern: str, text: str) -> None:
     try:
@@ -71,6 +76,7 @@ def test_any_pattern_is_taken_or_refused(pattern: str, text: str) -> None:
     assert isinstance(parsed(known, text), int | None)
 
 
+@CALM
 @given(st.integers(), st.sampled_from(sorted(C_TYPES)))
 def test_whole_numbers_wrap_as_in_c(number: int, bits: int) -> None:
     assert wrapped(number, bits) == C_TYPES[bits](number).value
@@ -78,6 +84,7 @@ def test_whole_numbers_wrap_as_in_c(number: int, bits: int) -> None:
     assert parse_whole(str(number), bits) == (number if fits else None)
 
 
+@CALM
 @given(st.floats(), st.sampled_from(sorted(C_TYPES)))
 def test_floats_stop_at_the_limits_of_32_or_64_bits(number: float, bits: int) -> None:
     found = truncated(number, bits)
@@ -88,11 +95,13 @@ def test_floats_stop_at_the_limits_of_32_or_64_bits(number: float, bits: int) ->
         assert found == wrapped(int(number), bits)
 
 
+@CALM
 @given(st.lists(NAMES, min_size=1, max_size=4))
 def test_steps_between_backticks_are_taken_as_they_are(names: list[str]) -> None:
     assert Path.parse(".".join(f"`{name}`" for name in names)).steps == tuple(names)
 
 
+@CALM
 @given(st.text("ab`.\\", max_size=10))
 def test_any_path_is_read_or_refused(text: str) -> None:
     try:
@@ -103,6 +112,7 @@ def test_any_path_is_read_or_refused(text: str) -> None:
         assert steps
 
 
+@CALM
 @given(st.text(max_size=12), st.text("$\\{}ab1", max_size=6))
 def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, replacement: str) -> None:
     if "\\E" not in text:
@@ -112,6 +122,7 @@ def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, repla
         assert replaced_first(pattern, text, escaped) == replacement
 
 
+@CALM
 @given(st.text("()[]{}^$|?*+.\\-&<>=!:ab1QEpkz,", max_size=12))
 def test_any_expression_is_compiled_or_refused(text: str) -> None:
     if why_refused(text) is None:
@@ -121,7 +132,7 @@ def test_any_expression_is_compiled_or_refused(text: str) -> None:
             compiled(text)
 
 
-@settings(max_examples=30)
+@CALM
 @given(st.dictionaries(st.text("abc", min_size=1, max_size=3), JSON, max_size=4))
 def test_a_flat_object_has_every_leaf(value: dict[str, Any]) -> None:
     flatten = FlattenValue()
