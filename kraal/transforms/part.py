@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from typing_extensions import override
@@ -69,10 +68,18 @@ class PartTransformation(Transformation):
         return record.key if self.is_key else record.value
 
     def with_part(self, record: Record, schema: Schema | None, value: Any) -> Record:
-        """Return the record with another part."""
-        if self.is_key:
-            return replace(record, key_schema=schema, key=value)
-        return replace(record, value_schema=schema, value=value)
+        """Return the record with another part. Written out: `dataclasses.replace` takes several times as long."""
+        return Record(
+            topic=record.topic,
+            partition=record.partition,
+            key_schema=schema if self.is_key else record.key_schema,
+            key=value if self.is_key else record.key,
+            value_schema=record.value_schema if self.is_key else schema,
+            value=record.value if self.is_key else value,
+            timestamp_ms=record.timestamp_ms,
+            headers=record.headers,
+            offset=record.offset,
+        )
 
 
 class PerSchema(Generic[T]):

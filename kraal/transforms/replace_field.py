@@ -12,7 +12,7 @@ from kraal.config.checks import distinct_entries, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import as_strings, java_text
 from kraal.plugins.records import DataException, Record
-from kraal.plugins.schema import Schema
+from kraal.plugins.schema import Field, Schema
 from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
 from kraal.transforms.structs import (
     field_of,
@@ -97,21 +97,18 @@ class ReplaceField(PartTransformation):
             kept = {self._renames.get(name, name): item for name, item in whole.items() if self._stays(name)}
             return self.with_part(record, None, kept)
         old = require_struct(value, _PURPOSE, schema)
-        changed = self._schemas(old.schema)
-        values = {}
-        for field in changed.fields:
-            name = self._origins.get(field.name, field.name)
-            origin = field_of(old.schema, name)
-            if origin is None:
-                raise DataException(f"{name} is not a valid field name")
-            values[field.name] = read(old, origin, replace_null=self._replace_null)
+        changed, origins = self._schemas(old.schema)
+        values = {
+            name: read(old, origin, replace_null=self._replace_null) for name, origin in origins.items()
+        }
         return self.with_part(record, changed, struct(changed, values))
 
     def _stays(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
-    def _changed(self, schema: Schema) -> Schema:
-        return struct_schema(
+    def _changed(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
+        """Return the new schema, and of each of its fields the old one. Raises DataException where there is none."""
+        changed = struct_schema(
             schema,
             (
                 replace(field, name=self._renames.get(field.name, field.name))
@@ -119,6 +116,14 @@ class ReplaceField(PartTransformation):
                 if self._stays(field.name)
             ),
         )
+        origins = {}
+        for field in changed.fields:
+            name = self._origins.get(field.name, field.name)
+            origin = field_of(schema, name)
+            if origin is None:
+                raise DataException(f"{name} is not a valid field name")
+            origins[field.name] = origin
+        return changed, origins
 
 
 class ReplaceFieldKey(ReplaceField):
