@@ -75,12 +75,18 @@ def _count(meter: TaskMeter, event: RunEvent, phase: _Phase) -> None:
                 meter.retried()
         case BatchDone():
             if phase is _Phase.ASKING:
-                meter.batch(records=event.records, duration_s=event.duration_s, poll_s=event.poll_s)
+                meter.batch(
+                    records=event.records,
+                    read=event.read,
+                    duration_s=event.duration_s,
+                    poll_s=event.poll_s,
+                    errors=event.errors,
+                )
         case Committed():
             if phase is not _Phase.STORING:
                 meter.commit_was_late()
         case Failed():
-            meter.failed()
+            meter.failed(event.errors)
         case _:
             pass
 

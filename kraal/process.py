@@ -246,13 +246,21 @@ class Process(ABC, Generic[C]):
 
     def _engine(self, registry: Registry) -> Engine:
         # Imported late: what it needs takes longer to import than REST may take to answer.
+        from kraal.plugins.chain import make_chain  # noqa: PLC0415 - as above
         from kraal.spark.engine import SparkEngine  # noqa: PLC0415 - see above
         from kraal.stores.kafka_leave import leave_group  # noqa: PLC0415
 
         settings = self._worker_settings()
         scratch = self._scratch()
         leave = partial(leave_group, scratch=scratch)
-        return SparkEngine(settings, registry, lambda: ensure("spark"), leave=leave, scratch=str(scratch))
+        return SparkEngine(
+            settings,
+            registry,
+            lambda: ensure("spark"),
+            chains=partial(make_chain, registry),
+            leave=leave,
+            scratch=str(scratch),
+        )
 
     def _find_kafka(self, assembly: Assembly) -> None:
         address = Address("finder")

@@ -30,9 +30,6 @@ PRODUCER_OVERRIDE: Final = "producer.override."
 CONSUMER_OVERRIDE: Final = "consumer.override."
 ADMIN_OVERRIDE: Final = "admin.override."
 
-HEADERS_ARE_BYTES: Final = "headers pass as bytes, without a converter"
-ERRORS_FAIL: Final = "in this version every error fails the task"
-
 COMMON: Final = "Common"
 TRANSFORMS_GROUP: Final = "Transforms"
 PREDICATES_GROUP: Final = "Predicates"
@@ -82,10 +79,9 @@ def _converter(role: str, order: int) -> list[Key]:
     what = "each header's value" if role == "header" else f"each record's {role}"
     doc = f"The class that turns {what} into Kafka's bytes and back. Without it, the worker's own is used."
     pin = f"The version that the {role} converter must have; usually left out."
-    nothing = HEADERS_ARE_BYTES if role == "header" else ""
     return [
         _key(
-            name, _CLASS, _LOW, _S, f"{title} converter class", order=order, doc=doc, no_effect=nothing,
+            name, _CLASS, _LOW, _S, f"{title} converter class", order=order, doc=doc,
         ),
         _key(
             name + VERSION_SUFFIX, _STRING, _LOW, _S, f"{title} converter version",
@@ -133,49 +129,48 @@ _COMMON_KEYS = [
     ),
 ]  # fmt: skip
 
-_ERROR_KEYS = [
+ERROR_KEYS: Final = ConfigDef([
     _key(
         "errors.retry.timeout", _LONG, _MEDIUM, _M, "Retry Timeout for Errors", default=0, order=1,
-        group=ERRORS, no_effect=ERRORS_FAIL,
+        group=ERRORS,
         doc="How many milliseconds to try a failed operation again; 0 does not, -1 never gives up.",
     ),
     _key(
         "errors.retry.delay.max.ms", _LONG, _MEDIUM, _M, "Maximum Delay Between Retries for Errors",
-        default=60_000, order=2, group=ERRORS, no_effect=ERRORS_FAIL,
+        default=60_000, order=2, group=ERRORS,
         doc="The longest wait between two tries, in milliseconds.",
     ),
     _key(
         "errors.tolerance", _STRING, _MEDIUM, _S, "Error Tolerance", default="none", order=3, group=ERRORS,
-        validator=one_of("none", "all"), no_effect=ERRORS_FAIL,
+        validator=one_of("none", "all"),
         doc="With none, a record that cannot be handled fails its task; with all, it is passed over.",
     ),
     _key(
         "errors.log.enable", _BOOLEAN, _MEDIUM, _S, "Log Errors", default=False, order=4, group=ERRORS,
-        no_effect=ERRORS_FAIL,
         doc="Log each failed operation, also a tolerated one.",
     ),
     _key(
         "errors.log.include.messages", _BOOLEAN, _MEDIUM, _S, "Log Error Details", default=False, order=5,
-        group=ERRORS, no_effect=ERRORS_FAIL,
+        group=ERRORS,
         doc="Show the record in the log, which may show what it holds; otherwise only where it was.",
     ),
-]  # fmt: skip
+])  # fmt: skip
+"""What is done about errors of records."""
 
-CONNECTOR: Final = ConfigDef([*_COMMON_KEYS, *_ERROR_KEYS])
+CONNECTOR: Final = ConfigDef([*_COMMON_KEYS, *ERROR_KEYS])
 
 CONNECTOR_FAMILIES: Final = (
     Family(prefix="key.converter.", doc="Settings of the connector's key converter, where it names one."),
     Family(prefix="value.converter.", doc="Settings of the connector's value converter, where it names one."),
     Family(
         prefix="header.converter.", doc="Settings of the connector's header converter, where it names one.",
-        no_effect=HEADERS_ARE_BYTES,
     ),
-    Family(prefix="transforms.", rest="NAME.type", doc="The class of the transform NAME. None ships yet."),
+    Family(prefix="transforms.", rest="NAME.type", doc="The class of the transform NAME."),
     Family(
         prefix="transforms.", rest="NAME.KEY",
         doc="A setting of the transform NAME, or predicate, or negate: on what condition it is applied.",
     ),
-    Family(prefix="predicates.", rest="NAME.type", doc="The class of the predicate NAME. None ships yet."),
+    Family(prefix="predicates.", rest="NAME.type", doc="The class of the predicate NAME."),
     Family(prefix="predicates.", rest="NAME.KEY", doc="A setting of the predicate NAME."),
 )  # fmt: skip
 """Keys of every connector whose names somebody else chooses."""

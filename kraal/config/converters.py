@@ -22,6 +22,8 @@ _TYPE = Key(
 _SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
 
 BYTE_ARRAY_CONVERTER: Final = ConfigDef([_TYPE])
+BOOLEAN_CONVERTER: Final = ConfigDef([_TYPE])
+NUMBER_CONVERTER: Final = ConfigDef([_TYPE])
 
 STRING_CONVERTER: Final = ConfigDef(
     [
@@ -60,7 +62,6 @@ JSON_CONVERTER: Final = ConfigDef(
             default=1000,
             importance=Importance.HIGH,
             doc="How many schemas to remember.",
-            no_effect="schemas are read with the values, and none is remembered",
             group=_SCHEMAS,
             order=1,
             width=Width.MEDIUM,
@@ -73,7 +74,6 @@ JSON_CONVERTER: Final = ConfigDef(
             default=None,
             importance=Importance.HIGH,
             doc="One schema for all values, which then come without their own.",
-            no_effect="in this version a schema comes with each value, or there is none",
             group=_SCHEMAS,
             order=2,
             width=Width.MEDIUM,

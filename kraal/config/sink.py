@@ -12,7 +12,6 @@ from kraal.config.connector import (
     CONNECTOR,
     CONSUMER_OVERRIDE,
     ERRORS,
-    ERRORS_FAIL,
     PRODUCER_OVERRIDE,
 )
 from kraal.config.families import Family
@@ -24,6 +23,45 @@ TOPICS_REGEX: Final = "topics.regex"
 _LONGEST_TOPIC: Final = 249
 """Kafka's limit of a topic's name."""
 DLQ_TOPIC: Final = "errors.deadletterqueue.topic.name"
+
+DEAD_LETTERS: Final = ConfigDef(
+    [
+        Key(
+            name=DLQ_TOPIC,
+            type=ConfigType.STRING,
+            default="",
+            doc="The topic for records that could not be handled; none when empty.",
+            group=ERRORS,
+            order=6,
+            width=Width.MEDIUM,
+            display_name="Dead Letter Queue Topic Name",
+            source="SinkConnectorConfig.DLQ_TOPIC_NAME_CONFIG",
+        ),
+        Key(
+            name="errors.deadletterqueue.topic.replication.factor",
+            type=ConfigType.SHORT,
+            default=3,
+            doc="Copies that the dead letter topic gets when it has to be created.",
+            group=ERRORS,
+            order=7,
+            width=Width.MEDIUM,
+            display_name="Dead Letter Queue Topic Replication Factor",
+            source="SinkConnectorConfig.DLQ_TOPIC_REPLICATION_FACTOR_CONFIG",
+        ),
+        Key(
+            name="errors.deadletterqueue.context.headers.enable",
+            type=ConfigType.BOOLEAN,
+            default=False,
+            doc="Tell in headers of a dead letter what went wrong with it, and where.",
+            group=ERRORS,
+            order=8,
+            width=Width.MEDIUM,
+            display_name="Enable Error Context Headers",
+            source="SinkConnectorConfig.DLQ_CONTEXT_HEADERS_ENABLE_CONFIG",
+        ),
+    ]
+)
+"""What becomes of records that cannot be handled. Java has these for sinks only, Kraal also takes them for sources."""
 
 SINK: Final[ConfigDef] = CONNECTOR.merge(
     [
@@ -53,42 +91,7 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
             display_name="Topics regex",
             source="SinkConnectorConfig.TOPICS_REGEX_CONFIG",
         ),
-        Key(
-            name=DLQ_TOPIC,
-            type=ConfigType.STRING,
-            default="",
-            doc="The topic for records that could not be handled; none when empty.",
-            group=ERRORS,
-            order=6,
-            width=Width.MEDIUM,
-            display_name="Dead Letter Queue Topic Name",
-            source="SinkConnectorConfig.DLQ_TOPIC_NAME_CONFIG",
-            no_effect=ERRORS_FAIL,
-        ),
-        Key(
-            name="errors.deadletterqueue.topic.replication.factor",
-            type=ConfigType.SHORT,
-            default=3,
-            doc="Copies that the dead letter topic gets when it has to be created.",
-            group=ERRORS,
-            order=7,
-            width=Width.MEDIUM,
-            display_name="Dead Letter Queue Topic Replication Factor",
-            source="SinkConnectorConfig.DLQ_TOPIC_REPLICATION_FACTOR_CONFIG",
-            no_effect=ERRORS_FAIL,
-        ),
-        Key(
-            name="errors.deadletterqueue.context.headers.enable",
-            type=ConfigType.BOOLEAN,
-            default=False,
-            doc="Tell in headers of a dead letter what went wrong with it, and where.",
-            group=ERRORS,
-            order=8,
-            width=Width.MEDIUM,
-            display_name="Enable Error Context Headers",
-            source="SinkConnectorConfig.DLQ_CONTEXT_HEADERS_ENABLE_CONFIG",
-            no_effect=ERRORS_FAIL,
-        ),
+        *DEAD_LETTERS,
     ]
 )
 
@@ -100,7 +103,7 @@ SINK_FAMILIES: Final = (
         doc="Settings of the connector's admin client, which shows and changes the offsets of its group.",
     ),
     Family(
-        prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.", no_effect=ERRORS_FAIL,
+        prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.",
     ),
 )  # fmt: skip
 """Keys of sink connectors whose names somebody else chooses."""

@@ -95,6 +95,10 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
 
 SOURCE_FAMILIES: Final = (
     Family(
+        prefix="errors.deadletterqueue.",
+        doc="As for sinks; Java knows these keys for sinks only, and takes them from sources without a word.",
+    ),
+    Family(
         prefix=TOPIC_CREATION, rest="GROUP.SETTING",
         doc="Of topics of the group GROUP, or default: include and exclude, which say whose they are; partitions and "
         "replication.factor; and any setting of a topic.",
@@ -103,8 +107,7 @@ SOURCE_FAMILIES: Final = (
     Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers, over those of the worker."),
     Family(
         prefix=ADMIN_OVERRIDE,
-        doc="Settings of the connector's admin client, which is there when topics are created by rules.",
-        no_effect=NO_RULES,
+        doc="Settings of the connector's admin client, which makes the topic of dead letters.",
     ),
 )  # fmt: skip
 """Keys of source connectors whose names somebody else chooses."""

@@ -18,7 +18,6 @@ from kraal.config.checks import (
     rule,
     unless_null,
 )
-from kraal.config.connector import HEADERS_ARE_BYTES
 from kraal.config.families import Family
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.overrides import OverridePolicy
@@ -98,7 +97,7 @@ _WORK = [
          "The class that turns each record's value into Kafka's bytes and back.",
          default=REQUIRED),
     worker_key("header.converter", _CLASS, _LOW, "The class that turns each header's value into bytes and back.",
-         default=SIMPLE_HEADERS, no_effect=HEADERS_ARE_BYTES),
+         default=SIMPLE_HEADERS),
     worker_key("task.shutdown.graceful.timeout.ms", _LONG, _LOW,
          "How many milliseconds the tasks of a connector together have for ending their work.",
          default=5_000, check=at_least(0)),
@@ -215,10 +214,7 @@ WORKER_FAMILIES: Final = (
     ),
     Family(prefix="key.converter.", doc="Settings of the worker's key converter."),
     Family(prefix="value.converter.", doc="Settings of the worker's value converter."),
-    Family(
-        prefix="header.converter.", doc="Settings of the worker's header converter.",
-        no_effect=HEADERS_ARE_BYTES,
-    ),
+    Family(prefix="header.converter.", doc="Settings of the worker's header converter."),
     *CLIENT_FAMILIES,
     Family(
         prefix="listeners.https.",

@@ -44,6 +44,7 @@ class FileStreamSinkTask(SinkTask):
     """Appends its share of the records; several tasks of a connector share the file."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
+    values = "text"
 
     def __init__(self) -> None:
         self._target: AppendTarget | None = None

@@ -19,6 +19,7 @@ import functools
 import logging
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -181,6 +182,7 @@ class FileStreamSourceTask(SourceTask):
             topic=self._topic,
             value_schema=STRING,
             size_hint=end - start,
+            timestamp_ms=int(time.time() * 1000),
         )
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.converters import BYTE_ARRAY_CONVERTER
-from kraal.plugins.api import ConfigDef, Converter, Schema
+from kraal.plugins.api import ConfigDef, Converter, DataException, Schema
+from kraal.plugins.java_values import java_class
 from kraal.plugins.schema import OPTIONAL_BYTES, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+REFUSED: Final = "Invalid schema type for ByteArrayConverter: "
 
 
 class ByteArrayConverter(Converter):
@@ -27,10 +30,25 @@ class ByteArrayConverter(Converter):
         del config, is_key
 
     @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        del topic
+        if schema is not None and schema.type is not Type.BYTES:
+            raise DataException(REFUSED + schema.type.name)
+        if value is None or isinstance(value, bytes):
+            return value
+        found = java_class(value, schema)
+        raise DataException(f"ByteArrayConverter is not compatible with objects of type class {found}")
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        del topic
+        return OPTIONAL_BYTES, data
+
+    @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         del topic
         if schema is not None and schema.type is not Type.BYTES:
-            raise ValueError(f"Invalid schema type for ByteArrayConverter: {schema.type.name}")
+            raise ValueError(REFUSED + schema.type.name)
         return value.cast("binary")
 
     @override

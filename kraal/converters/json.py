@@ -15,20 +15,26 @@ repeated names the last counts, as in Java, because the engine sets `spark.sql.v
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.converters import JSON_CONVERTER
-from kraal.converters.json_envelope import BAD_JSON, opened
+from kraal.converters.json_envelope import opened
+from kraal.converters.json_parse import NOT_JSON
+from kraal.converters.json_records import JsonRecords
 from kraal.converters.json_text import JsonText, escape_astral
+from kraal.converters.json_write import JsonWriter
 from kraal.converters.keys import parse
-from kraal.plugins.api import ConfigDef, Converter, Schema
+from kraal.plugins.api import ConfigDef, Converter, DataException, Schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+CONTENT: Final = "schema.content"
+BAD_CONTENT: Final = "Failed to parse schema in converter config due to serialization error"
 
 
 class JsonConverter(Converter):
@@ -40,7 +46,10 @@ class JsonConverter(Converter):
     def __init__(self) -> None:
         self._schemas = True
         self._replace_null = True
+        self._content: str | None = None
         self._writer = JsonText(numeric_decimals=False, replace_null=True)
+        self._described = JsonWriter(numeric_decimals=False, replace_null=True)
+        self._records = JsonRecords()
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
@@ -49,15 +58,42 @@ class JsonConverter(Converter):
         self._replace_null = parsed["replace.null.with.default"] is True
         numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
         self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
+        self._described = JsonWriter(numeric_decimals=numeric, replace_null=self._replace_null)
+        content = str(parsed[CONTENT] or "").strip()
+        self._content = None if content in ("", "null") else content
+        try:
+            self._records = JsonRecords(
+                schemas=self._schemas,
+                replace_null=self._replace_null,
+                numeric_decimals=numeric,
+                size=max(int(str(parsed["schemas.cache.size"])), 1),
+                content=content or None,
+            )
+        except DataException as exc:
+            reason = BAD_CONTENT if str(exc) == NOT_JSON else str(exc)
+            raise ValueError(f"{reason}: {CONTENT} is {content}") from exc
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        del topic
+        return self._records.encode(schema, value)
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        del topic
+        return self._records.decode(data)
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         """Without a schema null stays null, a tombstone; with one it is JSON's `null`, as Java has it."""
         del topic
-        text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+        try:
+            text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+            described = self._described.described(schema)
+        except DataException as exc:
+            raise ValueError(str(exc)) from exc
         text = escape_astral(text)
         if self._schemas:
-            described = "null" if schema is None else self._writer.schema_text(schema)
             text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
         return text.cast("binary")
 
@@ -66,9 +102,9 @@ class JsonConverter(Converter):
         del topic
         parsed = F.try_parse_json(value.cast("string"))
         if self._schemas:
-            payload, error = opened(value, parsed, replace_null=self._replace_null)
+            payload, error = opened(value, parsed, replace_null=self._replace_null, content=self._content)
         else:
             # Blank text is no value, as for Jackson; the look at the bytes happens only where parsing failed.
             bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
-            payload, error = parsed, F.when(bad, F.lit(BAD_JSON))
+            payload, error = parsed, F.when(bad, F.lit(NOT_JSON))
         return F.when(~F.is_variant_null(payload), payload), error, None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from kraal.converters.json_parse import NO_ENVELOPE, NOT_JSON
 from kraal.plugins.schema import Type
 
 if TYPE_CHECKING:
@@ -17,38 +18,34 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-BAD_JSON: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: not JSON"
-
-NO_ENVELOPE: Final = (
-    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional'
-    " fields. If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter"
-    " configuration."
-)
-
 NO_TYPE: Final = "Schema must contain 'type' field"
 
 _NODE_TYPES: Final = {"BIGINT": "NUMBER", "DOUBLE": "NUMBER", "STRING": "STRING", "BOOLEAN": "BOOLEAN"}
 """Spark's names of what a VARIANT holds to Jackson's; decimals are numbers, lists arrays."""
 
 
-def opened(value: Column, parsed: Column, *, replace_null: bool) -> tuple[Column, Column]:
+def opened(
+    value: Column, parsed: Column, *, replace_null: bool, content: str | None = None
+) -> tuple[Column, Column]:
     """Return the payload and the error text (null = good) for bytes `value`, parsed as `parsed`.
+
+    With `content`, the text of a schema, there is no envelope: all is payload.
 
     Every step is bound to a name of Spark's (`_let`): written out, the text would be parsed anew in each of
     some forty places.
     """
 
     def from_parsed(variant: Column) -> Column:
+        if content is not None:
+            schema = F.parse_json(F.lit(content))
+            return _parts(variant, F.lit(True), schema, variant)  # noqa: FBT003 - Spark's literal
         return _let(
             F.when(variant.isNotNull(), variant.try_cast("map<string, variant>")),
-            lambda fields: F.struct(
-                variant.isNotNull().alias("is_json"),
-                F.size(fields).alias("size"),
-                fields["schema"].alias("schema"),
-                fields["payload"].alias("payload"),
-                _member(fields["schema"], "default").alias("default"),
-                _member(fields["schema"], "optional").alias("optional"),
-                _member(fields["schema"], "type").alias("type"),
+            lambda fields: _parts(
+                variant,
+                (F.size(fields) == F.lit(2)) & fields["schema"].isNotNull() & fields["payload"].isNotNull(),
+                fields["schema"],
+                fields["payload"],
             ),
         )
 
@@ -56,10 +53,23 @@ def opened(value: Column, parsed: Column, *, replace_null: bool) -> tuple[Column
     return result.getField("payload"), result.getField("error")
 
 
+def _parts(variant: Column, is_envelope: Column, schema: Column, payload: Column) -> Column:
+    """Return what is looked at; `variant` is all that was parsed."""
+    return F.struct(
+        variant.isNotNull().alias("is_json"),
+        is_envelope.alias("is_envelope"),
+        schema.alias("schema"),
+        payload.alias("payload"),
+        _member(schema, "default").alias("default"),
+        _member(schema, "optional").alias("optional"),
+        _member(schema, "type").alias("type"),
+    )
+
+
 def _judged(value: Column, parts: Column, *, replace_null: bool) -> Column:
     """Return a struct of payload and error text."""
     schema, payload, default = parts.getField("schema"), parts.getField("payload"), parts.getField("default")
-    is_envelope = (parts.getField("size") == F.lit(2)) & schema.isNotNull() & payload.isNotNull()
+    is_envelope = parts.getField("is_envelope")
     has_schema = ~F.is_variant_null(schema)
 
     type_name = parts.getField("type").try_cast("string")
@@ -72,11 +82,14 @@ def _judged(value: Column, parts: Column, *, replace_null: bool) -> Column:
     known = [kind.value for kind in Type]
     upper = _named(type_name, {kind.value: kind.name for kind in Type})
     refused = F.concat(F.lit("Invalid null value for required "), upper, F.lit(" field"))
-    no_object = F.concat(F.lit("Structs should be encoded as JSON objects, but found "), _node(payload))
+    no_object = F.concat(
+        F.lit("Structs should be encoded as JSON objects, but found "),
+        F.coalesce(_node(payload), F.lit("MISSING")),
+    )
     bad_text = value.isNotNull() & ~parts.getField("is_json") & value.cast("string").rlike(r"[^ \t\r\n]")
     error = (
         F.when(value.isNull(), F.lit(None))
-        .when(bad_text, F.lit(BAD_JSON))
+        .when(bad_text, F.lit(NOT_JSON))
         .when(~F.coalesce(is_envelope, F.lit(False)), F.lit(NO_ENVELOPE))  # noqa: FBT003 - Spark's literal
         .when(~has_schema, F.lit(None))
         .when(~has_type, F.lit(NO_TYPE))

@@ -8,27 +8,26 @@ Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21)
 
 from __future__ import annotations
 
-import base64
-import json
-import math
-import re
-from typing import TYPE_CHECKING, Any, Final
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from kraal.converters.json_write import NULL_REFUSED, JsonWriter, quote
+from kraal.plugins.logical import scale_of
 from kraal.plugins.schema import Schema, Type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-NULL_REFUSED: Final = "Conversion error: null value for field that is required and has no default value"
-
 ASTRAL: Final = r"[\x{10000}-\x{10FFFF}]"
 """Characters over U+FFFF, as a Java regular expression."""
 
-_PLAIN_FROM: Final = 1e-3
-_PLAIN_TO: Final = 1e7
-"""Between these Java writes floats without an exponent."""
+_LIMB: Final = Decimal(2**32)
+_PLAIN_SCALE: Final = 6
+"""Decimals down to this power of ten have no exponent."""
+_SIGN_ONLY: Final = "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))"
+"""Bytes before the one that has the sign, to the base 16."""
 
 
 class JsonText:
@@ -37,11 +36,12 @@ class JsonText:
     def __init__(self, *, numeric_decimals: bool, replace_null: bool) -> None:
         self._numeric_decimals = numeric_decimals
         self._replace_null = replace_null
+        self._plain = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null)
 
     def text(self, value: Column, schema: Schema) -> Column:
         """Return the JSON text of `value`, `null` for null. Fails the job on a null that is required."""
         if schema.default is not None and self._replace_null:
-            absent = F.lit(self.plain(schema, schema.default))
+            absent = F.lit(self._plain.text(schema, schema.default))
         elif schema.optional:
             absent = F.lit("null")
         else:
@@ -75,9 +75,9 @@ class JsonText:
         """Write a decimal, date or time, whose columns have Spark's types; None for everything else."""
         match schema.name:
             case "org.apache.kafka.connect.data.Decimal":
-                if not self._numeric_decimals:
-                    raise ValueError("decimals can be written with decimal.format=NUMERIC only, for now")
-                return value.cast("string")
+                if self._numeric_decimals:
+                    return decimal_text(value, scale_of(schema))
+                return quoted(decimal_bytes(value, scale_of(schema)))
             case "org.apache.kafka.connect.data.Date":
                 return F.unix_date(value).cast("string")
             case "org.apache.kafka.connect.data.Timestamp":
@@ -106,58 +106,36 @@ class JsonText:
         entries = F.transform(F.map_entries(value), entry)
         return _joined("{", entries, "}") if is_object else _joined("[", entries, "]")
 
-    def plain(self, schema: Schema | None, value: Any) -> str:
-        """Return the JSON text of a Python value; for defaults."""
-        match value:
-            case None:
-                return "null"
-            case bool():
-                return "true" if value else "false"
-            case str():
-                return quote(value)
-            case bytes():
-                return quote(base64.b64encode(value).decode("ascii"))
-            case float():
-                return java_double(value)
-            case list() | tuple():
-                element = schema.value if schema is not None else None
-                return "[" + ",".join(self.plain(element, each) for each in value) + "]"
-            case dict():
-                return (
-                    "{" + ",".join(f"{quote(str(k))}:{self.plain(None, v)}" for k, v in value.items()) + "}"
-                )
-            case _:
-                return str(value)
 
-    def schema_text(self, schema: Schema, field: str | None = None) -> str:
-        """Return the JSON text of a schema, as the envelope holds it; fields in Java's order."""
-        parts = [("type", quote(schema.type.value))]
-        match schema.type:
-            case Type.ARRAY:
-                parts.append(("items", self.schema_text(_known(schema.value, "array"))))
-            case Type.MAP:
-                parts.append(("keys", self.schema_text(_known(schema.key, "map"))))
-                parts.append(("values", self.schema_text(_known(schema.value, "map"))))
-            case Type.STRUCT:
-                fields = [self.schema_text(each.schema, each.name) for each in schema.fields]
-                parts.append(("fields", f"[{','.join(fields)}]"))
-            case _:
-                pass
-        parts.append(("optional", "true" if schema.optional else "false"))
-        if schema.name is not None:
-            parts.append(("name", quote(schema.name)))
-        if schema.version is not None:
-            parts.append(("version", str(schema.version)))
-        if schema.doc is not None:
-            parts.append(("doc", quote(schema.doc)))
-        if schema.parameters:
-            inner = ",".join(f"{quote(name)}:{quote(text)}" for name, text in schema.parameters.items())
-            parts.append(("parameters", f"{{{inner}}}"))
-        if schema.default is not None:
-            parts.append(("default", self.plain(schema, schema.default)))
-        if field is not None:
-            parts.append(("field", quote(field)))
-        return "{" + ",".join(f"{quote(name)}:{text}" for name, text in parts) + "}"
+def decimal_text(value: Column, scale: int) -> Column:
+    """Return a column of decimals as BigDecimal's `toString` has them: small ones with an exponent."""
+    text = value.cast(f"decimal(38, {scale})").cast("string")
+    if scale <= _PLAIN_SCALE:
+        return text
+    digits = F.regexp_replace(F.replace(text, F.lit("."), F.lit("")), "^-?0+(?=.)|^-", "")
+    power = F.length(digits) - F.lit(1 + scale)
+    rest = F.substring(digits, F.lit(2), F.length(digits))
+    parts = (
+        F.when(text.startswith("-"), F.lit("-")).otherwise(F.lit("")),
+        F.substring(digits, 1, 1),
+        F.when(F.length(digits) > F.lit(1), F.concat(F.lit("."), rest)).otherwise(F.lit("")),
+        F.lit("E"),
+        power.cast("string"),
+    )
+    return F.when(power < F.lit(-_PLAIN_SCALE), F.concat(*parts)).otherwise(text)
+
+
+def decimal_bytes(value: Column, scale: int) -> Column:
+    """Return a column of decimals as their unscaled value's bytes, big endian, as few as it takes."""
+    # Without its point, which is in the same place in every row, the text is the unscaled value.
+    number = F.replace(value.cast(f"decimal(38, {scale})").cast("string"), F.lit("."), F.lit(""))
+    rest = number.cast("decimal(38, 0)")
+    digits = F.lit("")
+    for _ in range(4):
+        low = F.pmod(rest, F.lit(_LIMB))
+        digits = F.concat(F.lpad(F.hex(low.cast("bigint")), 8, "0"), digits)
+        rest = ((rest - low) / F.lit(_LIMB)).cast("decimal(38, 0)")
+    return F.unhex(F.regexp_replace(digits, _SIGN_ONLY, ""))
 
 
 def _known(schema: Schema | None, kind: str) -> Schema:
@@ -188,34 +166,3 @@ def escape_astral(text: Column) -> Column:
     # The first test is cheap and lets ASCII pass, the second is ten times dearer.
     none = (F.octet_length(text) == F.length(text)) | ~text.rlike(ASTRAL)
     return F.when(none, text).otherwise(F.array_join(F.transform(F.split(text, ""), escaped), ""))
-
-
-def quote(text: str) -> str:
-    """Return a Python string as Jackson writes it: UTF-8, but surrogate pairs and controls escaped."""
-    plain = json.dumps(text, ensure_ascii=False)
-    # Every escape is matched, so that the backslash of one is not taken for the start of another.
-    plain = re.sub(r"\\(u00[0-9a-f]{2}|.)", lambda found: _upper(found[0]), plain)
-    return re.sub("[\U00010000-\U0010ffff]", lambda found: _pair(found[0]), plain)
-
-
-def _upper(escape: str) -> str:
-    return "\\u" + escape[2:].upper() if escape.startswith("\\u") else escape
-
-
-def _pair(letter: str) -> str:
-    digits = letter.encode("utf-16-be").hex().upper()
-    return f"\\u{digits[:4]}\\u{digits[4:]}"
-
-
-def java_double(value: float) -> str:
-    """Return a float as Java's `Double.toString` writes it, quoted where JSON has no number for it."""
-    if math.isnan(value):
-        return '"NaN"'
-    if math.isinf(value):
-        return '"Infinity"' if value > 0 else '"-Infinity"'
-    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO:
-        return repr(value)
-    # As many digits as it takes to read the same number back.
-    short = next(text for text in (format(value, f".{n}e") for n in range(1, 18)) if float(text) == value)
-    mantissa, _, exponent = short.partition("e")
-    return f"{mantissa}E{int(exponent)}"

@@ -8,34 +8,22 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.converters import STRING_CONVERTER
+from kraal.converters.charsets import CHARSETS, LACKING, decoded, encoded
 from kraal.converters.java_text import java_text
 from kraal.converters.keys import parse
 from kraal.plugins.api import ConfigDef, Converter, Schema
+from kraal.plugins.java_values import java_text as as_text
 from kraal.plugins.schema import OPTIONAL_STRING
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-CHARSETS: Final = {
-    "utf-8": "UTF-8",
-    "ascii": "US-ASCII",
-    "iso8859-1": "ISO-8859-1",
-    "utf-16": "UTF-16",
-    "utf-16-be": "UTF-16BE",
-    "utf-16-le": "UTF-16LE",
-    "utf-32": "UTF-32",
-}
-"""Python's name of each set, which stands for all its aliases, to Java's and Spark's."""
-
-LACKING: Final = {"US-ASCII": r"[^\x00-\x7F]", "ISO-8859-1": r"[^\x00-\xFF]"}
-"""What a set has no bytes for, as a regular expression."""
 
 
 class StringConverter(Converter):
@@ -58,6 +46,20 @@ class StringConverter(Converter):
         if charset is None:
             raise ValueError(f"unknown converter.encoding {name}; known are {', '.join(CHARSETS.values())}")
         self._charset = charset
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return the text's bytes; bytes, which Java prints as an address, pass unchanged."""
+        del topic, schema
+        if value is None or isinstance(value, bytes):
+            return value
+        return encoded(value if type(value) is str else as_text(value), self._charset)
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """Return the text; unlike columns, U+FFFD stands for what is none, as in Java."""
+        del topic
+        return OPTIONAL_STRING, None if data is None else decoded(data, self._charset)
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:

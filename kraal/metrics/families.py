@@ -175,7 +175,7 @@ def _tasks(picture: Picture, tasks: Sequence[TaskId], now_s: float) -> Iterator[
             sources.append((label, _source(numbers, now_s)))
         else:
             sinks.append((label, _sink(numbers, picture.partitions.get(task, 0), now_s)))
-        errors.append((label, (0, numbers.retries, 0, 0, 0, numbers.last_error_ms)))
+        errors.append((label, _errors(numbers)))
     yield from _columns(names.TASK, names.COMMON_TABLE, common)
     yield from _columns(names.SOURCE, names.SOURCE_TABLE, sources)
     yield from _columns(names.SINK, names.SINK_TABLE, sinks)
@@ -196,19 +196,39 @@ def _common(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
     )
 
 
+def _errors(numbers: TaskNumbers) -> Sequence[float]:
+    """A task tries batches again as well: those retries count among those of records."""
+    counts = numbers.errors
+    return (
+        counts.failures,
+        counts.errors,
+        counts.skipped,
+        numbers.retries + counts.retries,
+        counts.logged,
+        counts.dead_letters,
+        counts.dead_letters_failed,
+        numbers.last_error_ms,
+    )
+
+
 def _source(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
-    """Whatever was polled was written: a batch counts when it is, and nothing takes records out of it."""
-    rate, total = numbers.records.rate(now_s), numbers.records_total
-    return (rate, total, rate, total, numbers.batch_ms.most(now_s), numbers.batch_ms.average(now_s))
+    """A batch counts when it is written, also what was left out of it."""
+    return (
+        numbers.read.rate(now_s),
+        numbers.read_total,
+        numbers.records.rate(now_s),
+        numbers.records_total,
+        numbers.batch_ms.most(now_s),
+        numbers.batch_ms.average(now_s),
+    )
 
 
 def _sink(numbers: TaskNumbers, partitions: int, now_s: float) -> Sequence[float]:
-    rate, total = numbers.records.rate(now_s), numbers.records_total
     return (
-        rate,
-        total,
-        rate,
-        total,
+        numbers.read.rate(now_s),
+        numbers.read_total,
+        numbers.records.rate(now_s),
+        numbers.records_total,
         partitions,
         numbers.commit_number,
         numbers.commits.rate(now_s),

@@ -76,6 +76,8 @@ SINK_TABLE: Final[Table] = {
     "put-batch-avg-time-ms": "Mean time that writing recent batches took, in milliseconds.",
 }
 ERRORS_TABLE: Final[Table] = {
+    "total-record-failures": "Tries to handle a record that failed, those that were repeated included.",
+    "total-record-errors": "Records that could not be handled.",
     "total-records-skipped": "Records left out because of errors.",
     "total-retries": "Operations that were tried again.",
     "total-errors-logged": "Errors of records that were logged.",

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kraal.ids import State, TaskId
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.windows import Sampled, Windows
 
 
@@ -79,6 +80,11 @@ class TaskNumbers:
     retries: int = 0
     last_error_ms: int = 0
     """Since the epoch; 0: never."""
+    read: Sampled
+    """Records by batch before any were left out, for the rate."""
+    read_total: int = 0
+    errors: ErrorCounts = NO_ERRORS
+    """Of records."""
     batch_s: float | None = None
     """When the latest batch was written, monotonic; None: there was none in this life."""
     committing_s: float | None = None
@@ -97,6 +103,7 @@ def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
         commit_results=empty,
         commits=empty,
         late_commits=empty,
+        read=empty,
     )
 
 
@@ -123,12 +130,28 @@ class TaskMeter:
         """The task says that it is in this state."""
         self._set(states=self._numbers.states.changed(state, self._time.now()))
 
-    def batch(self, *, records: int, duration_s: float, poll_s: float) -> None:
-        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's."""
+    def batch(
+        self,
+        *,
+        records: int,
+        duration_s: float,
+        poll_s: float,
+        read: int | None = None,
+        errors: ErrorCounts = NO_ERRORS,
+    ) -> None:
+        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's.
+
+        `read` records (None: as many) became `records`, which were written; `errors` says what became of others.
+        """
+        taken = records if read is None else read
         numbers, now_s = self._numbers, self._time.now()
         took_s = poll_s if numbers.is_source else duration_s
         self._set(
-            batch_size=numbers.batch_size.record(records, now_s),
+            batch_size=numbers.batch_size.record(taken, now_s),
+            read=numbers.read.record(taken, now_s),
+            read_total=numbers.read_total + taken,
+            errors=numbers.errors + errors,
+            last_error_ms=max(numbers.last_error_ms, errors.last_error_ms),
             records=numbers.records.record(records, now_s),
             records_total=numbers.records_total + records,
             batch_ms=numbers.batch_ms.record(took_s * 1000, now_s),
@@ -176,10 +199,12 @@ class TaskMeter:
         """Something failed that is tried again."""
         self._set(retries=self._numbers.retries + 1, last_error_ms=self._time.wall_ms())
 
-    def failed(self) -> None:
-        """The task has failed."""
+    def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
+        """The task has failed; `errors` are those of its last batch."""
         self._commit_failed()
-        self._set(last_error_ms=self._time.wall_ms(), committing_s=None)
+        self._set(
+            last_error_ms=self._time.wall_ms(), committing_s=None, errors=self._numbers.errors + errors
+        )
 
     def _commit_failed(self) -> None:
         if self._commit_began_s is not None:

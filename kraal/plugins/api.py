@@ -19,7 +19,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from typing_extensions import override
 
 from kraal.config.checks import (
     Check,
@@ -67,6 +69,7 @@ __all__ = [
     "Converter",
     "DataException",
     "Header",
+    "HeaderConverter",
     "Importance",
     "Key",
     "Offset",
@@ -222,6 +225,8 @@ class SourceBatch:
     key_schema: Schema | None = None
     size_hint: int | None = None
     """Bytes in the batch, about."""
+    timestamp_ms: int | None = None
+    """Every record's timestamp where the frame has no such column, as transforms see it; since 1970."""
 
 
 class SourceTask(ABC):
@@ -268,6 +273,10 @@ class SinkBatch:
 class SinkTask(ABC):
     """Writes one share of a sink's records."""
 
+    values: ClassVar[Literal["json", "text"]] = "json"
+    """What `key` and `value` are where records go one by one, with transforms or `errors.*`, each with a schema of its
+    own: VARIANT columns of plain JSON, or strings as Java prints values. Elsewhere they are the converters' columns."""
+
     class_name: ClassVar[str | None] = None
     """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
     gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
@@ -287,15 +296,56 @@ class SinkTask(ABC):
         """Close; called once after `start`, also after a failure."""
 
 
-class Converter(ABC):
-    """Turns values into Kafka's bytes and back, as column expressions. Stateless after `configure`."""
+class HeaderConverter(ABC):
+    """Turns values of headers into bytes and back, one by one.
+
+    Stateless after `configure`; pickled to Spark's Python processes.
+    Source: org.apache.kafka.connect.storage.HeaderConverter.
+    """
 
     version: ClassVar[str]
     config_def: ClassVar[ConfigDef]
 
     @abstractmethod
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
-        """Take the converter's own keys, prefix removed. Raises ValueError."""
+        """Take the converter's own keys, prefix removed; for headers `is_key` is False. Raises ValueError."""
+
+    @abstractmethod
+    def encode_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return a header's bytes. Raises DataException with Java's message (`fromConnectHeader`)."""
+
+    @abstractmethod
+    def decode_header(self, topic: str, name: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """Return a header's schema and value. Raises DataException with Java's message (`toConnectHeader`)."""
+
+
+class Converter(HeaderConverter):
+    """Turns values into Kafka's bytes and back, as column expressions and record by record.
+
+    Columns are for what is known before a job, records for what comes with each of them. Every converter converts
+    headers as well, by the record path. Source: org.apache.kafka.connect.storage.Converter.
+    """
+
+    @abstractmethod
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return the bytes of a value as `kraal.plugins.records` has them; None is a tombstone.
+
+        Raises DataException with Java's message (`fromConnectData`).
+        """
+
+    @abstractmethod
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        """Return schema (None: schemaless) and value. Raises DataException with Java's message (`toConnectData`)."""
+
+    @override
+    def encode_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
+        del name
+        return self.encode(topic, schema, value)
+
+    @override
+    def decode_header(self, topic: str, name: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        del name
+        return self.decode(topic, data)
 
     @abstractmethod
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:

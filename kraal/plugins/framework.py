@@ -9,24 +9,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from kraal.config.checks import Check
 from kraal.config.connector import (
     CONNECTOR_FAMILIES,
     CONNECTOR_VERSION,
     HEADER_CONVERTER,
     KEY_CONVERTER,
-    PREDICATES,
-    PREDICATES_GROUP,
-    TRANSFORMS,
-    TRANSFORMS_GROUP,
     VALUE_CONVERTER,
     VERSION_SUFFIX,
 )
-from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, Recommender, Width
+from kraal.config.key import ConfigDef, Key, Recommendation, Recommender
 from kraal.config.overrides import OverridePolicy
 from kraal.config.sink import SINK, SINK_FAMILIES
 from kraal.config.source import SOURCE, SOURCE_FAMILIES
-from kraal.config.values import split_list
 from kraal.errors import PluginFailed
 from kraal.ids import Config
 from kraal.plugins.registry import Plugin, PluginKind, Registry
@@ -145,68 +139,3 @@ def _version(registry: Registry, name: str, kind: PluginKind) -> str | None:
     except PluginFailed:
         return None
     return None if plugin is None else plugin.version
-
-
-def with_aliases(base: ConfigDef, registry: Registry, config: Config) -> ConfigDef:
-    """Add the keys of each transform and predicate that the config names, under its alias.
-
-    No transforms ship yet: a type that is named is a class that could not be found.
-    """
-    keys: list[Key] = []
-    for name, group, kind, title in (
-        (TRANSFORMS, TRANSFORMS_GROUP, PluginKind.TRANSFORMATION, "Transformation"),
-        (PREDICATES, PREDICATES_GROUP, PluginKind.PREDICATE, "Predicate"),
-    ):
-        for alias in dict.fromkeys(split_list(config.get(name) or "")):
-            check = _negates_something(f"{name}.{alias}.", config) if name == TRANSFORMS else None
-            advice = Recommendation(registry.names(kind))
-            keys += _alias_keys(f"{name}.{alias}.", f"{group}: {alias}", title, alias, advice, check)
-    return base.merge(keys)
-
-
-def _alias_keys(
-    prefix: str, group: str, title: str, alias: str, advice: Recommendation, check: Check | None
-) -> tuple[Key, Key]:
-    """Return the keys that every transform or predicate has under its alias."""
-    kind = title.lower()
-    return (
-        Key(
-            name=f"{prefix}type",
-            type=ConfigType.CLASS,
-            validator=check,
-            importance=Importance.HIGH,
-            doc=f"The class of the {kind} {alias}.",
-            group=group,
-            order=0,
-            width=Width.LONG,
-            display_name=f"{title} type for {alias}",
-            recommender=lambda _name, _values: advice,
-            source="ConnectorConfig.EnrichablePlugin",
-        ),
-        Key(
-            name=f"{prefix}plugin.version",
-            type=ConfigType.STRING,
-            default=None,
-            importance=Importance.HIGH,
-            doc=f"The version that the {kind} {alias} must have; usually left out.",
-            group=group,
-            order=1,
-            width=Width.LONG,
-            display_name=f"{title} version for {alias}",
-            source="ConnectorConfig.EnrichablePlugin",
-        ),
-    )
-
-
-def _negates_something(prefix: str, config: Config) -> Check:
-    """Return a check that a transform which negates its predicate has one."""
-
-    def check(_name: str, _value: object) -> str | None:
-        if f"{prefix}negate" not in config or f"{prefix}predicate" in config:
-            return None
-        return (
-            f"Config '{prefix}negate' was provided but there is no config '{prefix}predicate' "
-            "defining a predicate to be negated."
-        )
-
-    return check

@@ -11,6 +11,7 @@ from kraal.config.secret_keys import secret_values
 from kraal.config.variables import Resolved, has_variable
 from kraal.errors import KraalError, ProviderFailed
 from kraal.ids import Config
+from kraal.plugins.aliases import alias_keys
 from kraal.plugins.api import Connector
 from kraal.plugins.framework import WorkerDefaults, without_effect
 from kraal.plugins.infos import ConfigInfo, ConfigInfos
@@ -98,7 +99,7 @@ class ProvidedPlugins:
             prefix = "" if role == _CLASS else f"{role}."
             declared = () if plugin is None else plugin.config_def
             keys += [replace(key, name=prefix + key.name) for key in declared]
-        return keys
+        return keys + alias_keys(self.registry, config)
 
 
 def as_written(infos: ConfigInfos, resolved: Resolved) -> ConfigInfos:

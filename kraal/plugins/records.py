@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from kraal.plugins.schema import Schema
@@ -29,6 +29,8 @@ TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
 
 class DataException(Exception):
     """A record's data cannot be converted or transformed. Source: org.apache.kafka.connect.errors.DataException."""
+
+    java_class: ClassVar[str] = "org.apache.kafka.connect.errors.DataException"
 
 
 class Float32(float):

@@ -20,13 +20,15 @@ from pathlib import Path
 
 from kraal.config.key import ConfigDef
 from kraal.errors import BadRequest, PluginFailed
-from kraal.plugins.api import Connector, Converter
+from kraal.plugins.api import Connector, Converter, HeaderConverter, Predicate, Transformation
 from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 
 log = logging.getLogger(__name__)
 
 CONNECTORS_GROUP = "kraal.connectors"
 CONVERTERS_GROUP = "kraal.converters"
+TRANSFORMS_GROUP = "kraal.transforms"
+PREDICATES_GROUP = "kraal.predicates"
 
 
 class PluginKind(StrEnum):
@@ -50,7 +52,8 @@ _ENDINGS = {
     PluginKind.HEADER_CONVERTER: "HeaderConverter",
 }
 
-PluginClass = type[Connector | Converter | SimpleHeaderConverter]
+PluginClass = type[Connector | Converter | SimpleHeaderConverter | Transformation | Predicate]
+_INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Predicate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,9 @@ class _Entry:
             found = self._load()
         except Exception as exc:
             raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
-        if isinstance(found, type) and issubclass(found, (Connector, Converter, SimpleHeaderConverter)):
+        if isinstance(found, type) and issubclass(found, _INTERFACES):
             return found
-        reason = f"plugin {self.name} is {found!r}, which is no Connector and no Converter"
+        reason = f"plugin {self.name} is {found!r}, which is no plugin"
         raise PluginFailed(reason, reason)
 
     @property
@@ -108,6 +111,10 @@ class _Entry:
         """The kinds that the name's group allows; known without an import."""
         if self.group == CONNECTORS_GROUP:
             return (PluginKind.SINK, PluginKind.SOURCE)
+        if self.group == TRANSFORMS_GROUP:
+            return (PluginKind.TRANSFORMATION,)
+        if self.group == PREDICATES_GROUP:
+            return (PluginKind.PREDICATE,)
         if self.name == SIMPLE_HEADER_CONVERTER:
             return (PluginKind.HEADER_CONVERTER,)
         return (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)
@@ -138,13 +145,13 @@ class Registry:
         """Find the installed plugins; imports none of them."""
         found = [
             _Entry(entry.name, group, entry.load)
-            for group in (CONNECTORS_GROUP, CONVERTERS_GROUP)
+            for group in (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATES_GROUP)
             for entry in installed(group)
         ]
         return Registry([_SIMPLE_HEADERS, *found])
 
     @staticmethod
-    def of(classes: Mapping[str, type[Connector | Converter]]) -> Registry:
+    def of(classes: Mapping[str, type[Connector | Converter | Transformation | Predicate]]) -> Registry:
         """Make a registry of given classes by their full names; for tests and embedding."""
         return Registry([_SIMPLE_HEADERS, *(_entry_of(name, cls) for name, cls in classes.items())])
 
@@ -162,6 +169,10 @@ class Registry:
             return None
         roles = self._entries[full].plugins()
         return next((role for kind in kinds or PluginKind for role in roles if role.kind is kind), None)
+
+    def loaded(self, name: str) -> PluginClass:
+        """Return the class of a full name. Raises PluginFailed when it cannot be imported."""
+        return self._entries[name].loaded
 
     def connector(self, name: str) -> Plugin:
         """Return a connector's description. Raises BadRequest, with Connect's text, or PluginFailed."""
@@ -192,6 +203,19 @@ class Registry:
             raise BadRequest(
                 "Failed to find any class that implements Converter and which name matches "
                 f"{name}, available converters are: {available}"
+            )
+        return cls
+
+    def header_converter_class(self, name: str) -> type[HeaderConverter]:
+        """Return a header converter's class. Raises BadRequest, with Connect's text, or PluginFailed."""
+        full = self.resolve(name)
+        cls = self._entries[full].loaded if full is not None else None
+        if cls is None or not issubclass(cls, HeaderConverter):
+            kind = PluginKind.HEADER_CONVERTER
+            available = ", ".join(each.describe() for each in self.plugins() if each.kind is kind)
+            raise BadRequest(
+                "Failed to find any class that implements HeaderConverter and which name matches "
+                f"{name}, available header converters are: {available}"
             )
         return cls
 
@@ -227,8 +251,9 @@ def _roles_or_none(entry: _Entry) -> tuple[Plugin, ...]:
         return ()
 
 
-def _entry_of(name: str, cls: type[Connector | Converter]) -> _Entry:
-    group = CONNECTORS_GROUP if issubclass(cls, Connector) else CONVERTERS_GROUP
+def _entry_of(name: str, cls: type[Connector | Converter | Transformation | Predicate]) -> _Entry:
+    groups = {Connector: CONNECTORS_GROUP, Transformation: TRANSFORMS_GROUP, Predicate: PREDICATES_GROUP}
+    group = next((each for base, each in groups.items() if issubclass(cls, base)), CONVERTERS_GROUP)
     return _Entry(name, group, lambda: cls)
 
 

@@ -32,9 +32,9 @@ from kraal.config.supervision import supervision_keys
 from kraal.config.values import java_text, parse_value, trim
 from kraal.errors import BadRequest, KraalError, NotFound, PluginFailed
 from kraal.ids import Config
+from kraal.plugins.aliases import alias_errors, with_aliases
 from kraal.plugins.framework import (
     WorkerDefaults,
-    with_aliases,
     with_hidden_versions,
     with_version,
     with_worker,
@@ -89,6 +89,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     keys = with_aliases(base.merge(supervision_keys(config)), registry, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
+    between_keys += alias_errors(registry, config)
     for name, error in between_keys:
         values[name] = values[name].with_errors(error)
     if worker.group is not None and is_sink:

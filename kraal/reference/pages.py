@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kraal.config.clients import Client, client_def
 from kraal.config.connector import CONNECTOR, CONNECTOR_FAMILIES
@@ -16,10 +17,16 @@ from kraal.config.source import SOURCE, SOURCE_FAMILIES
 from kraal.config.supervision import SUPERVISION
 from kraal.config.worker import own_client_keys
 from kraal.config.worker_keys import STANDALONE, WORKER, WORKER_FAMILIES
-from kraal.plugins.api import Connector, Converter
+from kraal.plugins.api import Connector, Converter, Predicate, Transformation
 from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 from kraal.plugins.providers import PROVIDERS_GROUP
-from kraal.plugins.registry import CONNECTORS_GROUP, CONVERTERS_GROUP, installed
+from kraal.plugins.registry import (
+    CONNECTORS_GROUP,
+    CONVERTERS_GROUP,
+    PREDICATES_GROUP,
+    TRANSFORMS_GROUP,
+    installed,
+)
 
 _OWN_PACKAGE = "kraal."
 _NOTE_OF_OWN_CLIENTS = (
@@ -75,6 +82,7 @@ def pages(*, others: bool = False) -> list[Page]:
         _connectors(),
         _connector_plugins(others=others),
         _converters(others=others),
+        _transforms(others=others),
         _providers(others=others),
         _clients(),
     ]
@@ -167,6 +175,29 @@ def _converters(*, others: bool) -> Page:
         text="The keys of each converter. They stand below `key.converter.`, `value.converter.` or `header.converter.` "
         "in the config of a worker or of a connector that names the converter.",
         sections=tuple(sections),
+    )
+
+
+def _transforms(*, others: bool) -> Page:
+    """Return transforms, then predicates; what has variants for keys and values stands once."""
+    sections: dict[str, Section] = {}
+    for group in (TRANSFORMS_GROUP, PREDICATES_GROUP):
+        for name, loaded in _plugins(group, others=others):
+            if isinstance(loaded, type) and issubclass(loaded, (Transformation, Predicate)):
+                base, _, variant = name.partition("$")
+                cls = loaded.__mro__[1] if variant else loaded
+                text = f"{inspect.cleandoc(cls.__doc__ or '')}".replace("\n\n", " ").replace("\n", " ")
+                section = _plugin_section(base, text, loaded.config_def)
+                names = f"`{base}$Key`, `{base}$Value`. " if variant else f"`{base}`. "
+                sections[base] = replace(section, text=section.text.replace(f"`{base}`. ", names, 1))
+    return Page(
+        file="transforms.md",
+        title="Transforms and predicates",
+        text="The keys of each transform and predicate. A connector's config names transforms in `transforms`, in the "
+        "order in which records pass through them, and predicates in `predicates`; the keys of one that is called NAME "
+        "stand below `transforms.NAME.` or `predicates.NAME.`. Every transform may have `predicate` and `negate` as "
+        "well. `$Key` is the variant for records' keys, `$Value` that for their values.",
+        sections=tuple(sections.values()),
     )
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kraal.ids import TaskId, TopicName
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.offsets import Offset, SourcePartition
 
 
@@ -73,11 +74,16 @@ class BatchDone:
 
     offsets: Mapping[SourcePartition, Offset]
     records: int
+    """How many were written."""
     topics: frozenset[TopicName]
-    """Topics written (source, after transforms) or read (sink, before them) in this batch (KIP-558)."""
+    """Topics written (source, after transforms) or read and decoded (sink, before them) in this batch (KIP-558)."""
     duration_s: float
     poll_s: float = 0.0
     """A source: how long the plugin took to find the batch."""
+    read: int | None = None
+    """How many there were before transforms dropped some and errors others; None: `records`."""
+    errors: ErrorCounts = NO_ERRORS
+    """What went wrong with records that were left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,8 @@ class Failed:
     trace: str
     engine_lost: bool = False
     """Spark died under it: the worker restarts such tasks when the engine is up again."""
+    errors: ErrorCounts = NO_ERRORS
+    """Of the batch that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

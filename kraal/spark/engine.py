@@ -15,7 +15,7 @@ from kraal.plugins.api import SourceTask
 from kraal.spark import settings
 from kraal.spark.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
 from kraal.spark.jobs import JobGroup
-from kraal.spark.plugins import Plugins, task_class
+from kraal.spark.plugins import Chains, Plugins, task_class
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
 from kraal.spark.run import TaskRun
@@ -58,6 +58,7 @@ class SparkEngine:
         plugins: Plugins,
         jars: Callable[[], Sequence[Path]],
         *,
+        chains: Chains,
         leave: Leave | None = None,
         scratch: str | None = None,
     ) -> None:
@@ -67,6 +68,7 @@ class SparkEngine:
             worker: the worker config, resolved: `bootstrap.servers`, default converters, `producer.*`,
                 `consumer.*`, `spark.*`.
             plugins: finds plugin classes.
+            chains: makes a connector's transforms; called when its tasks open.
             jars: names the jar files for Spark; called on the session's thread, may fetch them.
             leave: takes a sink task out of its group in the middle of a join; None lets it wait for the join.
             scratch: a directory of this worker's own; None makes a temporary one.
@@ -89,6 +91,7 @@ class SparkEngine:
         self._means = Means(
             worker=worker,
             plugins=plugins,
+            chains=chains,
             view=view,
             jobs=self._jobs,
             together=self.together,

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 class WritePlan:
     """What is the same for every record of a job."""
 
-    converters: Converters
+    converters: Converters | None
+    """None: keys and values are bytes already, from a pass over their records."""
     options: Mapping[str, str]
     key_schema: Schema | None
     value_schema: Schema | None
@@ -30,7 +31,8 @@ class WritePlan:
     def identity(self) -> tuple[object, ...]:
         """Return what must be equal for two batches to go in one job."""
         schemas = (repr(self.key_schema), repr(self.value_schema))
-        return (self.converters.identity, schemas, tuple(sorted(self.options.items())))
+        made = None if self.converters is None else self.converters.identity
+        return (made, schemas, tuple(sorted(self.options.items())))
 
 
 def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, frozenset[TopicName]]:
@@ -51,11 +53,24 @@ def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, fr
     return int(seen["records"]), frozenset(TopicName(t) for t in topics) if seen["records"] else frozenset()
 
 
+def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
+    """Write what a source's pass gave to Kafka, rows with a topic; return its notes."""
+    from pyspark.sql import Observation, functions  # noqa: PLC0415 - as above
+
+    observation = Observation()
+    noted = frame.observe(observation, functions.collect_list("note").alias("notes"))
+    rows = noted.where("topic is not null").drop("note")
+    rows.write.format("kafka").options(**options).mode("append").save()
+    return list(observation.get["notes"])
+
+
 def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None) -> DataFrame:
     """Return the frame with the columns that Spark's Kafka writer takes."""
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
     has = set(frame.columns)
+    if plan.converters is None:
+        return frame
     name = functions.col("topic") if topic is None else functions.lit(topic)
     columns: list[Column] = [functions.col("topic")] if topic is None else []
     none = functions.lit(None).cast("string")

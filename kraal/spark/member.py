@@ -73,6 +73,8 @@ class Record:
     headers: Sequence[tuple[str, bytes | None]]
     key: bytes | None
     value: bytes | None
+    timestamp_type: int = 0
+    """Kafka's number: 0 set by the producer, 1 by the broker, -1 none."""
 
 
 class Member:
@@ -271,7 +273,7 @@ def _told(error: Any) -> Exception:
 
 
 def _record(message: Any) -> Record:
-    _, timestamp = message.timestamp()
+    kind, timestamp = message.timestamp()
     return Record(
         message.topic(),
         message.partition(),
@@ -280,4 +282,5 @@ def _record(message: Any) -> Record:
         message.headers() or (),
         message.key(),
         message.value(),
+        kind - 1,  # librdkafka counts from "none"
     )

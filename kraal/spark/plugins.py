@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kraal.plugins.api import Connector, Converter, SinkTask, SourceTask
+from kraal.plugins.api import Connector, Converter, HeaderConverter, SinkTask, SourceTask
+from kraal.plugins.chain import Chain
 from kraal.spark.api import TaskSpec
+from kraal.spark.records.steps import Steps
+from kraal.spark.records.tolerance import Tolerance
 
 DEFAULT_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
+DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+Chains = Callable[[Mapping[str, str]], Chain]
+"""Makes the transforms of a connector's config. Raises ValueError and KraalError."""
 
 
 class Plugins(Protocol):
@@ -20,6 +27,12 @@ class Plugins(Protocol):
 
     def converter_class(self, name: str) -> type[Converter]:
         """Return the class for a `key.converter` or `value.converter`."""
+
+    def header_converter_class(self, name: str) -> type[HeaderConverter]:
+        """Return the class for a `header.converter`."""
+
+    def resolve(self, name: str) -> str | None:
+        """Return the full name for a name or alias of any plugin; None when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +60,55 @@ def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec)
     return Converters(key, value, (key_id, value_id))
 
 
+def make_steps(
+    plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec, chain: Chain, tolerance: Tolerance
+) -> Steps:
+    """Make what handles the spec's records one by one: its transforms, and converters of its own."""
+    config = spec.connector_config
+    made = make_converters(plugins, worker, spec)
+    names = {
+        role: _class_name(
+            plugins, _settings(worker, config, f"{role}.converter")[0].get(f"{role}.converter"), default
+        )
+        for role, default in _DEFAULTS.items()
+    }
+    source, own = _settings(worker, config, "header.converter")
+    headers = plugins.header_converter_class(source.get("header.converter") or DEFAULT_HEADER_CONVERTER)()
+    headers.configure(own, is_key=False)
+    return Steps(
+        chain=chain,
+        key=made.key,
+        value=made.value,
+        headers=headers,
+        key_class=names["key"],
+        value_class=names["value"],
+        header_class=names["header"],
+        tolerance=tolerance,
+    )
+
+
+_DEFAULTS = {"key": DEFAULT_CONVERTER, "value": DEFAULT_CONVERTER, "header": DEFAULT_HEADER_CONVERTER}
+
+
+def _class_name(plugins: Plugins, written: str | None, default: str) -> str:
+    name = written or default
+    return plugins.resolve(name) or name
+
+
+def _settings(
+    worker: Mapping[str, str], connector: Mapping[str, str], which: str
+) -> tuple[Mapping[str, str], dict[str, str]]:
+    """Return whose config names the converter, and the converter's own keys in it."""
+    source = connector if connector.get(which) else worker
+    prefix = f"{which}."
+    return source, {k.removeprefix(prefix): v for k, v in source.items() if k.startswith(prefix)}
+
+
 def _converter(
     plugins: Plugins, worker: Mapping[str, str], connector: Mapping[str, str], which: str
 ) -> tuple[Converter, tuple[object, ...]]:
-    source = connector if connector.get(which) else worker
+    source, config = _settings(worker, connector, which)
     name = source.get(which) or DEFAULT_CONVERTER
-    prefix = f"{which}."
-    config = {key.removeprefix(prefix): value for key, value in source.items() if key.startswith(prefix)}
     converter = plugins.converter_class(name)()
     converter.configure(config, is_key=which == "key.converter")
     return converter, (type(converter), tuple(sorted(config.items())))

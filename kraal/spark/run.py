@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import RetriableError
 from kraal.spark.api import (
@@ -30,8 +31,9 @@ from kraal.spark.api import (
 )
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
+from kraal.spark.records.fault import ToleranceExceeded
 from kraal.spark.session import SparkAway
-from kraal.spark.trace import failure_trace, is_bridge_failure, lost_context
+from kraal.spark.trace import failure_trace, is_bridge_failure, is_of_a_record, lost_context
 from kraal.spark.work import Launch, Outcome, Phase, Wishes, Work, outcome_of
 
 log = logging.getLogger(__name__)
@@ -201,7 +203,8 @@ class TaskRun:
         if gone is not None:
             event = Failed(trace=gone, engine_lost=True)
         else:
-            event = Failed(trace=failure_trace(error, f"task {self.spec.task}, {doing}"))
+            trace = failure_trace(error, f"task {self.spec.task}, {doing}")
+            event = Failed(trace=trace, errors=_counts(error, trace))
         with self._lock:
             if self._wishes.end is None:
                 self._wishes.end = event
@@ -363,3 +366,10 @@ class TaskRun:
             if not over and (retry or self._waiting != reason):
                 self._waiting = reason
                 self._report_to(Waiting(reason, retry=retry))
+
+
+def _counts(error: BaseException, trace: str) -> ErrorCounts:
+    """Return what a failure says of records."""
+    if isinstance(error, ToleranceExceeded):
+        return error.counts
+    return ErrorCounts(failures=1, errors=1) if is_of_a_record(trace) else NO_ERRORS

@@ -28,6 +28,7 @@ def tail_table(records: Sequence[Record]) -> Any:
             "partition": pa.array([r.partition for r in rows], pa.int32()),
             "offset": pa.array([r.offset for r in rows], pa.int64()),
             "timestamp": pa.array([r.timestamp_ms * 1000 for r in rows], pa.timestamp("us", tz="UTC")),
+            "timestampType": pa.array([r.timestamp_type for r in rows], pa.int32()),
             "headers": pa.array(
                 [[{"key": k, "value": v} for k, v in r.headers] or None for r in rows], pa.list_(header)
             ),

@@ -15,20 +15,27 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kraal.ids import TopicName
+from kraal.metrics.errors import NO_ERRORS
 from kraal.offsets import Offset, SourcePartition
-from kraal.plugins.api import SinkBatch, SinkTask, TaskContext, TopicPartition
+from kraal.plugins.api import Schema, SinkBatch, SinkTask, TaskContext, TopicPartition
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
+from kraal.spark.dead_letters import DeadLetters, read_dead_letter_topic
 from kraal.spark.jobs import JobGroup
 from kraal.spark.member import Member, Record
-from kraal.spark.plugins import Converters, make_converters
+from kraal.spark.plugins import Converters, make_converters, make_steps
 from kraal.spark.ranges import next_ranges, start_of
+from kraal.spark.records.steps import Summary
+from kraal.spark.records.tolerance import read_tolerance
 from kraal.spark.sink_frame import connect_frame, tail_table
+from kraal.spark.sink_records import SinkRecords
 from kraal.spark.source_run import Means
 from kraal.spark.work import Launch, Outcome, outcome_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from kraal.spark.session import Spark
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +43,7 @@ TAIL = 500
 """This many records at once are a backlog: Spark reads them, and all that follows them."""
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
+Through = Callable[["Spark", Callable[..., None]], Summary | None]
 
 
 class SinkWork:
@@ -55,6 +63,8 @@ class SinkWork:
         self._task: SinkTask | None = None
         self._member: Member | None = None
         self._converters: Converters | None = None
+        self._records: SinkRecords | None = None
+        """Where records are handled one by one: with transforms, or with something to do about errors."""
         self._positions: dict[TopicPartition, int] = {}
         self._backlog = False
         self._uncommitted: Ranges = {}
@@ -70,6 +80,7 @@ class SinkWork:
         """Make converters and plugin, start it, join the group."""
         spec, config = self._spec, self._spec.connector_config
         self._converters = make_converters(self._means.plugins, self._means.worker, spec)
+        self._records = self._by_records()
         context = TaskContext(
             connector=spec.task.connector,
             task=spec.task.task,
@@ -97,6 +108,9 @@ class SinkWork:
             member.pause()
             self._forget(member.poll(1))
             return None
+        dead = None if self._records is None else self._records.dead
+        if dead is not None and not dead.ready:
+            return self._launch(dead.prepare)
         if not member.changed and not self._backlog:
             member.resume()
         records = member.poll(TAIL)
@@ -130,10 +144,25 @@ class SinkWork:
         finally:
             if member is not None:
                 member.close()
+            if self._records is not None and self._records.dead is not None:
+                self._records.dead.close()
 
     def cancel(self) -> None:
         """Give up the running job."""
+        if self._records is not None:
+            self._records.cancel()
         self._group.cancel()
+
+    def _by_records(self) -> SinkRecords | None:
+        """Return the record path; None where the plan with columns does the same."""
+        spec, config = self._spec, self._spec.connector_config
+        chain, tolerance = self._means.chains(config), read_tolerance(config)
+        topic = read_dead_letter_topic(config)
+        if not chain and tolerance.is_default and topic is None:
+            return None
+        dead = None if topic is None else DeadLetters(topic, spec.task, self._means.worker, config)
+        steps = make_steps(self._means.plugins, self._means.worker, spec, chain, tolerance)
+        return SinkRecords(spec, steps, self._class.values, dead)
 
     # --- jobs -----------------------------------------------------------------------------------------------
 
@@ -173,8 +202,15 @@ class SinkWork:
             first = ranges[place][0] if place in ranges else record.offset
             ranges[place] = (first, record.offset + 1)
         table = tail_table(records)
+        by_records = self._records
+        if by_records is not None:
+            return self._write(
+                ranges, len(records), lambda spark, put: by_records.few(table, ranges, spark, put)
+            )
         return self._write(
-            ranges, len(records), lambda spark: spark.createDataFrame(table).coalesce(1), tiny=True
+            ranges,
+            len(records),
+            lambda spark, put: self._plain(spark.tiny.createDataFrame(table).coalesce(1), put),
         )
 
     def _bulk(self) -> Outcome:
@@ -194,7 +230,16 @@ class SinkWork:
             member.start(self._positions)
             return None
         records = sum(end - start for start, end in ranges.values())
-        return self._write(ranges, records, lambda spark: self._read(spark, ranges), tiny=False)
+        by_records = self._records
+        if by_records is not None:
+            return self._write(
+                ranges,
+                records,
+                lambda spark, put: by_records.many(self._read(spark.session, ranges), ranges, put),
+            )
+        return self._write(
+            ranges, records, lambda spark, put: self._plain(self._read(spark.session, ranges), put)
+        )
 
     def _read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         options = kafka_options.consumer_options(
@@ -210,22 +255,14 @@ class SinkWork:
             .load()
         )
 
-    def _write(
-        self, ranges: Ranges, records: int, frame: Callable[[SparkSession], DataFrame], *, tiny: bool
-    ) -> BatchDone:
-        assert self._task is not None  # noqa: S101 - a job runs while the task is open
-        assert self._converters is not None  # noqa: S101
+    def _write(self, ranges: Ranges, records: int, through: Through) -> Outcome:
+        """Take a batch through to the plugin; `through` says what became of its records, None: they all went."""
         began = time.monotonic()
         with self._group.job(f"{self._spec.task} sink") as spark:
-            raw = frame(spark.tiny if tiny else spark.session)
-            converted, key_schema, value_schema = connect_frame(raw, self._converters)
-            self._task.write(
-                SinkBatch(
-                    frame=converted, ranges=dict(ranges), key_schema=key_schema, value_schema=value_schema
-                )
-            )
+            summary = through(spark, partial(self._put, ranges))
         self._positions |= {place: end for place, (_, end) in ranges.items()}
         self._uncommitted = ranges
+        names = {p.topic for p in ranges} if summary is None else summary.topics
         return BatchDone(
             offsets={
                 SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {
@@ -233,9 +270,29 @@ class SinkWork:
                 }
                 for p, (_, end) in ranges.items()
             },
-            records=records,
-            topics=frozenset(TopicName(p.topic) for p in ranges),
+            records=records if summary is None else summary.written,
+            read=records if summary is None else summary.read,
+            topics=frozenset(map(TopicName, names)),
             duration_s=time.monotonic() - began,
+            errors=NO_ERRORS if summary is None else summary.counts,
+        )
+
+    def _plain(self, raw: DataFrame, put: Callable[..., None]) -> None:
+        """Have the plugin write a frame that the converters turn by columns."""
+        assert self._converters is not None  # noqa: S101 - a job runs while the task is open
+        converted, key_schema, value_schema = connect_frame(raw, self._converters)
+        put(converted, key_schema, value_schema)
+
+    def _put(
+        self,
+        ranges: Ranges,
+        frame: DataFrame,
+        key_schema: Schema | None = None,
+        value_schema: Schema | None = None,
+    ) -> None:
+        assert self._task is not None  # noqa: S101 - as above
+        self._task.write(
+            SinkBatch(frame=frame, ranges=dict(ranges), key_schema=key_schema, value_schema=value_schema)
         )
 
     def _measure(self, records: Sequence[Record]) -> None:

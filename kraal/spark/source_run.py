@@ -5,17 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceBatch, SourceTask, TaskContext, WorkerView
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
+from kraal.spark.dead_letters import DeadLetters, read_dead_letter_topic
 from kraal.spark.jobs import JobGroup
 from kraal.spark.kafka_writer import WritePlan, write
-from kraal.spark.plugins import Converters, Plugins, make_converters
+from kraal.spark.plugins import Chains, Converters, Plugins, make_converters, make_steps
 from kraal.spark.pool import Pool
+from kraal.spark.records.source_pass import DeadTopic
+from kraal.spark.records.tolerance import read_tolerance
+from kraal.spark.source_records import SourceRecords
 from kraal.spark.together import Part, Together
 from kraal.spark.work import Launch, Outcome, outcome_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Leave = Callable[[Mapping[str, str], str, str], None]
 """Takes a member out of its group beside its own connection: consumer settings in Connect's words, group, member."""
@@ -27,6 +35,7 @@ class Means:
 
     worker: Mapping[str, str]
     plugins: Plugins
+    chains: Chains
     view: WorkerView
     jobs: Pool
     together: Together
@@ -57,6 +66,9 @@ class SourceWork:
         self._group = group
         self._task: SourceTask | None = None
         self._converters: Converters | None = None
+        self._records: SourceRecords | None = None
+        """Where records are handled one by one: with transforms, or with something to do about errors."""
+        self._dead: DeadLetters | None = None
         self._part: Part | None = None
         self._batches = 0
         self._poll_s = 0.0
@@ -71,6 +83,7 @@ class SourceWork:
         """Make converters and plugin; start it at the stored offsets."""
         spec = self._spec
         self._converters = make_converters(self._means.plugins, self._means.worker, spec)
+        self._records = self._by_records()
         context = TaskContext(
             connector=spec.task.connector,
             task=spec.task.task,
@@ -86,12 +99,16 @@ class SourceWork:
         del asked  # sources are polled only when asked
         if self._task is None:
             return None
+        if self._dead is not None and not self._dead.ready:
+            return self._prepare_launch(self._dead)
         began = time.monotonic()
         batch = self._task.poll()
         if batch is None:
             return None
         self._poll_s = time.monotonic() - began
         self._batches += 1
+        if self._records is not None:
+            return self._records_launch(batch, self._records)
         if batch.table is not None:
             return self._table_launch(batch)
         return self._read_launch(batch)
@@ -107,9 +124,81 @@ class SourceWork:
 
     def cancel(self) -> None:
         """Give up the running job."""
+        if self._records is not None:
+            self._records.cancelled.set()
         self._group.cancel()
         if self._part is not None:
             self._means.together.give_up(self._part)
+
+    def _by_records(self) -> SourceRecords | None:
+        """Return the record path; None where the plan with columns does the same."""
+        spec, config = self._spec, self._spec.connector_config
+        chain, tolerance = self._means.chains(config), read_tolerance(config)
+        topic = read_dead_letter_topic(config)
+        if not chain and tolerance.is_default and topic is None:
+            return None
+        dead = None
+        if topic is not None:
+            self._dead = DeadLetters(topic, spec.task, self._means.worker, config)
+            dead = DeadTopic(
+                name=topic.name, tells=topic.tells, connector=spec.task.connector, task=spec.task.task
+            )
+        steps = make_steps(self._means.plugins, self._means.worker, spec, chain, tolerance)
+        return SourceRecords(spec, steps, dead)
+
+    def _prepare_launch(self, dead: DeadLetters) -> Launch:
+        """Have the topic of dead letters made before the first batch."""
+
+        def run() -> Outcome:
+            dead.prepare()
+            return None
+
+        return lambda done: self._means.jobs.submit(lambda: done(outcome_of(run)))
+
+    def _records_launch(self, batch: SourceBatch, records: SourceRecords) -> Launch:
+        client = kafka_options.SHARED_CLIENT if records.takes(batch) else None
+        options = kafka_options.producer_options(
+            self._means.worker,
+            self._spec.connector_config,
+            client or kafka_options.producer_client_id(self._spec.task),
+        )
+        number, poll_s = self._batches, self._poll_s
+
+        def few(done: Callable[[Outcome], None]) -> None:
+            began = time.monotonic()
+            rows, summary = records.table(batch)
+
+            def finish() -> Outcome:
+                return records.done(batch, summary, began_s=began, poll_s=poll_s)
+
+            if not rows.num_rows:
+                done(outcome_of(finish))
+                return
+            self._part = Part(
+                task=self._spec.task,
+                table=rows,
+                topic=None,
+                offsets=batch.offsets,
+                plan=records.plan(options),
+                done=lambda outcome: done(outcome_of(finish) if isinstance(outcome, BatchDone) else outcome),
+            )
+            self._means.together.put(self._part)
+
+        def many() -> Outcome:
+            began = time.monotonic()
+            with self._group.job(f"{self._spec.task} batch {number}") as spark:
+                frame = _frame(batch, spark.session)
+                summary = records.write(frame, batch, options)
+            return records.done(batch, summary, began_s=began, poll_s=poll_s)
+
+        def run_few(done: Callable[[Outcome], None]) -> None:
+            raised = outcome_of(lambda: few(done))
+            if raised is not None:
+                done(raised)
+
+        if client is not None:
+            return lambda done: self._means.jobs.submit(lambda: run_few(done))
+        return lambda done: self._means.jobs.submit(lambda: done(outcome_of(many)))
 
     def _table_launch(self, batch: SourceBatch) -> Launch:
         plan = self._plan(batch, kafka_options.SHARED_CLIENT)
@@ -133,12 +222,9 @@ class SourceWork:
         number, poll_s = self._batches, self._poll_s
 
         def run() -> Outcome:
-            if batch.read is None:
-                message = "a SourceBatch needs a table or a read function"
-                raise ValueError(message)
             began = time.monotonic()
             with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                records, topics = write(batch.read(spark.session), plan, batch.topic)
+                records, topics = write(_frame(batch, spark.session), plan, batch.topic)
             return BatchDone(
                 offsets=batch.offsets,
                 records=records,
@@ -159,3 +245,13 @@ class SourceWork:
             key_schema=batch.key_schema,
             value_schema=batch.value_schema,
         )
+
+
+def _frame(batch: SourceBatch, session: SparkSession) -> DataFrame:
+    """Return the frame of a batch that Spark works through."""
+    if batch.table is not None:
+        return session.createDataFrame(batch.table).coalesce(1)
+    if batch.read is None:
+        message = "a SourceBatch needs a table or a read function"
+        raise ValueError(message)
+    return batch.read(session)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kraal.secrets import secrets
+from kraal.spark.records.fault import ToleranceExceeded
 
 LIMIT = 8_000
 """Characters of a trace, about: it travels in a status record."""
@@ -27,6 +28,8 @@ _NOISE = re.compile(
 _WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
 _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
+_UNREADABLE = re.compile(r"The (?:key|value) of \S+-\d+@\d+ cannot be converted: ")
+"""Source: `kraal.spark.sink_frame`."""
 _CHAIN = 20
 
 
@@ -36,13 +39,23 @@ def failure_trace(error: BaseException, where: str) -> str:
     Shape: the root cause in one line; `while …`; then Java's and Python's stacks without the bridge's frames.
     Thread: may ask the JVM for the exception's causes, so call it on a thread that may wait for it.
     """
+    if isinstance(error, ToleranceExceeded):
+        head = f"{error.root}\n  in {where}\n"
+        return _bounded(secrets.scrub(error.root), secrets.scrub(head + error.text))
     java = _java_throwable(error)
     root = root_cause(error)
     parts = [root, f"  in {where}"]
+    if is_of_a_record(root):
+        parts.append(f"org.apache.kafka.connect.errors.ConnectException: {ToleranceExceeded.TEXT}")
     if java is not None:
         parts.append(_java_stack(java) or str(error))
     parts.append("".join(traceback.format_exception(type(error), error, error.__traceback__)))
     return _bounded(secrets.scrub(root), secrets.scrub(_without_noise("\n".join(parts))))
+
+
+def is_of_a_record(text: str) -> bool:
+    """Whether a trace begins with what a sink's plan says of a value that its converter cannot read."""
+    return _UNREADABLE.match(text) is not None
 
 
 def root_cause(error: BaseException) -> str:

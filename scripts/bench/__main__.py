@@ -27,6 +27,7 @@ from scripts.bench import (
     sink,
     source,
     start,
+    transforms,
 )
 from scripts.bench.lab import SIDES, Lab, Options, opened
 from scripts.bench.report import Case, machine, table
@@ -43,6 +44,7 @@ class Benchmark(Protocol):
 BENCHMARKS: dict[str, Benchmark] = {
     "source": source,
     "sink": sink,
+    "transforms": transforms,
     "start": start,
     "restart": restart,
     "latency": latency,

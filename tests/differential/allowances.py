@@ -177,30 +177,6 @@ def missing_in_text(row: str) -> Allowance:
     return Allowance(row=row, forgive=forgive)
 
 
-def missing_recommendations(row: str) -> Allowance:
-    """In the answer to a validation, Java recommends classes that Kraal has not, among those that both have."""
-
-    def forgive(one: Answer, other: Answer) -> Pair:
-        if not isinstance(one.json, dict) or not isinstance(other.json, dict):
-            return one, other
-        ours = _recommended(other.json)
-        theirs = one.json
-        for each in theirs.get("configs", []):
-            value = each["value"]
-            known = ours.get(value["name"], [])
-            kept = [
-                name for name in value["recommended_values"] if name in known or not name.startswith("org.")
-            ]
-            value["recommended_values"] = kept
-        return _dumped(one, theirs), _dumped(other, other.json)
-
-    return Allowance(row=row, forgive=forgive, chance=True)
-
-
-def _recommended(infos: Any) -> dict[str, list[str]]:
-    return {each["value"]["name"]: each["value"]["recommended_values"] for each in infos.get("configs", [])}
-
-
 def keys_in_any_order(row: str) -> Allowance:
     """The answer to a validation has its groups and keys in another order."""
 

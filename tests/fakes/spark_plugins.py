@@ -14,6 +14,7 @@ from kraal.plugins.api import (
     Connector,
     ConnectorContext,
     Converter,
+    HeaderConverter,
     Offset,
     Schema,
     SinkBatch,
@@ -23,6 +24,8 @@ from kraal.plugins.api import (
     SourceTask,
     TaskContext,
 )
+from kraal.plugins.headers import SimpleHeaderConverter
+from kraal.plugins.records import DataException
 from kraal.plugins.schema import OPTIONAL_STRING
 
 if TYPE_CHECKING:
@@ -122,6 +125,17 @@ class Text(Converter):
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None: ...
 
     @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else str(value).encode()
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        text = None if data is None else data.decode()
+        if text is not None and text.startswith("bad"):
+            raise DataException("it is bad")
+        return OPTIONAL_STRING, text
+
+    @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
         return value.cast("binary")
 
@@ -145,6 +159,15 @@ class FakePlugins:
         """Find it."""
         del name
         return Text
+
+    def header_converter_class(self, name: str) -> type[HeaderConverter]:
+        """Return the only one."""
+        del name
+        return SimpleHeaderConverter
+
+    def resolve(self, name: str) -> str | None:
+        """Names are whole."""
+        return name
 
 
 def read_batch(read: Callable[[Any], Any], position: int, topic: str | None) -> SourceBatch:

@@ -23,6 +23,7 @@ from kraal.spark.api import EngineReady, Failed, Run, RunEvent, TaskSpec, Waitin
 from kraal.spark.engine import SparkEngine
 from kraal.stores.kafka_leave import leave_group
 from tests.fakes.spark_plugins import FakePlugins
+from tests.fakes.transforms import chain_of
 
 E = TypeVar("E")
 PATIENCE_S = 180.0
@@ -126,4 +127,11 @@ def make_engine(address: str, scratch: Path) -> SparkEngine:
     """Start an engine of the fakes."""
     worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
     leave = partial(leave_group, scratch=scratch)
-    return SparkEngine(worker, FakePlugins(), lambda: jars.ensure("spark"), leave=leave, scratch=str(scratch))
+    return SparkEngine(
+        worker,
+        FakePlugins(),
+        lambda: jars.ensure("spark"),
+        chains=chain_of,
+        leave=leave,
+        scratch=str(scratch),
+    )

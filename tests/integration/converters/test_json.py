@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from kraal.converters.json import JsonConverter
-from kraal.converters.json_text import JsonText
+from kraal.converters.json_write import JsonWriter, json_double
 from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "converters" / "4.3.0"
@@ -190,7 +190,7 @@ def test_reads_what_java_reads(spark: SparkSession, *, schemas: bool) -> None:
 
 
 def test_text_that_looks_like_an_escape_keeps_its_letters() -> None:
-    writer = JsonText(numeric_decimals=False, replace_null=True)
+    writer = JsonWriter(numeric_decimals=False, replace_null=True)
     text = writer.schema_text(Schema(type=Type.STRING, doc="\\u00ab\x1f"))
     assert text == '{"type":"string","optional":false,"doc":"\\\\u00ab\\u001F"}'
 
@@ -199,5 +199,4 @@ def test_text_that_looks_like_an_escape_keeps_its_letters() -> None:
     ("value", "text"), [(1e10, "1.0E10"), (0.5, "0.5"), (1.25e-7, "1.25E-7"), (-3e300, "-3.0E300")]
 )
 def test_floats_in_defaults_are_java_s(value: float, text: str) -> None:
-    writer = JsonText(numeric_decimals=False, replace_null=True)
-    assert writer.plain(None, value) == text
+    assert json_double(value) == text

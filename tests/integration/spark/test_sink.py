@@ -77,8 +77,11 @@ def test_a_value_that_cannot_be_converted_is_named_by_its_place(stage: Stage) ->
     stage.produce(topic, ["good", "bad one"])
     opening = opened(stage, task, topic)
     opening.run.next()
-    trace = opening.expect(Failed).trace
-    assert trace.startswith(f"The value of {topic}-0@1 cannot be converted: it is bad\n")
+    failed = opening.expect(Failed)
+    assert failed.trace.startswith(f"The value of {topic}-0@1 cannot be converted: it is bad\n")
+    connects = "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler"
+    assert connects in failed.trace.splitlines()
+    assert failed.errors.errors == 1
 
 
 def test_a_retriable_write_gets_the_same_batch_again(stage: Stage) -> None:

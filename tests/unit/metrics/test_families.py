@@ -219,6 +219,8 @@ def test_totals_are_counters_and_all_else_gauges() -> None:
     assert counters == {
         *(name for name in found.types if name.endswith("_total")),
         *(f"kafka_connect_task_error_metrics_total_{each}" for each in ("records_skipped", "retries")),
+        "kafka_connect_task_error_metrics_total_record_failures",
+        "kafka_connect_task_error_metrics_total_record_errors",
         "kafka_connect_task_error_metrics_total_errors_logged",
         "kafka_connect_task_error_metrics_deadletterqueue_produce_requests",
         "kafka_connect_task_error_metrics_deadletterqueue_produce_failures",

@@ -10,8 +10,16 @@ from typing_extensions import override
 from kraal.config.converters import BYTE_ARRAY_CONVERTER, JSON_CONVERTER, STRING_CONVERTER
 from kraal.config.filestream import FILE_SINK, FILE_SOURCE
 from kraal.config.key import ConfigDef
-from kraal.plugins.api import Connector, ConnectorContext, Converter, SinkTask, SourceTask
-from kraal.plugins.registry import Registry
+from kraal.plugins.api import (
+    Connector,
+    ConnectorContext,
+    Converter,
+    Predicate,
+    SinkTask,
+    SourceTask,
+    Transformation,
+)
+from kraal.plugins.registry import PREDICATES_GROUP, TRANSFORMS_GROUP, Registry, installed
 
 if TYPE_CHECKING:
     from kraal.plugins.schema import Schema
@@ -64,6 +72,14 @@ class FakeConverter(Converter):
         raise NotImplementedError
 
     @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        raise NotImplementedError
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        raise NotImplementedError
+
+    @override
     def from_connect(self, topic: Any, value: Any, schema: Schema | None) -> Any:
         raise NotImplementedError
 
@@ -84,8 +100,14 @@ class FakeString(FakeConverter):
     config_def: ClassVar[ConfigDef] = STRING_CONVERTER
 
 
+def transforms() -> dict[str, type[Transformation | Predicate]]:
+    """Return Connect's transforms and predicates that ship, by their names."""
+    entries = (entry for group in (TRANSFORMS_GROUP, PREDICATES_GROUP) for entry in installed(group))
+    return {entry.name: entry.load() for entry in entries if entry.name.startswith("org.apache.kafka.")}
+
+
 def registry() -> Registry:
-    """Return a registry with the plugins of a plain Connect, but for Mirror and transforms."""
+    """Return a registry with the plugins of a plain Connect, but for Mirror; all of one version."""
     return Registry.of(
         {
             SOURCE_CLASS: FakeSource,
@@ -93,5 +115,6 @@ def registry() -> Registry:
             JSON_CLASS: FakeJson,
             STRING_CLASS: FakeString,
             **{f"org.apache.kafka.connect.converters.{name}Converter": FakeConverter for name in NUMBERS},
+            **{name: type(cls.__name__, (cls,), {"version": "4.3.0"}) for name, cls in transforms().items()},
         }
     )

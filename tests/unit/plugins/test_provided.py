@@ -28,10 +28,12 @@ def test_the_kind_of_a_config_follows_from_its_class() -> None:
 def test_keys_that_have_no_effect_are_named_when_the_connector_starts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    config = {"name": "n", "connector.class": FAKE_SOURCE, "errors.tolerance": "all", "tasks.max": "1"}
+    config = {"name": "n", "connector.class": FAKE_SOURCE, "offsets.storage.topic": "t", "tasks.max": "1"}
     with caplog.at_level(logging.WARNING):
         PLUGINS.make(config)
-    assert [r.getMessage() for r in caplog.records] == ["connector n: these have no effect: errors.tolerance"]
+    assert [r.getMessage() for r in caplog.records] == [
+        "connector n: these have no effect: offsets.storage.topic"
+    ]
 
 
 class Keeper(ConfigProvider):

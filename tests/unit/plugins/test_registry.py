@@ -56,6 +56,8 @@ def test_connectors_are_listed_sinks_first() -> None:
     assert kinds == [
         PluginKind.SINK,
         PluginKind.SOURCE,
+        *[PluginKind.TRANSFORMATION] * 26,
+        *[PluginKind.PREDICATE] * 3,
         *[PluginKind.CONVERTER] * 9,
         *[PluginKind.HEADER_CONVERTER] * 10,
     ]
@@ -102,7 +104,7 @@ def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest
 
 def test_what_is_no_plugin_cannot_be_one() -> None:
     found = Registry([_Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
-    with pytest.raises(PluginFailed, match="no Connector and no Converter"):
+    with pytest.raises(PluginFailed, match="which is no plugin"):
         found.converter_class("a.Odd")
 
 

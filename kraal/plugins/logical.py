@@ -1,0 +1,84 @@
+"""The logical types' values and what stands below them. Source: Decimal, Date, Time, Timestamp (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from kraal.plugins.java_time import MS_PER_DAY
+from kraal.plugins.records import DataException, Instant
+from kraal.plugins.schema import Schema
+
+
+def wrapped(value: int, bits: int) -> int:
+    """Cut a whole number to its lowest bits, as Java's casts do."""
+    half = 1 << (bits - 1)
+    return ((value + half) & ((1 << bits) - 1)) - half
+
+
+def scale_of(schema: Schema) -> int:
+    """Return the scale of a Decimal's schema. Raises DataException."""
+    text = schema.parameters.get("scale")
+    if text is None:
+        raise DataException("Invalid Decimal schema: scale parameter not found.")
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise DataException("Invalid scale parameter found in Decimal schema: ") from exc
+
+
+def decimal_parts(value: Decimal) -> tuple[int, int]:
+    """Return a finite decimal's unscaled value and its scale."""
+    sign, digits, exponent = value.as_tuple()
+    unscaled = int("".join(map(str, digits)) or "0")
+    return (-unscaled if sign else unscaled), -int(exponent)
+
+
+def decimal_bytes(schema: Schema, value: Decimal) -> bytes:
+    """Return the unscaled value, big endian, in as few bytes as it takes. Raises DataException for another scale."""
+    wanted = scale_of(schema)
+    unscaled, scale = decimal_parts(value)
+    if scale != wanted:
+        raise DataException(
+            "Decimal value has mismatching scale for given Decimal schema. "
+            f"Schema has scale {wanted}, value has scale {scale}."
+        )
+    size = (unscaled if unscaled >= 0 else unscaled + 1).bit_length() // 8 + 1
+    return unscaled.to_bytes(size, "big", signed=True)
+
+
+def decimal_of(schema: Schema, data: bytes) -> Decimal:
+    """Return the decimal behind bytes. Raises DataException; ValueError for no bytes."""
+    if not data:
+        raise ValueError("Zero length BigInteger")
+    unscaled = int.from_bytes(data, "big", signed=True)
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale_of(schema)))
+
+
+def date_days(value: Instant) -> int:
+    """Return a Date's days since 1970. Raises DataException for a time of day."""
+    days, rest = divmod(value.ms, MS_PER_DAY)
+    if rest:
+        raise DataException("Kafka Connect Date type should not have any time fields set to non-zero values.")
+    return wrapped(days, 32)
+
+
+def date_of(days: int) -> Instant:
+    """Return a Date of days since 1970."""
+    return Instant(days * MS_PER_DAY)
+
+
+def time_ms(value: Instant) -> int:
+    """Return a Time's milliseconds since midnight. Raises DataException for a date."""
+    if not 0 <= value.ms <= MS_PER_DAY:
+        raise DataException("Kafka Connect Time type should not have any date fields set to non-zero values.")
+    return value.ms
+
+
+def time_of(ms: int) -> Instant:
+    """Return a Time. Raises DataException when it is none of a day's."""
+    if not 0 <= ms <= MS_PER_DAY:
+        raise DataException(
+            "Time values must use number of milliseconds greater than 0 and less than 86400000"
+        )
+    return Instant(ms)

@@ -1,0 +1,166 @@
+"""What is done with every record of a connector, with retries, and the count of what went wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.plugins.api import Converter, HeaderConverter, RetriableError
+from kraal.plugins.chain import Chain, StageFailed
+from kraal.spark.records.fault import Fault, Stage, fault_of
+from kraal.spark.records.tolerance import Retries, Tolerance
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T = TypeVar("T")
+
+MOST_LOGGED: Final = 1000
+"""So many faults of one batch come to the log, so that a batch of nothing but bad records stays small."""
+
+SLICE: Final = 4096
+"""Records that are held as Python objects at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """A connector's converters and transforms, by the names that configs use. Can be pickled."""
+
+    chain: Chain
+    key: Converter
+    value: Converter
+    headers: HeaderConverter
+    key_class: str
+    value_class: str
+    header_class: str
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+
+class Faulty(Exception):
+    """A record cannot be handled: no try helped."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """What became of a part's records."""
+
+    read: int = 0
+    written: int = 0
+    """Records that go on, dead letters not counted."""
+    topics: frozenset[str] = frozenset()
+    counts: ErrorCounts = NO_ERRORS
+    faults: tuple[Fault, ...] = ()
+    """For the log, in order; at most `MOST_LOGGED`."""
+    fatal: Fault | None = None
+    """Why it ended early: nothing after this record was looked at."""
+
+    def note(self) -> str:
+        """Return it as the text of a row."""
+        return json.dumps({"summary": {**asdict(self), "topics": sorted(self.topics)}})
+
+
+def fault_note(fault: Fault) -> str:
+    """Return a dead letter's fault as the text of its row."""
+    return json.dumps({"fault": asdict(fault)})
+
+
+def summed(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
+    """Read the notes of a batch's parts: the sum of their summaries, and the faults of dead letters in order."""
+    total, dead = Summary(), []
+    for note in notes:
+        if note is None:
+            continue
+        found = json.loads(note)
+        if "fault" in found:
+            dead.append(Fault(**found["fault"]))
+            continue
+        part = found["summary"]
+        fatal = part["fatal"]
+        total = Summary(
+            read=total.read + part["read"],
+            written=total.written + part["written"],
+            topics=total.topics | frozenset(part["topics"]),
+            counts=total.counts + ErrorCounts(**part["counts"]),
+            faults=(*total.faults, *(Fault(**each) for each in part["faults"])),
+            fatal=total.fatal or (None if fatal is None else Fault(**fatal)),
+        )
+    return total, dead
+
+
+@dataclass(slots=True)
+class Ledger:
+    """One pass's tries and their count. One thread."""
+
+    tolerance: Tolerance
+    wait: Callable[[float], None] = time.sleep
+    read: int = 0
+    written: int = 0
+    topics: set[str] = field(default_factory=set)
+    counts: ErrorCounts = NO_ERRORS
+    faults: list[Fault] = field(default_factory=list)
+    fatal: Fault | None = None
+
+    def attempt(self, stage: Stage, class_name: str, topic: str, operation: Callable[[], T]) -> T:
+        """Carry out one step, again while errors are retriable and time is left. Raises Faulty.
+
+        Unlike Java, what is left to fail after the last try counts like any other error (docs/compat.md).
+        """
+        retries = Retries(self.tolerance, self.wait)
+        while True:
+            try:
+                return operation()
+            except Exception as exc:  # noqa: BLE001 - any is tolerated, if the config says so
+                self._count(failures=1, last_error_ms=int(time.time() * 1000))
+                error: BaseException = exc
+                if isinstance(exc, StageFailed):
+                    error, class_name = exc.error, exc.class_name
+                if isinstance(error, RetriableError) and retries.again():
+                    self._count(retries=1)
+                    continue
+                raise Faulty(fault_of(error, stage=stage, class_name=class_name, topic=topic)) from error
+
+    def give_up(self, fault: Fault, *, dead_letter: bool) -> None:
+        """Note a record that is left out, or that ends the pass."""
+        self._count(errors=1, dead_letters=int(dead_letter))
+        if self.tolerance.logs:
+            self._count(logged=1)
+            if len(self.faults) < MOST_LOGGED:
+                self.faults.append(fault)
+        if self.tolerance.all:
+            self._count(skipped=1)
+        else:
+            self.fatal = fault
+
+    def summary(self) -> Summary:
+        """Return what there is to say at the end."""
+        return Summary(
+            read=self.read,
+            written=self.written,
+            topics=frozenset(self.topics),
+            counts=self.counts,
+            faults=tuple(self.faults),
+            fatal=self.fatal,
+        )
+
+    def _count(self, **more: int) -> None:
+        self.counts += ErrorCounts(**more)
+
+
+def sliced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut batches so that few records are Python objects at a time."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, SLICE):
+            yield batch.slice(start, SLICE)
+
+
+def with_record(fault: Fault, **facts: Any) -> Fault:
+    """Add the facts of the record that failed."""
+    return replace(fault, **facts)

@@ -1,0 +1,109 @@
+"""A source task's batches where records are handled one by one.
+
+A small batch takes its pass here, on a job's thread, and what comes out is written like any small batch, with those of
+other tasks; a larger one takes it in Spark's Python processes, in the same job that writes it. Either way offsets are
+stored for the whole batch, whatever was left out of it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kraal.ids import TopicName
+from kraal.plugins.api import SourceBatch
+from kraal.spark.api import BatchDone, TaskSpec
+from kraal.spark.arrow import map_in_arrow
+from kraal.spark.kafka_writer import WritePlan, write_noted
+from kraal.spark.records.fates import settle
+from kraal.spark.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
+from kraal.spark.records.steps import Steps, Summary, summed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+FEW = 5000
+"""So many records take their pass in the worker: a tenth of a second or two, less than what Spark adds to it."""
+
+
+class RunCancelled(Exception):
+    """The run was cancelled while a record waited to be tried again."""
+
+
+@dataclass(slots=True)
+class SourceRecords:
+    """The record path of one run."""
+
+    spec: TaskSpec
+    steps: Steps
+    dead: DeadTopic | None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def takes(self, batch: SourceBatch) -> bool:
+        """Tell whether the batch is small enough for this process."""
+        return batch.table is not None and batch.table.num_rows <= FEW
+
+    def table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
+        """Let a small batch take its pass; return the rows to write and what became of the others."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+
+        assert batch.table is not None  # noqa: S101 - `takes` has said so
+        known = [name for name in COLUMNS if name in batch.table.column_names]
+        one = replace(self._pass(batch), wait=self._wait)
+        found = pa.Table.from_batches(list(one(batch.table.select(known).to_batches())), OUT)
+        is_row = found["topic"].is_valid()
+        summary, _ = summed(found["note"].to_pylist())
+        return found.filter(is_row).drop_columns(["note"]), summary
+
+    def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
+        """Have Spark take a frame through the pass to Kafka."""
+        known = [name for name in COLUMNS if name in frame.columns]
+        notes = write_noted(map_in_arrow(frame.select(*known), self._pass(batch), DDL), options)
+        return summed(notes)[0]
+
+    def plan(self, options: Mapping[str, str]) -> WritePlan:
+        """Return how rows of a pass are written."""
+        return WritePlan(converters=None, options=options, key_schema=None, value_schema=None)
+
+    def done(self, batch: SourceBatch, summary: Summary, *, began_s: float, poll_s: float) -> BatchDone:
+        """Return what to report once the rows are in Kafka. Raises ToleranceExceeded."""
+        settle(self.spec.task, summary, self.steps.tolerance)
+        return BatchDone(
+            offsets=batch.offsets,
+            records=summary.written,
+            read=summary.read,
+            topics=frozenset(map(TopicName, summary.topics)),
+            duration_s=time.monotonic() - began_s,
+            poll_s=poll_s,
+            errors=summary.counts,
+        )
+
+    def _pass(self, batch: SourceBatch) -> SourcePass:
+        return SourcePass(
+            steps=self.steps,
+            topic=batch.topic,
+            key_schema=batch.key_schema,
+            value_schema=batch.value_schema,
+            timestamp_ms=batch.timestamp_ms,
+            origin=origin_of(batch),
+            dead=self.dead,
+        )
+
+    def _wait(self, seconds: float) -> None:
+        if self.cancelled.wait(seconds):
+            raise RunCancelled
+
+
+def origin_of(batch: SourceBatch) -> str:
+    """Return a batch's source partition and offset as Java prints a record's; those of its end, for it has no other."""
+    for partition, offset in batch.offsets.items():
+        return f"sourcePartition={_map_text(partition.as_dict())}, sourceOffset={_map_text(offset)}"
+    return "sourcePartition=null, sourceOffset=null"
+
+
+def _map_text(values: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{key}={value}" for key, value in values.items()) + "}"

@@ -1,0 +1,287 @@
+"""Cast: other types for fields, or for a whole key or value."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, ClassVar, Final
+
+from typing_extensions import override
+
+from kraal.config.checks import rule
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.config.values import as_strings, java_text, trim
+from kraal.plugins.java_time import MS_PER_DAY, clock, iso_date, iso_time
+from kraal.plugins.java_values import double_text, exact_float32, float32, float_text
+from kraal.plugins.records import DATE, TIME, DataException, Float32, Instant, Record
+from kraal.plugins.schema import Field, Schema, Type
+from kraal.transforms.errors import ConfigException
+from kraal.transforms.java_numbers import long_of, parse_double, parse_float, parse_whole, truncated, wrapped
+from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
+from kraal.transforms.replace_field import split_pair
+from kraal.transforms.structs import (
+    basics_of,
+    fields_of,
+    java_class,
+    read,
+    require_map,
+    require_struct,
+    struct,
+    struct_schema,
+)
+
+_PURPOSE = "cast types"
+_TARGETS: Final = (
+    Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING,
+)  # fmt: skip
+_SOURCES: Final = (*_TARGETS, Type.BYTES)
+_BITS: Final[Mapping[Type, int]] = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+
+
+def _listed(types: Sequence[Type]) -> str:
+    return f"[{', '.join(each.name for each in types)}]"
+
+
+def _type(text: str) -> Type:
+    name = trim(text).upper()
+    if name not in Type.__members__:
+        raise ConfigException(
+            "Invalid value java.lang.IllegalArgumentException: No enum constant org.apache.kafka.connect.data."
+            f"Schema.Type.{name} for configuration Invalid type found in casting spec: {trim(text)}"
+        )
+    found = Type[name]
+    if found not in _TARGETS:
+        raise ConfigException(
+            f"Cast transformation does not support casting to {name}; supported types are {_listed(_TARGETS)}"
+        )
+    return found
+
+
+def parse_spec(entries: Sequence[str]) -> dict[str | None, Type]:
+    """Return the type for each field; under None that for the whole. Raises ConfigException."""
+    found: dict[str | None, Type] = {}
+    for entry in entries:
+        match split_pair(entry):
+            case [kind]:
+                found[None] = _type(kind)
+            case [name, kind]:
+                found[trim(name)] = _type(kind)
+            case _:
+                raise ConfigException(
+                    f"Invalid value {java_text(tuple(entries))} for configuration renames: Invalid rename "
+                    f"mapping: {entry}"
+                )
+    if None in found and len(entries) > 1:
+        raise ConfigException(
+            "Cast transformations that specify a type to cast the entire value to may only specify a single "
+            "cast in their spec"
+        )
+    return found
+
+
+@rule("pairs of a field and a type: `foo:int32,abc:string`; or one type")
+def _spec(_name: str, value: object) -> str | None:
+    entries = as_strings(value)
+    if not entries:
+        return "Must specify at least one field to cast."
+    try:
+        parse_spec(entries)
+    except ConfigException as exc:
+        return str(exc)
+    return None
+
+
+class Cast(PartTransformation):
+    """Casts fields, or the whole: numbers, booleans and texts to each other, bytes to a text in base64.
+
+    Numbers are narrowed as Java narrows them: whole numbers wrap, floats lose their fraction and stop at the limits.
+    """
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="spec",
+                type=ConfigType.LIST,
+                validator=_spec,
+                importance=Importance.HIGH,
+                doc="Fields and their types, as field:type; or one type, for the whole. Types are int8, int16, "
+                "int32, int64, float32, float64, boolean and string.",
+                source="Cast.SPEC_CONFIG",
+            ),
+            replace_null_key("Cast"),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._casts: dict[str | None, Type] = {}
+        self._whole: Type | None = None
+        self._replace_null = True
+        self._schemas = PerSchema(self._cast_schema)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._casts = parse_spec(found["spec"])
+        self._whole = self._casts.get(None)
+        self._replace_null = found[REPLACE_NULL]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if value is None:
+            return record
+        if schema is not None:
+            return self._with_schema(record, schema, value)
+        if self._whole is not None:
+            return self.with_part(record, None, cast(None, value, self._whole))
+        old = require_map(value, _PURPOSE)
+        new = {
+            name: cast(None, old.get(name), kind) for name, kind in self._casts.items() if name is not None
+        }
+        return self.with_part(record, None, {**old, **new})
+
+    def _with_schema(self, record: Record, schema: Schema, value: Any) -> Record:
+        updated = self._schemas(schema)
+        if self._whole is not None:
+            return self.with_part(record, updated, cast(schema, value, self._whole))
+        old = require_struct(value, _PURPOSE, schema)
+        new = {}
+        for field in old.schema.fields:
+            item = read(old, field, replace_null=self._replace_null)
+            kind = self._casts.get(field.name)
+            new[field.name] = item if kind is None else cast(field.schema, item, kind)
+        return self.with_part(record, updated, struct(updated, new))
+
+    def _cast_schema(self, schema: Schema) -> Schema:
+        if self._whole is not None:
+            made = basics_of(schema, self._whole)
+        else:
+            made = struct_schema(schema, map(self._cast_field, fields_of(schema)))
+        default = None if schema.default is None else cast(schema, schema.default, made.type)
+        return replace(made, optional=schema.optional, default=default)
+
+    def _cast_field(self, field: Field) -> Field:
+        kind, old = self._casts.get(field.name), field.schema
+        if kind is None:
+            return field
+        default = None if old.default is None else cast(old, old.default, kind)
+        return Field(name=field.name, schema=Schema(type=kind, optional=old.optional, default=default))
+
+
+def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
+    """Return a value as another type; null stays null. Raises DataException."""
+    if value is None:
+        return None
+    known = _source_type(value) if schema is None else schema.type
+    if known not in _SOURCES:
+        raise DataException(
+            f"Cast transformation does not support casting from {known.name}; supported types are "
+            f"{_listed(_SOURCES)}"
+        )
+    if kind is Type.STRING:
+        return _text(value)
+    inner = _encoded(schema, value) if schema is not None and isinstance(value, Instant) else value
+    if isinstance(inner, str):
+        found = _read(inner, kind)
+        if found is None:
+            raise DataException(f"Value ({inner}) was out of range for requested data type")
+        return found
+    if isinstance(inner, (int, float, Decimal)):
+        return _number(inner, kind)
+    raise DataException(f"Unexpected type in Cast transformation: class {java_class(inner, schema)}")
+
+
+def _source_type(value: Any) -> Type:
+    """Return the type of a value without a schema. Raises DataException for what Connect has no type of."""
+    match value:
+        case bool():
+            return Type.BOOLEAN
+        case int():
+            return Type.INT64
+        case float():
+            return Type.FLOAT64
+        case str():
+            return Type.STRING
+        case bytes():
+            return Type.BYTES
+        case list() | tuple():
+            return Type.ARRAY
+        case dict():
+            return Type.MAP
+        case Instant() | Decimal():
+            raise DataException(
+                f"Cast transformation was passed a value of type class {java_class(value)} which is not "
+                "supported by Connect's data API"
+            )
+        case _:
+            return Type.STRUCT
+
+
+def _encoded(schema: Schema, value: Instant) -> int:
+    """Return what stands for a date or time: days, or milliseconds. Raises DataException."""
+    if schema.name == DATE:
+        if value.ms % MS_PER_DAY:
+            raise DataException(
+                "Kafka Connect Date type should not have any time fields set to non-zero values."
+            )
+        return value.ms // MS_PER_DAY
+    if schema.name == TIME and not 0 <= value.ms <= MS_PER_DAY:
+        raise DataException("Kafka Connect Time type should not have any date fields set to non-zero values.")
+    return value.ms
+
+
+def _read(text: str, kind: Type) -> Any:
+    """Return what a text says; None where it says nothing of the type."""
+    if kind is Type.BOOLEAN:
+        return text.lower() == "true"
+    if kind is Type.FLOAT32:
+        return parse_float(text)
+    return parse_double(text) if kind is Type.FLOAT64 else parse_whole(text, _BITS[kind])
+
+
+def _number(value: float | Decimal, kind: Type) -> Any:
+    """Return a number or a boolean as a number or a boolean of another type."""
+    if kind in _BITS:
+        if isinstance(value, float):
+            return truncated(value, _BITS[kind])
+        return wrapped(long_of(value) if isinstance(value, Decimal) else int(value), _BITS[kind])
+    if kind is Type.BOOLEAN:
+        return _number(value, Type.INT64) != 0
+    if kind is Type.FLOAT64:
+        return float(value)
+    return float32(value) if isinstance(value, float) else exact_float32(Decimal(value))
+
+
+def _text(value: Any) -> str:
+    match value:
+        case str():
+            return value
+        case bytes():
+            return base64.b64encode(value).decode("ascii")
+        case bool():
+            return "true" if value else "false"
+        case Float32():
+            return float_text(value)
+        case float():
+            return double_text(value)
+        case Instant(ms) if ms < MS_PER_DAY:
+            return iso_time(ms)
+        case Instant(ms):
+            is_day = clock(ms)[0] * MS_PER_DAY == ms
+            return iso_date(ms) if is_day else f"{iso_date(ms)}T{iso_time(ms)}"
+        case _:
+            return str(value)
+
+
+class CastKey(Cast):
+    """Cast of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class CastValue(Cast):
+    """Cast of records' values."""
+
+    is_key: ClassVar[bool] = False

@@ -1,0 +1,45 @@
+"""DropHeaders: removes headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.api import Transformation
+from kraal.plugins.records import Record
+from kraal.transforms.part import VERSION, settings, some_distinct_entries
+
+
+class DropHeaders(Transformation):
+    """Removes every header of the given names."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="headers",
+                type=ConfigType.LIST,
+                validator=some_distinct_entries,
+                importance=Importance.HIGH,
+                doc="The names of the headers to remove.",
+                source="DropHeaders.HEADERS_FIELD",
+            )
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._names: frozenset[str] = frozenset()
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._names = frozenset(settings(self.config_def, config)["headers"])
+
+    @override
+    def apply(self, record: Record) -> Record:
+        return replace(
+            record, headers=tuple(header for header in record.headers if header.key not in self._names)
+        )

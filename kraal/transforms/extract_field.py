@@ -1,0 +1,83 @@
+"""ExtractField: one field of a key or a value in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.checks import one_of_ignoring_case
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.records import Record
+from kraal.transforms.errors import IllegalArgument
+from kraal.transforms.part import REPLACE_NULL, PartTransformation, replace_null_key, settings
+from kraal.transforms.paths import Path
+from kraal.transforms.structs import require_map, require_struct
+
+_PURPOSE = "field extraction"
+
+
+class ExtractField(PartTransformation):
+    """Puts one field of a struct, or of an object without a schema, in place of the whole. Null passes as null."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="field",
+                type=ConfigType.STRING,
+                importance=Importance.MEDIUM,
+                doc="The field to extract; with syntax V2, the path to it.",
+                source="ExtractField.FIELD_CONFIG",
+            ),
+            replace_null_key("ExtractField"),
+            Key(
+                name="field.syntax.version",
+                type=ConfigType.STRING,
+                default="V1",
+                validator=one_of_ignoring_case("V1", "V2"),
+                importance=Importance.HIGH,
+                doc="How fields are named. V1: by a name at the top. V2: by a path, whose steps are separated by "
+                "dots; a step with dots in its name stands between backticks: `a.b`.c.",
+                source="FieldSyntaxVersion.FIELD_SYNTAX_VERSION_CONFIG (KIP-821)",
+            ),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._written = ""
+        self._path = Path(("",))
+        self._replace_null = True
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._written = found["field"]
+        is_v2 = found["field.syntax.version"].upper() == "V2"
+        self._path = Path.parse(self._written) if is_v2 else Path((self._written,))
+        self._replace_null = found[REPLACE_NULL]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if schema is None:
+            found = None if value is None else self._path.in_map(require_map(value, _PURPOSE))
+            return self.with_part(record, None, found)
+        whole = None if value is None else require_struct(value, _PURPOSE, schema)
+        field = self._path.field(schema)
+        if field is None:
+            raise IllegalArgument(f"Unknown field: {self._written}")
+        found = None if whole is None else self._path.in_struct(whole, replace_null=self._replace_null)
+        return self.with_part(record, field.schema, found)
+
+
+class ExtractFieldKey(ExtractField):
+    """ExtractField of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class ExtractFieldValue(ExtractField):
+    """ExtractField of records' values."""
+
+    is_key: ClassVar[bool] = False

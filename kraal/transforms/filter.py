@@ -1,0 +1,28 @@
+"""Filter: drops records; which ones, its predicate says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.plugins.api import Transformation
+from kraal.plugins.records import Record
+from kraal.transforms.part import VERSION
+
+
+class Filter(Transformation):
+    """Drops every record that it is applied to; a predicate chooses them."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        del config
+
+    @override
+    def apply(self, record: Record) -> Record | None:
+        return None

@@ -1,0 +1,139 @@
+"""Flatten: fields within fields become fields of the top, under joined names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.records import DataException, Instant, Record, Struct
+from kraal.plugins.schema import Field, Schema, Type
+from kraal.transforms.part import PartTransformation, PerSchema, settings
+from kraal.transforms.structs import (
+    basics_of,
+    fields_of,
+    java_class,
+    read,
+    require_map,
+    require_struct,
+    struct,
+    struct_schema,
+)
+
+_PURPOSE = "flattening"
+
+
+class Flatten(PartTransformation):
+    """Lifts the fields of structs within structs, or of objects within objects, to the top; lists stay as they are.
+
+    A field that is lifted may be null when anything around it may, and takes its default from there as well.
+    """
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="delimiter",
+                type=ConfigType.STRING,
+                default=".",
+                importance=Importance.MEDIUM,
+                doc="What stands between the names of the fields on the way.",
+                source="Flatten.DELIMITER_CONFIG",
+            )
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._delimiter = "."
+        self._schemas = PerSchema(self._flat_schema)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._delimiter = settings(self.config_def, config)["delimiter"]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if value is None:
+            return record
+        if schema is None:
+            return self.with_part(record, None, dict(self._objects(require_map(value, _PURPOSE), "")))
+        whole = require_struct(value, _PURPOSE, schema)
+        flat = self._schemas(schema)
+        return self.with_part(record, flat, struct(flat, dict(self._values(whole, ""))))
+
+    def _name(self, prefix: str, name: str) -> str:
+        return f"{prefix}{self._delimiter}{name}" if prefix else name
+
+    def _objects(self, value: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, item in value.items():
+            name = self._name(prefix, key)
+            if isinstance(item, dict):
+                yield from self._objects(item, name)
+            elif isinstance(item, Struct):
+                raise DataException(
+                    f"Flatten transformation does not support class {java_class(item)} for record without "
+                    f"schemas (for field {name})."
+                )
+            elif isinstance(item, Instant) or java_class(item) == "java.math.BigDecimal":
+                raise DataException(
+                    f"Flatten transformation was passed a value of type class {java_class(item)} which is not "
+                    "supported by Connect's data API"
+                )
+            else:
+                yield name, item
+
+    def _flat_schema(self, schema: Schema) -> Schema:
+        return struct_schema(schema, self._fields(schema, "", schema.default, optional=schema.optional))
+
+    def _fields(
+        self, schema: Schema, prefix: str, around: Struct | None, *, optional: bool
+    ) -> Iterator[Field]:
+        """Yield the flat fields; `around` is the default of what holds them, `optional` whether that may be null."""
+        for field in fields_of(schema):
+            name = self._name(prefix, field.name)
+            may_be_null = optional or field.schema.optional
+            default = field.schema.default
+            if default is None and around is not None:
+                default = read(around, field, replace_null=True)
+            match field.schema.type:
+                case Type.STRUCT:
+                    yield from self._fields(field.schema, name, default, optional=may_be_null)
+                case Type.MAP:
+                    raise _unsupported(field.schema, name)
+                case kind:
+                    flat = replace(
+                        basics_of(field.schema, kind),
+                        optional=may_be_null,
+                        default=default,
+                        value=field.schema.value,
+                    )
+                    yield Field(name=name, schema=flat)
+
+    def _values(self, whole: Struct, prefix: str) -> Iterator[tuple[str, Any]]:
+        for field in whole.schema.fields:
+            name = self._name(prefix, field.name)
+            if field.schema.type is not Type.STRUCT:
+                yield name, read(whole, field, replace_null=True)
+            elif (inner := whole.raw(field.name)) is not None:
+                yield from self._values(inner, name)
+
+
+def _unsupported(schema: Schema, name: str) -> DataException:
+    return DataException(
+        f"Flatten transformation does not support {schema.type.name} for record with schemas (for field {name})."
+    )
+
+
+class FlattenKey(Flatten):
+    """Flatten of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class FlattenValue(Flatten):
+    """Flatten of records' values."""
+
+    is_key: ClassVar[bool] = False

@@ -1,0 +1,141 @@
+"""HeaderFrom: fields of a key or a value become headers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.checks import one_of
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.records import DataException, Header, Record
+from kraal.plugins.schema import Schema
+from kraal.transforms.errors import ConfigException, NullPointer
+from kraal.transforms.part import (
+    REPLACE_NULL,
+    PartTransformation,
+    PerSchema,
+    non_empty_list,
+    replace_null_key,
+    settings,
+)
+from kraal.transforms.structs import (
+    field_of,
+    fields_of,
+    read,
+    require_map,
+    require_struct,
+    shown,
+    struct,
+    struct_schema,
+)
+
+_NO_FIELD = (
+    'Cannot invoke "org.apache.kafka.connect.data.Field.schema()" because the return value of '
+    '"org.apache.kafka.connect.data.Schema.field(String)" is null'
+)
+
+
+def _names(name: str, doc: str) -> Key:
+    return Key(
+        name=name,
+        type=ConfigType.LIST,
+        validator=non_empty_list,
+        importance=Importance.HIGH,
+        doc=doc,
+        source=f"HeaderFrom.{name.upper()}_FIELD",
+    )
+
+
+class HeaderFrom(PartTransformation):
+    """Copies or moves fields into headers, the first field into the first header named, and so on."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            _names("fields", "The fields whose values go into headers."),
+            _names("headers", "The headers' names, as many as there are fields and in their order."),
+            Key(
+                name="operation",
+                type=ConfigType.STRING,
+                validator=one_of("move", "copy"),
+                importance=Importance.HIGH,
+                doc="With move the fields are taken out of the key or value, with copy they stay.",
+                source="HeaderFrom.OPERATION_FIELD",
+            ),
+            replace_null_key("HeaderFrom"),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._pairs: tuple[tuple[str, str], ...] = ()
+        self._moves = False
+        self._purpose = ""
+        self._replace_null = True
+        self._schemas = PerSchema(self._rest)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        fields, headers = found["fields"], found["headers"]
+        if len(fields) != len(headers):
+            raise ConfigException(
+                "'fields' config must have the same number of elements as 'headers' config."
+            )
+        self._pairs = tuple(zip(fields, headers, strict=True))
+        self._moves = found["operation"] == "move"
+        self._purpose = f"header {found['operation']}"
+        self._replace_null = found[REPLACE_NULL]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema = self.schema_of(record)
+        return self._schemaless(record) if schema is None else self._with_schema(record, schema)
+
+    def _with_schema(self, record: Record, schema: Schema) -> Record:
+        whole = require_struct(self.value_of(record), self._purpose, schema)
+        left_schema, left = schema, whole
+        if self._moves:
+            left_schema = self._schemas(schema)
+            left = struct(
+                left_schema,
+                {
+                    field.name: read(whole, field, replace_null=self._replace_null)
+                    for field in left_schema.fields
+                },
+            )
+        headers = []
+        for name, header in self._pairs:
+            field = field_of(schema, name)
+            if field is None:
+                raise NullPointer(_NO_FIELD)
+            value = read(whole, field, replace_null=self._replace_null)
+            if value is None and not field.schema.optional:
+                raise DataException(f"A null value requires an optional schema but was {shown(field.schema)}")
+            headers.append(Header(header, field.schema, value))
+        return replace(self.with_part(record, left_schema, left), headers=(*record.headers, *headers))
+
+    def _rest(self, schema: Schema) -> Schema:
+        """Return the schema without the fields that are moved."""
+        moved = {name for name, _ in self._pairs}
+        return struct_schema(schema, (field for field in fields_of(schema) if field.name not in moved))
+
+    def _schemaless(self, record: Record) -> Record:
+        whole = require_map(self.value_of(record), self._purpose)
+        headers = tuple(Header(header, None, whole.get(name)) for name, header in self._pairs)
+        moved = {name for name, _ in self._pairs} if self._moves else frozenset()
+        left = {name: value for name, value in whole.items() if name not in moved}
+        return replace(self.with_part(record, None, left), headers=(*record.headers, *headers))
+
+
+class HeaderFromKey(HeaderFrom):
+    """HeaderFrom of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class HeaderFromValue(HeaderFrom):
+    """HeaderFrom of records' values."""
+
+    is_key: ClassVar[bool] = False

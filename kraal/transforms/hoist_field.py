@@ -1,0 +1,61 @@
+"""HoistField: wraps a key or a value into a struct or an object with one field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.records import Record
+from kraal.plugins.schema import Field, Schema
+from kraal.transforms.part import PartTransformation, PerSchema, settings
+from kraal.transforms.structs import struct, struct_schema
+
+
+class HoistField(PartTransformation):
+    """Wraps the whole key or value as the only field of a struct, or of an object where there is no schema."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="field",
+                type=ConfigType.STRING,
+                importance=Importance.MEDIUM,
+                doc="The name of the only field of the struct, or object, that is made.",
+                source="HoistField.FIELD_CONFIG",
+            )
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._field = ""
+        self._schemas = PerSchema(self._hoisted)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._field = settings(self.config_def, config)["field"]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if schema is None:
+            return self.with_part(record, None, {self._field: value})
+        hoisted = self._schemas(schema)
+        return self.with_part(record, hoisted, struct(hoisted, {self._field: value}))
+
+    def _hoisted(self, schema: Schema) -> Schema:
+        return struct_schema(None, [Field(name=self._field, schema=schema)])
+
+
+class HoistFieldKey(HoistField):
+    """HoistField of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class HoistFieldValue(HoistField):
+    """HoistField of records' values."""
+
+    is_key: ClassVar[bool] = False

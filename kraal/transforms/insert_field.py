@@ -1,0 +1,157 @@
+"""InsertField: fields of what is known of a record, or of a text that is always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.records import TIMESTAMP, DataException, Instant, Record
+from kraal.plugins.schema import Field, Schema, Type
+from kraal.transforms.errors import ConfigException
+from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
+from kraal.transforms.structs import fields_of, read, require_map, require_struct, struct, struct_schema
+
+_PURPOSE = "field insertion"
+_SUFFIXES = "Ends with ! to be required, with ? (or neither) to be optional."
+_STATIC = "static.field"
+
+
+def _key(name: str, doc: str) -> Key:
+    return Key(
+        name=name,
+        type=ConfigType.STRING,
+        default=None,
+        importance=Importance.MEDIUM,
+        doc=doc,
+        source="InsertField.ConfigName",
+    )
+
+
+_SCHEMAS: Mapping[str, Schema] = {
+    "topic.field": Schema(type=Type.STRING),
+    "partition.field": Schema(type=Type.INT32),
+    "offset.field": Schema(type=Type.INT64),
+    "timestamp.field": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
+    _STATIC: Schema(type=Type.STRING),
+}
+"""What each key inserts, in the order of the new fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """One field to insert; `of` is the key that names it."""
+
+    of: str
+    name: str
+    optional: bool
+
+    @staticmethod
+    def parse(of: str, text: str) -> _Insertion:
+        return _Insertion(of, text[:-1] if text[-1:] in {"?", "!"} else text, not text.endswith("!"))
+
+    @property
+    def field(self) -> Field:
+        schema = _SCHEMAS[self.of]
+        return Field(
+            name=self.name,
+            schema=Schema(type=schema.type, name=schema.name, version=schema.version, optional=self.optional),
+        )
+
+
+class InsertField(PartTransformation):
+    """Adds fields at the end: the record's topic, partition, offset or timestamp, or a given text.
+
+    A tombstone stays one. Where the record has no partition or timestamp, that field is null, or absent where there
+    is no schema.
+    """
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            _key("topic.field", f"The field for the topic. {_SUFFIXES}"),
+            _key("partition.field", f"The field for the partition. {_SUFFIXES}"),
+            _key("offset.field", f"The field for the offset, which only sinks know. {_SUFFIXES}"),
+            _key("timestamp.field", f"The field for the record's timestamp. {_SUFFIXES}"),
+            _key(_STATIC, f"The field for the text of static.value. {_SUFFIXES}"),
+            _key("static.value", "The text for static.field."),
+            replace_null_key("InsertField"),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._insertions: tuple[_Insertion, ...] = ()
+        self._static = ""
+        self._replace_null = True
+        self._schemas = PerSchema(self._longer)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._insertions = tuple(_Insertion.parse(of, found[of]) for of in _SCHEMAS if found[of] is not None)
+        if not self._insertions:
+            raise ConfigException("No field insertion configured")
+        if found[_STATIC] is not None and found["static.value"] is None:
+            raise ConfigException(
+                "Invalid value null for configuration static.value: No value specified for static field: "
+                f"{found[_STATIC]}"
+            )
+        self._static = found["static.value"] or ""
+        self._replace_null = found[REPLACE_NULL]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if value is None:
+            return record
+        if schema is None:
+            whole = require_map(value, _PURPOSE)
+            new = {each.name: item for each, item in self._present(record)}
+            return self.with_part(record, None, {**whole, **new})
+        old = require_struct(value, _PURPOSE, schema)
+        longer = self._schemas(old.schema)
+        kept = {field.name: read(old, field, replace_null=self._replace_null) for field in old.schema.fields}
+        new = {
+            each.name: Instant(item) if each.of == "timestamp.field" else item
+            for each, item in self._present(record)
+        }
+        return self.with_part(record, longer, struct(longer, {**kept, **new}))
+
+    def _present(self, record: Record) -> Iterator[tuple[_Insertion, Any]]:
+        """Yield what is inserted into this record. Raises DataException for the offset of a source's record."""
+        for each in self._insertions:
+            match each.of:
+                case "topic.field":
+                    yield each, record.topic
+                case "partition.field":
+                    if record.partition is not None:
+                        yield each, record.partition
+                case "offset.field":
+                    if record.offset is None:
+                        raise DataException(
+                            f"Only SinkRecord supported for [{_PURPOSE}], found: "
+                            "org.apache.kafka.connect.source.SourceRecord"
+                        )
+                    yield each, record.offset
+                case "timestamp.field":
+                    if record.timestamp_ms is not None:
+                        yield each, record.timestamp_ms
+                case _:
+                    yield each, self._static
+
+    def _longer(self, schema: Schema) -> Schema:
+        return struct_schema(schema, (*fields_of(schema), *(each.field for each in self._insertions)))
+
+
+class InsertFieldKey(InsertField):
+    """InsertField of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class InsertFieldValue(InsertField):
+    """InsertField of records' values."""
+
+    is_key: ClassVar[bool] = False

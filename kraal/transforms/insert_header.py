@@ -1,0 +1,56 @@
+"""InsertHeader: a header that is always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.checks import non_null
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.api import Transformation
+from kraal.plugins.records import Header, Record
+from kraal.plugins.values import parse_string
+from kraal.transforms.part import VERSION, settings
+
+
+def _key(name: str, doc: str) -> Key:
+    return Key(
+        name=name,
+        type=ConfigType.STRING,
+        validator=non_null,
+        importance=Importance.HIGH,
+        doc=doc,
+        source="InsertHeader",
+    )
+
+
+class InsertHeader(Transformation):
+    """Adds a header with a given value to each record; the value's type is guessed from its text."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            _key("header", "The header's name."),
+            _key(
+                "value.literal",
+                "The header's value: a number, true, false, null, a date, a list or a map as in JSON; anything else "
+                "is a text.",
+            ),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._header = Header("", None, None)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        schema, value = parse_string(found["value.literal"])
+        self._header = Header(found["header"], schema, value)
+
+    @override
+    def apply(self, record: Record) -> Record:
+        return replace(record, headers=(*record.headers, self._header))

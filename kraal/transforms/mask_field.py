@@ -1,0 +1,143 @@
+"""MaskField: nothing, or a replacement, in place of what nobody may see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, ClassVar, Final
+
+from typing_extensions import override
+
+from kraal.config.checks import non_empty
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.java_values import float32
+from kraal.plugins.records import DataException, Float32, Instant, Record
+from kraal.plugins.schema import Schema
+from kraal.transforms.java_numbers import big_decimal, long_of, wrapped
+from kraal.transforms.part import (
+    REPLACE_NULL,
+    PartTransformation,
+    replace_null_key,
+    settings,
+    some_distinct_entries,
+)
+from kraal.transforms.structs import java_class, read, require_map, require_struct, struct
+
+_PURPOSE = "mask fields"
+
+_NOTHING: Final[Mapping[str, Any]] = {
+    "java.lang.Boolean": False,
+    "java.lang.Byte": 0,
+    "java.lang.Short": 0,
+    "java.lang.Integer": 0,
+    "java.lang.Long": 0,
+    "java.lang.Float": Float32(0.0),
+    "java.lang.Double": 0.0,
+    "java.math.BigDecimal": Decimal(0),
+    "java.util.Date": Instant(0),
+    "java.lang.String": "",
+}
+"""What masks a value of each class."""
+
+_BITS: Final[Mapping[str, int]] = {
+    "java.lang.Byte": 8,
+    "java.lang.Short": 16,
+    "java.lang.Integer": 32,
+    "java.lang.Long": 64,
+}
+
+
+class MaskField(PartTransformation):
+    """Puts 0, false, an empty text or an empty list in place of fields, or a replacement for numbers and texts."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="fields",
+                type=ConfigType.LIST,
+                validator=some_distinct_entries,
+                importance=Importance.HIGH,
+                doc="The fields to mask.",
+                source="MaskField.FIELDS_CONFIG",
+            ),
+            Key(
+                name="replacement",
+                type=ConfigType.STRING,
+                default=None,
+                validator=non_empty,
+                importance=Importance.LOW,
+                doc="What to put in place of the fields' values, which must be numbers or texts.",
+                source="MaskField.REPLACEMENT_CONFIG",
+            ),
+            replace_null_key("MaskField"),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._fields: tuple[str, ...] = ()
+        self._replacement: str | None = None
+        self._replace_null = True
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._fields = tuple(dict.fromkeys(found["fields"]))
+        self._replacement = found["replacement"]
+        self._replace_null = found[REPLACE_NULL]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if schema is None:
+            whole = require_map(value, _PURPOSE)
+            masked = {name: self._masked(whole.get(name), None) for name in self._fields}
+            return self.with_part(record, None, {**whole, **masked})
+        old = require_struct(value, _PURPOSE, schema)
+        new = {}
+        for field in old.schema.fields:
+            item = read(old, field, replace_null=self._replace_null)
+            new[field.name] = self._masked(item, field.schema) if field.name in self._fields else item
+        return self.with_part(record, schema, struct(old.schema, new))
+
+    def _masked(self, value: Any, schema: Schema | None) -> Any:
+        if value is None:
+            return None
+        kind = java_class(value, schema)
+        if self._replacement is not None:
+            return _replaced(kind, self._replacement)
+        if kind in _NOTHING:
+            return _NOTHING[kind]
+        if isinstance(value, (list, tuple)):
+            return []
+        if isinstance(value, dict):
+            return {}
+        raise DataException(f"Cannot mask value of type: class {kind}")
+
+
+def _replaced(kind: str, text: str) -> Any:
+    """Return the replacement as a value of the class. Raises DataException."""
+    if kind == "java.lang.String":
+        return text
+    if kind not in _NOTHING or kind in {"java.lang.Boolean", "java.util.Date"}:
+        raise DataException(f"Cannot mask value of type class {kind} with custom replacement.")
+    number = big_decimal(text)
+    if number is None:
+        ending = "number" if kind == "java.math.BigDecimal" else "a number"
+        raise DataException(f"Unable to convert {text} (class java.lang.String) to {ending}")
+    if kind in _BITS:
+        return wrapped(long_of(number), _BITS[kind])
+    if kind == "java.math.BigDecimal":
+        return number
+    return float32(float(number)) if kind == "java.lang.Float" else float(number)
+
+
+class MaskFieldKey(MaskField):
+    """MaskField of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class MaskFieldValue(MaskField):
+    """MaskField of records' values."""
+
+    is_key: ClassVar[bool] = False

@@ -1,0 +1,127 @@
+"""What transforms of a record's key or value share: which of the two it is, and keys that many declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.config.checks import distinct_entries, rule
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.config.values import split_list
+from kraal.plugins.api import Transformation
+from kraal.plugins.records import Record
+from kraal.plugins.schema import Schema
+from kraal.transforms.errors import ConfigException
+
+VERSION: Final = __version__
+
+REPLACE_NULL: Final = "replace.null.with.default"
+
+T = TypeVar("T")
+
+
+def replace_null_key(source: str) -> Key:
+    """Declare `replace.null.with.default`, which most transforms of fields have."""
+    return Key(
+        name=REPLACE_NULL,
+        type=ConfigType.BOOLEAN,
+        default=True,
+        importance=Importance.MEDIUM,
+        doc="Take a field's default where the field is null and its schema has one; otherwise null stays null.",
+        source=f"{source}.REPLACE_NULL_WITH_DEFAULT_CONFIG",
+    )
+
+
+def settings(keys: ConfigDef, config: Mapping[str, str]) -> dict[str, Any]:
+    """Parse a transform's own keys; every key is in what is returned. Raises ConfigException for the first error.
+
+    Entries that are twice in a list of distinct ones are taken once, as Java takes them where nobody validated.
+    """
+    values = keys.validate({name: _distinct(keys.get(name), text) for name, text in config.items()})
+    for value in values:
+        if value.errors:
+            raise ConfigException(value.errors[0])
+    return {value.name: value.value for value in values}
+
+
+def _distinct(key: Key | None, text: str) -> str:
+    if key is None or key.validator not in {distinct_entries, some_distinct_entries}:
+        return text
+    return ",".join(dict.fromkeys(split_list(text)))
+
+
+class PartTransformation(Transformation):
+    """A transform with two variants, one of records' keys and one of their values."""
+
+    version: ClassVar[str] = VERSION
+    is_key: ClassVar[bool]
+
+    def schema_of(self, record: Record) -> Schema | None:
+        """Return the schema of the part."""
+        return record.key_schema if self.is_key else record.value_schema
+
+    def value_of(self, record: Record) -> Any:
+        """Return the part."""
+        return record.key if self.is_key else record.value
+
+    def with_part(self, record: Record, schema: Schema | None, value: Any) -> Record:
+        """Return the record with another part. Written out: `dataclasses.replace` takes several times as long."""
+        return Record(
+            topic=record.topic,
+            partition=record.partition,
+            key_schema=schema if self.is_key else record.key_schema,
+            key=value if self.is_key else record.key,
+            value_schema=record.value_schema if self.is_key else schema,
+            value=record.value if self.is_key else value,
+            timestamp_ms=record.timestamp_ms,
+            headers=record.headers,
+            offset=record.offset,
+        )
+
+
+class PerSchema(Generic[T]):
+    """Remembers what was worked out for a few schemas, by their identity; it is not pickled along.
+
+    Converters that know a record's schema give the same object again and again; others give a new one each time,
+    and then this only costs a look.
+    """
+
+    _MOST: ClassVar[int] = 16
+
+    def __init__(self, make: Callable[[Schema], T]) -> None:
+        self._make = make
+        self._known: dict[int, tuple[Schema, T]] = {}
+
+    def __call__(self, schema: Schema) -> T:
+        """Return what belongs to the schema. Raises what making it raises, each time."""
+        found = self._known.get(id(schema))
+        if found is not None:
+            return found[1]
+        if len(self._known) >= self._MOST:
+            self._known.clear()
+        made = self._make(schema)
+        self._known[id(schema)] = (schema, made)
+        return made
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PerSchema, (self._make,)
+
+
+@rule("a list that is not empty")
+def non_empty_list(name: str, value: object) -> str | None:
+    """Want a list with entries. Source: NonEmptyListValidator."""
+    if isinstance(value, tuple) and value:
+        return None
+    return f"Invalid value {'null' if value is None else '[]'} for configuration {name}: Empty list"
+
+
+@rule("a list that is not empty, without empty entries, none of them twice")
+def some_distinct_entries(name: str, value: object) -> str | None:
+    """Want a list with entries, each of them once. Source: ConfigDef.ValidList (4.3.0)."""
+    if value == ():
+        return f"Configuration '{name}' must not be empty. Valid values include: any non-empty value"
+    return distinct_entries(name, value)

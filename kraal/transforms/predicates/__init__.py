@@ -1,0 +1,1 @@
+"""The predicates that ship: on which records a transform is applied."""

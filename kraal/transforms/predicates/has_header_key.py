@@ -1,0 +1,43 @@
+"""HasHeaderKey: records with a header of a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.checks import non_empty
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.api import Predicate
+from kraal.plugins.records import Record
+from kraal.transforms.part import VERSION, settings
+
+
+class HasHeaderKey(Predicate):
+    """True for records with at least one header of the given name."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="name",
+                type=ConfigType.STRING,
+                validator=non_empty,
+                importance=Importance.MEDIUM,
+                doc="The header's name.",
+                source="HasHeaderKey.NAME_CONFIG",
+            )
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._name = ""
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._name = settings(self.config_def, config)["name"]
+
+    @override
+    def test(self, record: Record) -> bool:
+        return any(header.key == self._name for header in record.headers)

@@ -1,0 +1,28 @@
+"""RecordIsTombstone: records without a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.plugins.api import Predicate
+from kraal.plugins.records import Record
+from kraal.transforms.part import VERSION
+
+
+class RecordIsTombstone(Predicate):
+    """True for records whose value is null."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        del config
+
+    @override
+    def test(self, record: Record) -> bool:
+        return record.value is None

@@ -1,0 +1,45 @@
+"""TopicNameMatches: records of topics by a regular expression."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.checks import all_of, non_empty
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.api import Predicate
+from kraal.plugins.records import Record
+from kraal.transforms.java_regex import compiled, java_regex
+from kraal.transforms.part import VERSION, settings
+
+
+class TopicNameMatches(Predicate):
+    """True for records whose topic the expression matches as a whole."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="pattern",
+                type=ConfigType.STRING,
+                validator=all_of(non_empty, java_regex),
+                importance=Importance.MEDIUM,
+                doc="The regular expression, which must match the whole topic.",
+                source="TopicNameMatches.PATTERN_CONFIG",
+            )
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._pattern = re.compile("")
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._pattern = compiled(settings(self.config_def, config)["pattern"])
+
+    @override
+    def test(self, record: Record) -> bool:
+        return self._pattern.fullmatch(record.topic) is not None

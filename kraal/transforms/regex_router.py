@@ -1,0 +1,56 @@
+"""RegexRouter: another topic, by a regular expression."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.api import Transformation
+from kraal.plugins.records import Record
+from kraal.transforms.java_regex import compiled, java_regex, replaced_first
+from kraal.transforms.part import VERSION, settings
+
+
+class RegexRouter(Transformation):
+    """Renames the topic of records whose topic the expression matches as a whole; the first match is replaced."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="regex",
+                type=ConfigType.STRING,
+                validator=java_regex,
+                importance=Importance.HIGH,
+                doc="The regular expression, which must match the whole topic.",
+                source="RegexRouter.ConfigName.REGEX",
+            ),
+            Key(
+                name="replacement",
+                type=ConfigType.STRING,
+                importance=Importance.HIGH,
+                doc="The new topic; $1 or ${name} is a group of the expression.",
+                source="RegexRouter.ConfigName.REPLACEMENT",
+            ),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._regex = re.compile("")
+        self._replacement = ""
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._regex, self._replacement = compiled(found["regex"]), found["replacement"]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        if self._regex.fullmatch(record.topic) is None:
+            return record
+        return replace(record, topic=replaced_first(self._regex, record.topic, self._replacement))

@@ -1,0 +1,138 @@
+"""ReplaceField: which fields stay, and under which names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.checks import distinct_entries, rule
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.config.values import as_strings, java_text
+from kraal.plugins.records import DataException, Record
+from kraal.plugins.schema import Field, Schema
+from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
+from kraal.transforms.structs import (
+    field_of,
+    fields_of,
+    read,
+    require_map,
+    require_struct,
+    struct,
+    struct_schema,
+)
+
+_PURPOSE = "field replacement"
+_PAIR = 2
+
+
+def split_pair(text: str) -> list[str]:
+    """Split at colons as Java's String.split does: without empty parts at the end."""
+    parts = text.split(":")
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return [] if parts == [""] and text else parts
+
+
+@rule("pairs of an old and a new name: `foo:bar,abc:xyz`")
+def _pairs(name: str, value: object) -> str | None:
+    listed = as_strings(value)
+    for each in listed:
+        if len(split_pair(each)) != _PAIR:
+            return (
+                f"Invalid value {java_text(listed)} for configuration {name}: Invalid rename mapping: {each}"
+            )
+    return None
+
+
+def _list(name: str, doc: str) -> Key:
+    return Key(
+        name=name,
+        type=ConfigType.LIST,
+        default=(),
+        validator=distinct_entries,
+        importance=Importance.MEDIUM,
+        doc=doc,
+        source="ReplaceField.ConfigName",
+    )
+
+
+class ReplaceField(PartTransformation):
+    """Leaves fields out, or all others, and gives those that stay other names."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            _list("exclude", "Fields to leave out; they are left out even where include names them."),
+            _list("include", "Fields to keep; when empty, all that exclude does not name."),
+            replace(_list("renames", "New names of fields."), validator=_pairs),
+            replace_null_key("ReplaceField"),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._exclude: frozenset[str] = frozenset()
+        self._include: frozenset[str] = frozenset()
+        self._renames: dict[str, str] = {}
+        self._origins: dict[str, str] = {}
+        self._replace_null = True
+        self._schemas = PerSchema(self._changed)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._exclude, self._include = frozenset(found["exclude"]), frozenset(found["include"])
+        self._renames = dict(map(split_pair, found["renames"]))
+        self._origins = {new: old for old, new in self._renames.items()}
+        self._replace_null = found[REPLACE_NULL]
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if value is None:
+            return record
+        if schema is None:
+            whole = require_map(value, _PURPOSE)
+            kept = {self._renames.get(name, name): item for name, item in whole.items() if self._stays(name)}
+            return self.with_part(record, None, kept)
+        old = require_struct(value, _PURPOSE, schema)
+        changed, origins = self._schemas(old.schema)
+        values = {
+            name: read(old, origin, replace_null=self._replace_null) for name, origin in origins.items()
+        }
+        return self.with_part(record, changed, struct(changed, values))
+
+    def _stays(self, name: str) -> bool:
+        return name not in self._exclude and (not self._include or name in self._include)
+
+    def _changed(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
+        """Return the new schema, and of each of its fields the old one. Raises DataException where there is none."""
+        changed = struct_schema(
+            schema,
+            (
+                replace(field, name=self._renames.get(field.name, field.name))
+                for field in fields_of(schema)
+                if self._stays(field.name)
+            ),
+        )
+        origins = {}
+        for field in changed.fields:
+            name = self._origins.get(field.name, field.name)
+            origin = field_of(schema, name)
+            if origin is None:
+                raise DataException(f"{name} is not a valid field name")
+            origins[field.name] = origin
+        return changed, origins
+
+
+class ReplaceFieldKey(ReplaceField):
+    """ReplaceField of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class ReplaceFieldValue(ReplaceField):
+    """ReplaceField of records' values."""
+
+    is_key: ClassVar[bool] = False

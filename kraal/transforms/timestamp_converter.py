@@ -1,0 +1,250 @@
+"""TimestampConverter: times as texts, as numbers and as Connect's types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+from typing_extensions import override
+
+from kraal.config.checks import one_of
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.config.values import is_blank
+from kraal.plugins.java_time import MS_PER_DAY
+from kraal.plugins.records import DATE, TIME, TIMESTAMP, DataException, Instant, Record, Struct
+from kraal.plugins.schema import Field, Schema, Type
+from kraal.transforms.date_pattern import Element, PatternRefused, elements, formatted
+from kraal.transforms.date_text import parsed
+from kraal.transforms.errors import ConfigException, ConnectException
+from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
+from kraal.transforms.structs import (
+    fields_of,
+    java_class,
+    read,
+    require_map,
+    require_struct,
+    shown,
+    struct,
+    struct_schema,
+)
+
+_PURPOSE: Final = "converting timestamp formats"
+_STRING: Final = "string"
+_UNIX: Final = "unix"
+_SCHEMAS: Final[Mapping[str, Schema]] = {
+    _STRING: Schema(type=Type.STRING),
+    _UNIX: Schema(type=Type.INT64),
+    "Date": Schema(type=Type.INT32, name=DATE, version=1),
+    "Time": Schema(type=Type.INT32, name=TIME, version=1),
+    "Timestamp": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
+}
+"""What each target type is in a schema."""
+_LOGICAL: Final[Mapping[str, str]] = {TIMESTAMP: "Timestamp", DATE: "Date", TIME: "Time"}
+_PER_MS: Final[Mapping[str, int]] = {"microseconds": 1000, "nanoseconds": 1_000_000}
+"""Units that are shorter than milliseconds."""
+_LARGEST: Final = 2**63 - 1
+
+
+class TimestampConverter(PartTransformation):
+    """Converts a field, or the whole, between texts of a format, counts since 1970, and Connect's types of times."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="field",
+                type=ConfigType.STRING,
+                default="",
+                importance=Importance.HIGH,
+                doc="The field with the time; empty where the whole is one.",
+                source="TimestampConverter.FIELD_CONFIG",
+            ),
+            Key(
+                name="target.type",
+                type=ConfigType.STRING,
+                validator=one_of(*_SCHEMAS),
+                importance=Importance.HIGH,
+                doc="What to convert to: a text (string), a count since 1970 (unix), or a type of Connect's.",
+                source="TimestampConverter.TARGET_TYPE_CONFIG",
+            ),
+            Key(
+                name="format",
+                type=ConfigType.STRING,
+                default="",
+                importance=Importance.MEDIUM,
+                doc="How texts are written, in UTC: a pattern of java.text.SimpleDateFormat.",
+                source="TimestampConverter.FORMAT_CONFIG",
+            ),
+            Key(
+                name="unix.precision",
+                type=ConfigType.STRING,
+                default="milliseconds",
+                validator=one_of("nanoseconds", "microseconds", "milliseconds", "seconds"),
+                importance=Importance.LOW,
+                doc="The unit of counts since 1970. Shorter than a millisecond nothing is kept.",
+                source="TimestampConverter.UNIX_PRECISION_CONFIG",
+            ),
+            replace_null_key("TimestampConverter"),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._field = ""
+        self._target = _STRING
+        self._format = ""
+        self._pattern: tuple[Element, ...] | None = None
+        self._precision = ""
+        self._replace_null = True
+        self._schemas = PerSchema(self._converted_schema)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._field, self._target, self._format = found["field"], found["target.type"], found["format"]
+        self._precision, self._replace_null = found["unix.precision"], found[REPLACE_NULL]
+        if is_blank(self._format):
+            if self._target == _STRING:
+                raise ConfigException(
+                    "TimestampConverter requires format option to be specified when using string timestamps"
+                )
+            return
+        try:
+            self._pattern = elements(self._format)
+        except PatternRefused as exc:
+            raise ConfigException(
+                f"Invalid value java.lang.IllegalArgumentException: {exc} for configuration TimestampConverter "
+                f"requires a SimpleDateFormat-compatible pattern for string timestamps: {self._format}"
+            ) from exc
+
+    @override
+    def apply(self, record: Record) -> Record:
+        schema, value = self.schema_of(record), self.value_of(record)
+        if schema is None:
+            if value is None or not self._field:
+                return self.with_part(record, None, self._converted(value, None))
+            whole = require_map(value, _PURPOSE)
+            new = self._converted(whole.get(self._field), None)
+            return self.with_part(record, None, {**whole, self._field: new})
+        if not self._field:
+            updated = replace(_SCHEMAS[self._target], optional=schema.optional)
+            return self.with_part(record, updated, self._converted(value, schema))
+        old = None if value is None else require_struct(value, _PURPOSE, schema)
+        updated = self._schemas(schema)
+        return self.with_part(record, updated, None if old is None else self._struct(old, updated))
+
+    def _converted_schema(self, schema: Schema) -> Schema:
+        updated = struct_schema(schema, map(self._field_schema, fields_of(schema)), optional=schema.optional)
+        if not isinstance(schema.default, Struct):
+            return updated
+        return replace(updated, default=self._struct(schema.default, updated))
+
+    def _field_schema(self, field: Field) -> Field:
+        if field.name != self._field:
+            return field
+        return replace(field, schema=replace(_SCHEMAS[self._target], optional=field.schema.optional))
+
+    def _struct(self, old: Struct, schema: Schema) -> Struct:
+        new = {}
+        for field in old.schema.fields:
+            item = read(old, field, replace_null=self._replace_null)
+            new[field.name] = self._converted(item, field.schema) if field.name == self._field else item
+        return struct(schema, new)
+
+    def _converted(self, value: Any, schema: Schema | None) -> Any:
+        """Return one time as the target type has it; null stays null. Raises DataException or ConnectException."""
+        kind = None if schema is None else _type_of(schema)
+        if value is None:
+            return None
+        ms = self._read(kind or _guessed(value), value, schema)
+        match self._target:
+            case "string":
+                return formatted(self._pattern or (), ms)
+            case "unix":
+                return _from_ms(ms, self._precision)
+            case "Date":
+                return Instant(ms - ms % MS_PER_DAY)
+            case "Time":
+                return Instant(ms % MS_PER_DAY)
+            case _:
+                return Instant(ms)
+
+    def _read(self, kind: str, value: Any, schema: Schema | None) -> int:
+        """Return milliseconds since 1970."""
+        found = f"class {java_class(value, schema)}"
+        if kind == _STRING:
+            if not isinstance(value, str):
+                raise DataException(f"Expected string timestamp to be a String, but found {found}")
+            if self._pattern is None:
+                raise ConfigException(
+                    "TimestampConverter requires format option to be specified when using string timestamps"
+                )
+            ms = parsed(self._pattern, value)
+            if ms is None:
+                raise DataException(
+                    f"Could not parse timestamp: value ({value}) does not match pattern ({self._format})"
+                )
+            return ms
+        if kind == _UNIX:
+            if not isinstance(value, int):
+                raise DataException(f"Expected Unix timestamp to be a Long, but found {found}")
+            return _to_ms(value, self._precision)
+        if not isinstance(value, Instant):
+            raise DataException(f"Expected {kind} to be a java.util.Date, but found {found}")
+        return value.ms
+
+
+def _type_of(schema: Schema) -> str:
+    """Return which type of time a schema stands for. Raises ConnectException."""
+    if schema.name is not None and schema.name in _LOGICAL:
+        return _LOGICAL[schema.name]
+    if schema.type is Type.STRING:
+        return _STRING
+    if schema.type is Type.INT64:
+        return _UNIX
+    raise ConnectException(f"Schema {shown(schema)} does not correspond to a known timestamp type format")
+
+
+def _guessed(value: Any) -> str:
+    match value:
+        case Instant():
+            return "Timestamp"
+        case int() if not isinstance(value, bool):
+            return _UNIX
+        case str():
+            return _STRING
+        case _:
+            raise DataException(
+                f"TimestampConverter does not support class {java_class(value)} objects as timestamps"
+            )
+
+
+def _limited(number: int) -> int:
+    return max(-_LARGEST - 1, min(_LARGEST, number))
+
+
+def _toward_zero(number: int, unit: int) -> int:
+    return number // unit if number >= 0 else -(-number // unit)
+
+
+def _to_ms(count: int, precision: str) -> int:
+    if precision == "seconds":
+        return _limited(count * 1000)
+    return _toward_zero(count, _PER_MS.get(precision, 1))
+
+
+def _from_ms(ms: int, precision: str) -> int:
+    if precision == "seconds":
+        return _toward_zero(ms, 1000)
+    return _limited(ms * _PER_MS.get(precision, 1))
+
+
+class TimestampConverterKey(TimestampConverter):
+    """TimestampConverter of records' keys."""
+
+    is_key: ClassVar[bool] = True
+
+
+class TimestampConverterValue(TimestampConverter):
+    """TimestampConverter of records' values."""
+
+    is_key: ClassVar[bool] = False

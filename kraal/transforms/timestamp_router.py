@@ -1,0 +1,87 @@
+"""TimestampRouter: another topic, by the record's time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.api import Transformation
+from kraal.plugins.java_values import java_text
+from kraal.plugins.records import DataException, Record
+from kraal.plugins.schema import Schema
+from kraal.transforms.date_pattern import Element, PatternRefused, elements, formatted
+from kraal.transforms.errors import ConfigException
+from kraal.transforms.part import VERSION, settings
+from kraal.transforms.structs import shown
+
+
+class TimestampRouter(Transformation):
+    """Renames the topic by a format with the topic and the record's time in it."""
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name="topic.format",
+                type=ConfigType.STRING,
+                default="${topic}-${timestamp}",
+                importance=Importance.HIGH,
+                doc="The new topic, where ${topic} stands for the old one and ${timestamp} for the time.",
+                source="TimestampRouter.ConfigName.TOPIC_FORMAT",
+            ),
+            Key(
+                name="timestamp.format",
+                type=ConfigType.STRING,
+                default="yyyyMMdd",
+                importance=Importance.HIGH,
+                doc="How the time is written, in UTC: a pattern of java.text.SimpleDateFormat.",
+                source="TimestampRouter.ConfigName.TIMESTAMP_FORMAT",
+            ),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._topic = ""
+        self._pattern: tuple[Element, ...] = ()
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._topic = found["topic.format"]
+        try:
+            self._pattern = elements(found["timestamp.format"])
+        except PatternRefused as exc:
+            raise ConfigException(
+                f"Invalid value {found['timestamp.format']} for configuration timestamp.format: {exc}"
+            ) from exc
+
+    @override
+    def apply(self, record: Record) -> Record:
+        if record.timestamp_ms is None:
+            raise DataException(f"Timestamp missing on record: {_shown(record)}")
+        topic = self._topic.replace("${topic}", record.topic)
+        return replace(
+            record, topic=topic.replace("${timestamp}", formatted(self._pattern, record.timestamp_ms))
+        )
+
+
+def _shown(record: Record) -> str:
+    """Return a record as Java's ConnectRecord prints itself."""
+    headers = ", ".join(
+        f"ConnectHeader(key={header.key}, value={java_text(header.value)}, schema={_schema(header.schema)})"
+        for header in record.headers
+    )
+    return (
+        f"ConnectRecord{{topic='{record.topic}', kafkaPartition={java_text(record.partition)}, "
+        f"key={java_text(record.key)}, keySchema={_schema(record.key_schema)}, value={java_text(record.value)}, "
+        f"valueSchema={_schema(record.value_schema)}, timestamp={java_text(record.timestamp_ms)}, "
+        f"headers=ConnectHeaders(headers={f'[{headers}]' if headers else ''})}}"
+    )
+
+
+def _schema(schema: Schema | None) -> str:
+    return "null" if schema is None else shown(schema)

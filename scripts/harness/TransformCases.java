@@ -1,0 +1,250 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.SerializationFeature;
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.connect.connector.ConnectRecord;
+import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.header.ConnectHeaders;
+import org.apache.kafka.connect.header.Header;
+import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.sink.SinkRecord;
+import org.apache.kafka.connect.source.SourceRecord;
+import org.apache.kafka.connect.transforms.Transformation;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
+
+/**
+ * Prints, as JSON, what Connect's own transforms and predicates make of the cases in the file FILE, or, with more
+ * arguments, what the classes named define as their config.
+ *
+ * A case is {config, records}; a record is {topic, partition, offset (a sink's), timestamp, key, value, headers}, its
+ * data as texts of JSON: an object of exactly `schema` and `payload` has a schema, anything else has none.
+ */
+public class TransformCases {
+    private static final ObjectMapper MAPPER = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
+    private static final JsonConverter WITH_SCHEMAS = converter(true);
+    private static final JsonConverter WITHOUT_SCHEMAS = converter(false);
+
+    /** One transform under its condition. */
+    private record Stage(String alias, Transformation<?> transformation, Predicate<?> predicate, boolean negate) { }
+
+    public static void main(String[] arguments) throws Exception {
+        List<Object> found = new ArrayList<>();
+        if (arguments.length > 1) {
+            Map<String, Object> defined = new LinkedHashMap<>();
+            for (int i = 1; i < arguments.length; i++) {
+                defined.put(arguments[i], definition(arguments[i]));
+            }
+            System.out.println(MAPPER.writeValueAsString(defined));
+            return;
+        }
+        for (JsonNode each : MAPPER.readTree(new File(arguments[0]))) {
+            found.add(answered(each));
+        }
+        System.out.println(MAPPER.writeValueAsString(found));
+    }
+
+    private static JsonConverter converter(boolean schemas) {
+        JsonConverter converter = new JsonConverter();
+        converter.configure(Map.of("schemas.enable", String.valueOf(schemas)), false);
+        return converter;
+    }
+
+    private static Map<String, Object> answered(JsonNode each) {
+        Map<String, Object> answer = new LinkedHashMap<>();
+        List<Stage> stages = new ArrayList<>();
+        try {
+            stages.addAll(stages(config(each.get("config"))));
+        } catch (Exception e) {
+            answer.put("refused", error(e));
+            return answer;
+        }
+        List<Object> results = new ArrayList<>();
+        for (JsonNode record : each.get("records")) {
+            try {
+                results.add(transformed(stages, record(record)));
+            } catch (Exception e) {
+                throw new IllegalArgumentException("no record: " + record, e);
+            }
+        }
+        answer.put("results", results);
+        return answer;
+    }
+
+    private static Map<String, String> config(JsonNode node) {
+        Map<String, String> config = new LinkedHashMap<>();
+        node.fields().forEachRemaining(entry -> config.put(entry.getKey(), entry.getValue().asText()));
+        return config;
+    }
+
+    private static List<Stage> stages(Map<String, String> config) throws Exception {
+        List<Stage> stages = new ArrayList<>();
+        for (String alias : config.get("transforms").split(",")) {
+            Map<String, String> own = below(config, "transforms." + alias + ".");
+            String condition = own.remove("predicate");
+            boolean negate = Boolean.parseBoolean(own.remove("negate"));
+            Transformation<?> transformation = (Transformation<?>) make(own.remove("type"));
+            transformation.configure(own);
+            Predicate<?> predicate = null;
+            if (condition != null) {
+                Map<String, String> keys = below(config, "predicates." + condition + ".");
+                predicate = (Predicate<?>) make(keys.remove("type"));
+                predicate.configure(keys);
+            }
+            stages.add(new Stage(alias, transformation, predicate, negate));
+        }
+        return stages;
+    }
+
+    private static Object make(String name) throws Exception {
+        return Class.forName(name).getDeclaredConstructor().newInstance();
+    }
+
+    private static Map<String, String> below(Map<String, String> config, String prefix) {
+        Map<String, String> own = new HashMap<>();
+        config.forEach((name, value) -> {
+            if (name.startsWith(prefix)) {
+                own.put(name.substring(prefix.length()), value);
+            }
+        });
+        return own;
+    }
+
+    private static ConnectRecord<?> record(JsonNode node) {
+        String topic = node.get("topic").asText();
+        Integer partition = node.hasNonNull("partition") ? node.get("partition").asInt() : null;
+        Long timestamp = node.hasNonNull("timestamp") ? node.get("timestamp").asLong() : null;
+        SchemaAndValue key = data(topic, node.get("key"));
+        SchemaAndValue value = data(topic, node.get("value"));
+        ConnectHeaders headers = new ConnectHeaders();
+        if (node.has("headers")) {
+            for (JsonNode header : node.get("headers")) {
+                headers.add(header.get(0).asText(), data(topic, header.get(1)));
+            }
+        }
+        if (node.hasNonNull("offset")) {
+            return new SinkRecord(topic, partition, key.schema(), key.value(), value.schema(), value.value(), node.get("offset").asLong(),
+                timestamp, TimestampType.CREATE_TIME, headers);
+        }
+        return new SourceRecord(Map.of(), Map.of(), topic, partition, key.schema(), key.value(), value.schema(), value.value(), timestamp,
+            headers);
+    }
+
+    private static SchemaAndValue data(String topic, JsonNode text) {
+        if (text == null || text.isNull()) {
+            return SchemaAndValue.NULL;
+        }
+        byte[] bytes = text.asText().getBytes(StandardCharsets.UTF_8);
+        boolean hasSchema = text.asText().startsWith("{\"schema\":");
+        return (hasSchema ? WITH_SCHEMAS : WITHOUT_SCHEMAS).toConnectData(topic, bytes);
+    }
+
+    @SuppressWarnings({"unchecked", "rawtypes"})
+    private static Map<String, Object> transformed(List<Stage> stages, ConnectRecord record) {
+        Map<String, Object> result = new LinkedHashMap<>();
+        for (Stage stage : stages) {
+            try {
+                Predicate predicate = stage.predicate();
+                if (predicate == null || stage.negate() ^ predicate.test(record)) {
+                    record = ((Transformation) stage.transformation()).apply(record);
+                }
+            } catch (Exception e) {
+                result.put("failed", stage.alias());
+                result.putAll(error(e));
+                return result;
+            }
+            if (record == null) {
+                result.put("dropped", stage.alias());
+                return result;
+            }
+        }
+        try {
+            return written(record);
+        } catch (Exception e) {
+            result.put("unwritable", true);
+            result.putAll(error(e));
+            return result;
+        }
+    }
+
+    private static Map<String, Object> written(ConnectRecord<?> record) {
+        Map<String, Object> result = new LinkedHashMap<>();
+        result.put("topic", record.topic());
+        result.put("partition", record.kafkaPartition());
+        result.put("timestamp", record.timestamp());
+        result.put("key", text(WITH_SCHEMAS.fromConnectData(record.topic(), record.keySchema(), record.key())));
+        result.put("value", text(WITH_SCHEMAS.fromConnectData(record.topic(), record.valueSchema(), record.value())));
+        List<Object> headers = new ArrayList<>();
+        for (Header header : record.headers()) {
+            byte[] bytes = WITH_SCHEMAS.fromConnectHeader(record.topic(), header.key(), header.schema(), header.value());
+            headers.add(java.util.Arrays.asList(header.key(), text(bytes)));
+        }
+        result.put("headers", headers);
+        return result;
+    }
+
+    private static String text(byte[] bytes) {
+        return bytes == null ? null : new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    private static Map<String, Object> error(Exception e) {
+        Map<String, Object> error = new LinkedHashMap<>();
+        error.put("class", e.getClass().getName());
+        error.put("message", e.getMessage());
+        return error;
+    }
+
+    private static List<Object> definition(String name) throws Exception {
+        Object plugin = make(name);
+        ConfigDef config = plugin instanceof Transformation<?> t ? t.config() : ((Predicate<?>) plugin).config();
+        List<Object> keys = new ArrayList<>();
+        for (ConfigDef.ConfigKey key : config.configKeys().values()) {
+            Map<String, Object> row = new LinkedHashMap<>();
+            row.put("name", key.name);
+            row.put("type", key.type.name());
+            row.put("required", !key.hasDefault());
+            row.put("default_value", key.hasDefault() ? ConfigDef.convertToString(key.defaultValue, key.type) : null);
+            row.put("importance", key.importance.name());
+            row.put("group", key.group);
+            row.put("order_in_group", key.orderInGroup);
+            row.put("width", key.width.name());
+            row.put("display_name", key.displayName);
+            row.put("dependents", key.dependents);
+            row.put("refuses", refused(key));
+            keys.add(row);
+        }
+        return keys;
+    }
+
+    /** What the key's validator says of a few texts. */
+    private static Map<String, String> refused(ConfigDef.ConfigKey key) {
+        Map<String, String> said = new LinkedHashMap<>();
+        if (key.validator == null) {
+            return said;
+        }
+        for (String text : List.of("", "a", "a,a", "a,", "a:b", "a:b:c", "a:int8", "a:array", "int8", "int8,a:int8", "V2", "v2", "move", "unix",
+            "seconds")) {
+            try {
+                key.validator.ensureValid(key.name, ConfigDef.parseType(key.name, text, key.type));
+            } catch (ConfigException e) {
+                said.put(text, e.getMessage());
+            }
+        }
+        try {
+            key.validator.ensureValid(key.name, null);
+        } catch (ConfigException e) {
+            said.put("null", e.getMessage());
+        } catch (RuntimeException e) {
+            said.put("null", "raises " + e.getClass().getName());
+        }
+        return said;
+    }
+}

@@ -1,0 +1,92 @@
+"""Transforms of topics, and predicates."""
+
+from __future__ import annotations
+
+from scripts.harness.transform_cases.building import Case, case, record, stage
+
+ROUTES = (
+    ("orders", "sales"),
+    ("ord(.*)", "$1-x"),
+    ("(o)(r)(d).*", "$3$2$1$0"),
+    ("(?<first>.)(.*)", "${first}_$2"),
+    ("o|or.*", "X"),
+    ("(a)?orders", "[$1]"),
+    ("orders", "a\\$b\\\\c"),
+    ("orders", "$1"),
+    ("orders", "$"),
+    ("orders", "${nope}"),
+    ("(o).*", "$12"),
+    ("orders", "\\"),
+    ("ORDERS", "x"),
+    ("(?i)ORDERS", "x"),
+    ("[a-z]++", "p"),
+    ("\\p{Alpha}+", "alpha"),
+    ("\\Qorders\\E", "q"),
+    (".*", "all"),
+    ("rder", "part"),
+    ("(?:or)(d)(?=e)ers", "$1"),
+    ("([^x&&[a-z]]*)", "$1"),
+    ("", "empty"),
+    ("(", "x"),
+    ("orders", ""),
+    ("(?<a>o)(?<b>r).*", "${b}${a}"),
+    ("orders", "${a"),
+    ("orders", "$x"),
+    ("(.)\\1*.*", "$1"),
+)
+SUPPORTED = tuple((regex, by) for regex, by in ROUTES if "&&" not in regex)
+"""All but what docs/compat.md says is refused."""
+
+TIMES = (
+    ("yyyyMMdd", None),
+    ("yyyy-MM-dd'T'HH", "${timestamp}/${topic}/${topic}"),
+    ("yyyy", "fixed"),
+    ("", None),
+    ("HH:mm", "$1 ${timestamp"),
+)
+
+
+def is_route(regex: str, replacement: str) -> dict[str, str]:
+    """Return RegexRouter."""
+    return stage("RegexRouter", regex=regex, replacement=replacement)
+
+
+DROP = {**stage("Filter"), "predicate": "p"}
+KEEP = {**DROP, "negate": "true"}
+RECORDS = [
+    record(1),
+    record(None),
+    record(1, topic="other"),
+    record(1, headers=[["trace", "1"]]),
+    record(1, headers=[["Trace", None]]),
+]
+
+CASES: list[Case] = [
+    *(
+        case(f"route {regex} to {by}", is_route(regex, by), records=[record(1), record(1, topic="or")])
+        for regex, by in SUPPORTED
+    ),
+    *(
+        case(
+            f"route by time {pattern}",
+            stage(
+                "TimestampRouter",
+                timestamp_format=pattern,
+                **({} if topic is None else {"topic_format": topic}),
+            ),
+            records=[record(1), record(1, timestamp=-1), record(1, topic="a$b\\c")],
+        )
+        for pattern, topic in TIMES
+    ),
+    case("drop all", stage("Filter"), records=RECORDS),
+    case("drop tombstones", DROP, records=RECORDS, p=stage("RecordIsTombstone")),
+    case("keep tombstones", KEEP, records=RECORDS, p=stage("RecordIsTombstone")),
+    case("drop by topic", DROP, records=RECORDS, p=stage("TopicNameMatches", pattern="ord.*")),
+    case("drop by a part of the topic", DROP, records=RECORDS, p=stage("TopicNameMatches", pattern="ord")),
+    case("keep by header", KEEP, records=RECORDS, p=stage("HasHeaderKey", name="trace")),
+    case("a predicate without its key", DROP, records=[], p=stage("HasHeaderKey")),
+    case("a predicate with an empty key", DROP, records=[], p=stage("HasHeaderKey", name="")),
+    case("a predicate with a broken pattern", DROP, records=[], p=stage("TopicNameMatches", pattern="(")),
+    case("a predicate with an empty pattern", DROP, records=[], p=stage("TopicNameMatches", pattern="")),
+    case("a router without its keys", stage("RegexRouter", regex="a"), records=[]),
+]

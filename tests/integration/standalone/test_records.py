@@ -1,0 +1,191 @@
+"""Transforms, bad records and dead letters over REST, with real converters. Mirrors ErrorHandlingIntegrationTest."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka as ck
+import httpx2
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import RUNNING, create_topic
+
+pytestmark = pytest.mark.timeout(180)
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+TRANSFORMS = "org.apache.kafka.connect.transforms"
+
+
+@pytest.fixture
+def name(worker: WorkerProcess) -> Iterator[str]:
+    """A connector's name, and its topic's; the connector is deleted after the test."""
+    made = f"rec-{uuid.uuid4().hex[:8]}"
+    yield made
+    worker.ask("DELETE", f"/connectors/{made}")
+
+
+def produce(kafka: Broker, topic: str, values: Sequence[bytes | None], **more: Any) -> None:
+    producer = ck.Producer({"bootstrap.servers": kafka.bootstrap})
+    for value in values:
+        producer.produce(topic, value, partition=0, **more)
+    assert producer.flush(30) == 0
+
+
+def messages(kafka: Broker, topic: str, count: int) -> list[Any]:
+    """Read `count` messages of partition 0, and see that there are no more."""
+    consumer = ck.Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": uuid.uuid4().hex})
+    place = ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)
+    consumer.assign([place])
+    found: list[Any] = []
+    for _ in range(300):
+        found += [m for m in consumer.consume(count, 0.1) if not m.error()]
+        if len(found) >= count:
+            break
+    _, end = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=20)
+    consumer.close()
+    assert len(found) == end == count
+    return found
+
+
+def metric(worker: WorkerProcess, name: str, attribute: str) -> float:
+    text = httpx2.get(f"{worker.url}/metrics", timeout=30).text
+    start = f'kafka_connect_task_error_metrics_{attribute}{{connector="{name}",task="0"}} '
+    return next(float(line.removeprefix(start)) for line in text.splitlines() if line.startswith(start))
+
+
+def test_a_source_hoists_inserts_routes_and_writes_json(
+    worker: WorkerProcess, kafka: Broker, name: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "in"
+    file.write_text('one\ntwo "q"\nskip me\n')
+    create_topic(kafka.bootstrap, f"{name}-out")
+    worker.create(
+        name,
+        {
+            "name": name,
+            "connector.class": "FileStreamSource",
+            "file": str(file),
+            "topic": name,
+            "value.converter": JSON,
+            "transforms": "hoist,insert,route",
+            "transforms.hoist.type": f"{TRANSFORMS}.HoistField$Value",
+            "transforms.hoist.field": "line",
+            "transforms.insert.type": f"{TRANSFORMS}.InsertField$Value",
+            "transforms.insert.static.field": "src",
+            "transforms.insert.static.value": "file",
+            "transforms.route.type": f"{TRANSFORMS}.RegexRouter",
+            "transforms.route.regex": "(.*)",
+            "transforms.route.replacement": "$1-out",
+        },
+    )
+    found = messages(kafka, f"{name}-out", 3)
+    schema = (
+        '{"schema":{"type":"struct","fields":[{"type":"string","optional":false,"field":"line"},'
+        '{"type":"string","optional":true,"field":"src"}],"optional":false},"payload":'
+    )
+    assert [message.value().decode() for message in found] == [
+        f'{schema}{{"line":"one","src":"file"}}}}',
+        f'{schema}{{"line":"two \\"q\\"","src":"file"}}}}',
+        f'{schema}{{"line":"skip me","src":"file"}}}}',
+    ]
+    assert [message.key() for message in found] == [None] * 3
+    worker.wait_until(
+        "the topic was known",
+        lambda: worker.get(f"/connectors/{name}/topics").body == {name: {"topics": [f"{name}-out"]}},
+    )
+    assert worker.states(name) == RUNNING
+
+
+def sink_config(name: str, file: Path, **more: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "connector.class": "FileStreamSink",
+        "file": str(file),
+        "topics": name,
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        **more,
+    }
+
+
+def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written(
+    worker: WorkerProcess, kafka: Broker, name: str, tmp_path: Path
+) -> None:
+    create_topic(kafka.bootstrap, name)
+    values = [b'{"a":1}', b"{no json", b'{"a":{"b":[1,2.5,true,null,"x"]}}', b"null"]
+    produce(kafka, name, values, key=b"k", headers=[("own", b"\x01")])
+    file, dead = tmp_path / "out", f"{name}-dead"
+    errors = {
+        "errors.tolerance": "all",
+        "errors.log.enable": "true",
+        "errors.log.include.messages": "true",
+        "errors.deadletterqueue.topic.name": dead,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    worker.create(name, sink_config(name, file, **errors))
+    expected = "{a=1}\n{a={b=[1, 2.5, true, null, x]}}\nnull\n"
+    worker.wait_until("the file was whole", lambda: file.exists() and file.read_text() == expected)
+    place = {"kafka_topic": name, "kafka_partition": 0}
+    worker.wait_until(
+        "offsets were committed past the bad record",
+        lambda: (
+            worker.get(f"/connectors/{name}/offsets").body
+            == {"offsets": [{"partition": place, "offset": {"kafka_offset": 4}}]}
+        ),
+    )
+    assert worker.states(name) == RUNNING
+    (letter,) = messages(kafka, dead, 1)
+    assert (letter.key(), letter.value()) == (b"k", b"{no json")
+    headers = letter.headers()
+    prefix = "__connect.errors."
+    assert headers[:-2] == [
+        ("own", b"\x01"),
+        (f"{prefix}topic", name.encode()),
+        (f"{prefix}partition", b"0"),
+        (f"{prefix}offset", b"1"),
+        (f"{prefix}connector.name", name.encode()),
+        (f"{prefix}task.id", b"0"),
+        (f"{prefix}stage", b"VALUE_CONVERTER"),
+        (f"{prefix}class.name", JSON.encode()),
+        (f"{prefix}exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
+    ]
+    assert [header for header, _ in headers[-2:]] == [
+        f"{prefix}exception.message",
+        f"{prefix}exception.stacktrace",
+    ]
+    assert metric(worker, name, "total_records_skipped") == 1
+    assert metric(worker, name, "deadletterqueue_produce_requests") == 1
+    line = (
+        f"Error encountered in task {name}-0. Executing stage 'VALUE_CONVERTER' with class '{JSON}', "
+        f"where consumed record is {{topic='{name}', partition=0, offset=1, timestamp="
+    )
+    assert line in worker.log_text()
+    topics = worker.get(f"/connectors/{name}/topics").body[name]["topics"]
+    assert topics == [name]
+
+
+def test_a_bad_record_fails_a_sink_that_tolerates_none_and_the_trace_says_why(
+    worker: WorkerProcess, kafka: Broker, name: str, tmp_path: Path
+) -> None:
+    create_topic(kafka.bootstrap, name)
+    produce(kafka, name, [json.dumps({"f": "text"}).encode()])
+    cast = {
+        "transforms": "cast",
+        "transforms.cast.type": f"{TRANSFORMS}.Cast$Value",
+        "transforms.cast.spec": "f:int32",
+    }
+    worker.create(name, sink_config(name, tmp_path / "out", **cast))
+    worker.wait_for_states(name, ["RUNNING", "FAILED"])
+    (trace,) = worker.traces(name)
+    lines = trace.splitlines()
+    assert "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler" in lines
+    assert f"\tat stage TRANSFORMATION of {TRANSFORMS}.Cast$Value, record {name}-0@0" in lines
+    assert f"Caused by: {lines[0]}" in lines
+    assert metric(worker, name, "total_record_errors") == 1

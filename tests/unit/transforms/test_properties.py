@@ -1,0 +1,159 @@
+"""What holds of transforms' parts for any input: dates, numbers, paths, regular expressions, flat objects."""
+
+from __future__ import annotations
+
+import ctypes
+import datetime as dt
+import math
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kraal.plugins.records import Record
+from kraal.transforms.date_pattern import PatternRefused, elements, formatted
+from kraal.transforms.date_text import parsed
+from kraal.transforms.errors import ConfigException
+from kraal.transforms.flatten import FlattenValue
+from kraal.transforms.java_numbers import parse_whole, truncated, wrapped
+from kraal.transforms.java_regex import compiled, replaced_first, why_refused
+from kraal.transforms.paths import Path
+
+UTC = dt.UTC
+CALM = settings(
+    max_examples=50,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
+)
+"""A busy machine may take its time."""
+ISO = elements("yyyy-MM-dd'T'HH:mm:ss.SSSX")
+DAYS_OF_GREGORY = st.datetimes(dt.datetime(1583, 1, 1), dt.datetime(9999, 12, 31), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis wants them so
+C_TYPES = {8: ctypes.c_int8, 16: ctypes.c_int16, 32: ctypes.c_int32, 64: ctypes.c_int64}
+NAMES = st.text(st.characters(exclude_characters="`\\", exclude_categories=["Cs"]), min_size=1, max_size=8)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
+    lambda inner: st.dictionaries(st.text("abc", min_size=1, max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@CALM
+@given(DAYS_OF_GREGORY)
+def test_a_date_is_written_as_python_writes_it(moment: dt.datetime) -> None:
+    ms = (moment - dt.datetime(1970, 1, 1, tzinfo=UTC)) // dt.timedelta(milliseconds=1)
+    assert formatted(ISO, ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert (
+        formatted(elements("D EEE E u"), ms)
+        == f"{moment.timetuple().tm_yday} {moment:%a %a} {moment.isoweekday()}"
+    )
+
+
+@CALM
+@given(st.integers(-62_135_769_600_000, 253_402_300_799_999))
+def test_what_was_written_is_read_again(ms: int) -> None:
+    assert parsed(ISO, formatted(ISO, ms)) == ms
+    abutting = elements("yyyyMMddHHmmssSSS")
+    assert parsed(abutting, formatted(abutting, ms)) == ms
+
+
+@CALM
+@given(st.integers(0, 99), st.integers(0, 4_102_444_800_000))
+def test_two_digits_are_a_year_from_80_years_ago_to_20_from_now(year: int, now_ms: int) -> None:
+    ms = parsed(elements("yy"), f"{year:02d}", now_ms=now_ms)
+    assert ms is not None
+    found = dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=ms)
+    now = dt.datetime(1970, 1, 1, tzinfo=UTC) + dt.timedelta(milliseconds=now_ms)
+    assert found.year % 100 == year
+    assert -80 <= found.year - now.year <= 20
+
+
+@CALM
+@given(st.text("GyMdHmsEzZXubY' -:", max_size=12), st.text("0129 -:+ZaGMT", max_size=20))
+def test_any_pattern_is_taken_or_refused(pattern: str, text: str) -> None:
+    try:
+        known = elements(pattern)
+    except PatternRefused:
+        return
+    assert isinstance(formatted(known, 0), str)
+    assert isinstance(parsed(known, text), int | None)
+
+
+@CALM
+@given(st.integers(), st.sampled_from(sorted(C_TYPES)))
+def test_whole_numbers_wrap_as_in_c(number: int, bits: int) -> None:
+    assert wrapped(number, bits) == C_TYPES[bits](number).value
+    fits = wrapped(number, bits) == number
+    assert parse_whole(str(number), bits) == (number if fits else None)
+
+
+@CALM
+@given(st.floats(), st.sampled_from(sorted(C_TYPES)))
+def test_floats_stop_at_the_limits_of_32_or_64_bits(number: float, bits: int) -> None:
+    found = truncated(number, bits)
+    assert -(1 << (bits - 1)) <= found < 1 << (bits - 1)
+    if math.isnan(number):
+        assert found == 0
+    elif abs(number) < 1 << 31:
+        assert found == wrapped(int(number), bits)
+
+
+@CALM
+@given(st.lists(NAMES, min_size=1, max_size=4))
+def test_steps_between_backticks_are_taken_as_they_are(names: list[str]) -> None:
+    assert Path.parse(".".join(f"`{name}`" for name in names)).steps == tuple(names)
+
+
+@CALM
+@given(st.text("ab`.\\", max_size=10))
+def test_any_path_is_read_or_refused(text: str) -> None:
+    try:
+        steps = Path.parse(text).steps
+    except ConfigException:
+        assert "`" in text
+    else:
+        assert steps
+
+
+@CALM
+@given(st.text(max_size=12), st.text("$\\{}ab1", max_size=6))
+def test_a_quoted_text_is_itself_and_an_escaped_replacement_too(text: str, replacement: str) -> None:
+    if "\\E" not in text:
+        pattern = compiled(f"\\Q{text}\\E")
+        assert pattern.fullmatch(text)
+        escaped = "".join(f"\\{letter}" for letter in replacement)
+        assert replaced_first(pattern, text, escaped) == replacement
+
+
+@CALM
+@given(st.text("()[]{}^$|?*+.\\-&<>=!:ab1QEpkz,", max_size=12))
+def test_any_expression_is_compiled_or_refused(text: str) -> None:
+    if why_refused(text) is None:
+        assert compiled(text).pattern is not None
+    else:
+        with pytest.raises((re.error, OverflowError, RecursionError)):
+            compiled(text)
+
+
+@CALM
+@given(st.dictionaries(st.text("abc", min_size=1, max_size=3), JSON, max_size=4))
+def test_a_flat_object_has_every_leaf(value: dict[str, Any]) -> None:
+    flatten = FlattenValue()
+    flatten.configure({"delimiter": "/"})
+    assert flatten.apply(Record(topic="t", value=value)).value == dict(leaves(value, ()))
+
+
+def leaves(value: dict[str, Any], path: tuple[str, ...]) -> list[tuple[str, Any]]:
+    found = []
+    for name, each in value.items():
+        below = leaves(each, (*path, name)) if isinstance(each, dict) else [("/".join((*path, name)), each)]
+        found += below
+    return found
+
+
+@pytest.mark.parametrize("regex", ["[a-z&&[^b]]", "[a[bc]]", "\\G", "\\R", "\\p{IsGreek}", "(?<a", "\\k<"])
+def test_what_is_not_known_of_java_is_refused_with_a_reason(regex: str) -> None:
+    assert why_refused(regex)
