@@ -31,6 +31,8 @@ CASES: list[dict[str, Any]] = [
     if "SimpleHeader" not in case["converter"]
 ]
 MODULES = {"StringConverter": "string", "ByteArrayConverter": "bytearray", "BooleanConverter": "boolean"}
+ELSEWHERE = {"schemas.enable", "replace.null.with.default"}
+"""Settings of JsonConverter that `test_json.py` has; each is a large plan more."""
 TYPES = {
     Type.INT8: "tinyint",
     Type.INT16: "smallint",
@@ -82,7 +84,7 @@ def interpreted(spark: SparkSession) -> SparkSession:
 def test_columns_read_what_java_reads(interpreted: SparkSession) -> None:
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for case in CASES:
-        if "data" in case and not fails_the_job(case) and case["config"] != {"schemas.enable": "false"}:
+        if "data" in case and not fails_the_job(case) and not set(case["config"]) & ELSEWHERE:
             groups[f"{case['converter']} {case['config']}"].append(case)
     frames: list[DataFrame] = []
     for cases in groups.values():
@@ -96,7 +98,7 @@ def test_columns_read_what_java_reads(interpreted: SparkSession) -> None:
         failed = F.lit(None).cast("string") if error is None else error
         frames.append(frame.select("id", shown.alias("text"), failed.alias("error")))
     found = {row.id: row for row in reduce(DataFrame.union, frames).coalesce(1).collect()}
-    assert len(found) > 400
+    assert len(found) > 350
     asked = [case for case in CASES if case["id"] in found]
     different = [
         (case, row) for case in asked if not agrees(case, (row := found[case["id"]]).text, row.error)
