@@ -202,9 +202,7 @@ class TaskMeter:
     def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
         """The task has failed; `errors` are those of its last batch."""
         self._commit_failed()
-        self._set(
-            last_error_ms=self._time.wall_ms(), committing_s=None, errors=self._numbers.errors + errors
-        )
+        self._set(last_error_ms=self._time.wall_ms(), committing_s=None, errors=self._numbers.errors + errors)
 
     def _commit_failed(self) -> None:
         if self._commit_began_s is not None:
