@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceBatch, SourceTask, TaskContext, WorkerView
@@ -16,6 +17,9 @@ from kraal.spark.plugins import Converters, Plugins, make_converters
 from kraal.spark.pool import Pool
 from kraal.spark.together import Part, Together
 from kraal.spark.work import Launch, Outcome, outcome_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Leave = Callable[[Mapping[str, str], str, str], None]
 """Takes a member out of its group beside its own connection: consumer settings in Connect's words, group, member."""
@@ -129,18 +133,19 @@ class SourceWork:
         return launch
 
     def _read_launch(self, batch: SourceBatch) -> Launch:
-        plan = self._plan(batch, kafka_options.producer_client_id(self._spec.task))
         number, poll_s = self._batches, self._poll_s
+        client_id = kafka_options.producer_client_id(self._spec.task)
 
         def run() -> Outcome:
-            if batch.read is None:
-                message = "a SourceBatch needs a table or a read function"
-                raise ValueError(message)
             began = time.monotonic()
             with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                records, topics = write(batch.read(spark.session), plan, batch.topic)
+                found = batch if batch.discover is None else batch.discover(spark.session)
+                if found is None:
+                    return None
+                plan = self._plan(found, client_id)
+                records, topics = write(_frame(found, spark.session), plan, found.topic)
             return BatchDone(
-                offsets=batch.offsets,
+                offsets=found.offsets,
                 records=records,
                 topics=topics,
                 duration_s=time.monotonic() - began,
@@ -159,3 +164,13 @@ class SourceWork:
             key_schema=batch.key_schema,
             value_schema=batch.value_schema,
         )
+
+
+def _frame(batch: SourceBatch, spark: SparkSession) -> DataFrame:
+    """Return a batch's records as Spark has them. Raises ValueError for a batch without any."""
+    if batch.read is not None:
+        return batch.read(spark)
+    if batch.table is None:
+        message = "a SourceBatch needs a table, a read or a discover function"
+        raise ValueError(message)
+    return spark.createDataFrame(batch.table).coalesce(1)

@@ -10,14 +10,15 @@ from tests.differential.allowances import (
     keys_in_any_order,
     missing_plugins,
     missing_recommendations,
+    own_plugins,
 )
 from tests.differential.configs import SINK, SOURCE, sink, source
 from tests.differential.script import Step, ask, family
 
 _WORDS = fields("documentation", "documentation", chance=True)
-_CONNECTORS = missing_plugins("other-connectors", "source", "sink")
+_CONNECTORS = (missing_plugins("other-connectors", "source", "sink"), own_plugins("own-plugins"))
 _ALL = (
-    _CONNECTORS,
+    *_CONNECTORS,
     missing_plugins("transforms", "transformation", "predicate"),
     missing_plugins("other-converters", "converter"),
     missing_plugins("header-converters", "header_converter"),
@@ -28,11 +29,11 @@ _PACKAGE = "org.apache.kafka.connect"
 
 
 _LIST = [
-    ask("connectors", "GET /connector-plugins", None, _CONNECTORS),
+    ask("connectors", "GET /connector-plugins", None, *_CONNECTORS),
     ask("all", "GET /connector-plugins?connectorsOnly=false", None, *_ALL),
     ask("by a word", "GET /connector-plugins?connectorsOnly=no", None, *_ALL),
-    ask("by TRUE", "GET /connector-plugins?connectorsOnly=TRUE", None, _CONNECTORS),
-    ask("by nothing", "GET /connector-plugins?connectorsOnly=", None, _CONNECTORS),
+    ask("by TRUE", "GET /connector-plugins?connectorsOnly=TRUE", None, *_CONNECTORS),
+    ask("by nothing", "GET /connector-plugins?connectorsOnly=", None, *_CONNECTORS),
 ]
 
 _KEYS = [
