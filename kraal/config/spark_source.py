@@ -118,7 +118,7 @@ SPARK_SOURCE: Final = ConfigDef(
             default=1000,
             validator=at_least(1),
             importance=Importance.LOW,
-            doc="How often an idle task looks for new files, rows or offsets.",
+            doc="How often an idle task looks for new files, or asks a Python Data Source for its offset.",
             group=_WHAT,
             order=4,
         ),
@@ -216,7 +216,7 @@ SPARK_SOURCE: Final = ConfigDef(
             validator=one_of(*MODES),
             importance=Importance.HIGH,
             doc="How new rows are known: by a column that grows, by a time of change, by both, or not at all (bulk: "
-            "the whole table every `spark.poll.interval.ms`).",
+            "the whole table every `jdbc.poll.interval.ms`).",
             group=_JDBC,
             order=1,
         ),
@@ -241,6 +241,16 @@ SPARK_SOURCE: Final = ConfigDef(
             recommender=advised(_column_of_mode),
             group=_JDBC,
             order=3,
+        ),
+        Key(
+            name="jdbc.poll.interval.ms",
+            type=ConfigType.INT,
+            default=5000,
+            validator=at_least(1),
+            importance=Importance.MEDIUM,
+            doc="How often an idle task asks the database for new rows; in bulk mode, how often a table is read.",
+            group=_JDBC,
+            order=4,
         ),
     ]
 )

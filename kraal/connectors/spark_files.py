@@ -15,6 +15,7 @@ import glob
 import logging
 import os
 import re
+import stat
 import time
 import zlib
 from collections import deque
@@ -140,15 +141,12 @@ class FileReader:
                     paths = [entry.path for entry in entries]
             else:
                 paths = glob.glob(self._path, recursive=True)  # noqa: PTH207 - takes absolute patterns
-            found = [(path, os.stat(path)) for path in paths if self._is_ours(path)]  # noqa: PTH116 - as above
-        except FileNotFoundError as exc:  # removed while we listed
-            raise FileNotFoundError(exc.errno, f"cannot list {self._path}: {exc.filename} is gone") from exc
+            found = [each for path in paths if self._is_ours(path) and (each := _look(path)) is not None]
         except OSError as exc:
             raise OSError(exc.errno, f"cannot list {self._path}: {exc.strerror}") from exc
         self._listed = (at, changed)
         key = (lambda each: (each[1].st_mtime_ns, each[0])) if self._by_time else (lambda each: each[0])
-        files = sorted((each for each in found if Path(each[0]).is_file()), key=key)
-        return deque((path, each.st_size) for path, each in files if each.st_size)
+        return deque((path, each.st_size) for path, each in sorted(found, key=key))
 
     def _is_ours(self, path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -259,6 +257,15 @@ def _stored(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tu
             done = offset.get("done") is True
             if isinstance(position, int) and not isinstance(position, bool):
                 yield path, (position, done)
+
+
+def _look(path: str) -> tuple[str, os.stat_result] | None:
+    """Return a file with something in it; None for whatever else, and for what was removed meanwhile."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
+    except FileNotFoundError:
+        return None
+    return (path, found) if stat.S_ISREG(found.st_mode) and found.st_size else None
 
 
 def _cut(path: str, start: int, wanted: int, size: int) -> int:

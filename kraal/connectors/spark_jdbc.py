@@ -108,7 +108,7 @@ class JdbcReader:
         number, count = share
         self._tables = deque(sorted(parsed["jdbc.tables"])[number::count])
         self._columns = Columns.of(parsed)
-        self._bulk_s = int(parsed["spark.poll.interval.ms"]) / 1000 if parsed["jdbc.mode"] == "bulk" else None
+        self._bulk_s = int(parsed["jdbc.poll.interval.ms"]) / 1000 if parsed["jdbc.mode"] == "bulk" else None
         self._due: dict[str, float] = {}
         self._layout = Layout.of(parsed)
         self._prefix: str | None = parsed["topic.prefix"]

@@ -66,7 +66,8 @@ class SparkSourceTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         parsed = SPARK_SOURCE.parse(config)
-        self._interval_s = int(str(parsed["spark.poll.interval.ms"])) / 1000
+        kind = JDBC if parsed["spark.format"] == JDBC else "spark"
+        self._interval_s = int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
         number, _, count = config.get(SHARE, "0/1").partition("/")
         share = (int(number), int(count))
         self._reader = _reader(str(parsed["spark.format"]))(parsed, options_of(config), share, offsets)

@@ -70,7 +70,9 @@ class Source:
 def source(stage: Stage, config: Mapping[str, str]) -> Source:
     topic = stage.topic()
     named = {"topic.prefix": topic} if "topic.prefix" in config else {"topic": topic}
-    return Source(stage, {"spark.poll.interval.ms": "100", **config, **named}, topic)
+    return Source(
+        stage, {"spark.poll.interval.ms": "100", "jdbc.poll.interval.ms": "100", **config, **named}, topic
+    )
 
 
 def lines(first: int, count: int) -> str:

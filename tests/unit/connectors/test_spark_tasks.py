@@ -41,8 +41,8 @@ def test_files_are_for_all_tasks_tables_for_as_many_as_there_are(tmp_path: Path)
     assert shares(python, 3) == ["0/1"]
 
 
-def reader(folder: Path, share: tuple[int, int] = (0, 1), **more: str) -> FileReader:
-    config = {"spark.format": "text", "path": str(folder), "topic": "t", **more}
+def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_000_000) -> FileReader:
+    config = {"spark.format": "text", "path": str(folder), "topic": "t", "file.batch.bytes": str(batch_bytes)}
     return FileReader(SPARK_SOURCE.parse(config), {}, share, {})
 
 
@@ -59,7 +59,7 @@ def test_batches_end_at_lines_and_at_files_that_go_elsewhere(tmp_path: Path) -> 
     (tmp_path / "b.txt").write_text("1\n")
     (tmp_path / "c.txt.gz").write_bytes(b"packed")
     (tmp_path / "d.txt").write_text("")
-    files = reader(tmp_path, **{"file.batch.bytes": "13"})
+    files = reader(tmp_path, batch_bytes=13)
     seen = []
     files._pending = files._list()
     while files._pending:
