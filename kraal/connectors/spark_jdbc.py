@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.config.jdbc_drivers import with_driver
 from kraal.connectors.spark_columns import Layout
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 
@@ -112,7 +113,7 @@ class JdbcReader:
         self._due: dict[str, float] = {}
         self._layout = Layout.of(parsed)
         self._prefix: str | None = parsed["topic.prefix"]
-        self._options = {**_DEFAULTS, **options}
+        self._options = with_driver({**_DEFAULTS, **options})
         self._marks = {
             str(partition.as_dict()["table"]): Mark.of(offset)
             for partition, offset in offsets.items()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from typing_extensions import override
 
 from kraal import __version__
+from kraal.config.jdbc_drivers import with_driver
 from kraal.config.spark_checks import FILE_FORMATS, JDBC, local_path, options_of
 from kraal.config.spark_sink import SPARK_SINK
 from kraal.connectors.range_files import RANGE, RangeFile, RangeFolder, Span, missing, replaced
@@ -48,7 +49,8 @@ class SparkSinkTask(SinkTask):
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         self._parsed = SPARK_SINK.parse(config)
-        self._options = options_of(config)
+        options = options_of(config)
+        self._options = with_driver(options) if self._parsed["spark.format"] == JDBC else options
         if self._parsed["spark.format"] in FILE_FORMATS:
             self._path = Path(local_path(str(self._parsed["path"])))
             owner = hashlib.sha256(f"{context.connector}-{context.task}".encode()).hexdigest()[:12]

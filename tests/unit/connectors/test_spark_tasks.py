@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kraal.config.jdbc_drivers import with_driver
 from kraal.config.spark_source import SPARK_SOURCE
 from kraal.connectors.spark_files import FileReader, read_pieces
 from kraal.connectors.spark_jdbc import Columns, Mark
@@ -153,6 +154,17 @@ def test_rows_behind_a_mark_and_up_to_one() -> None:
 def test_an_offset_that_is_none_is_no_part_of_a_query(offset: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="the stored offset's"):
         Mark.of(offset)
+
+
+def test_the_driver_is_known_by_the_address() -> None:
+    assert with_driver({"url": "jdbc:postgresql://h/d"})["driver"] == "org.postgresql.Driver"
+    assert with_driver({"url": "jdbc:h2:mem:x", "Driver": "my.Own"}) == {
+        "url": "jdbc:h2:mem:x",
+        "Driver": "my.Own",
+    }
+    assert with_driver({"url": "jdbc:derby:memory:x"}) == {"url": "jdbc:derby:memory:x"}
+    with pytest.raises(ValueError, match=r"spark\.option\.url is required with spark\.format=jdbc"):
+        with_driver({"user": "x"})
 
 
 def test_only_data_sources_are_made() -> None:
