@@ -210,7 +210,7 @@ class Connector(ABC):
 class SourceBatch:
     """The next records of a source task: a range that can be read again until it is stored.
 
-    Exactly one of `table` (small, read already: at most a few thousand records) and `read` is given.
+    Exactly one of `table` (small, read already: at most a few thousand records), `read` and `discover` is given.
     """
 
     offsets: Mapping[SourcePartition, Offset]
@@ -218,6 +218,10 @@ class SourceBatch:
     table: pa.Table | None = None
     read: Callable[[SparkSession], DataFrame] | None = None
     """Builds the frame on a job thread; must be lazy (no Spark action) and repeatable."""
+    discover: Callable[[SparkSession], SourceBatch | None] | None = None
+    """For what `poll` cannot know in milliseconds, or without Spark: finds the batch, on a job thread, and may run
+    Spark actions. Returns one with `table` or `read`, whose fields count in place of this one's, or None: there is
+    nothing after all. Must be repeatable: it is called again when the job is tried again."""
     topic: str | None = None
     """The topic of every record; None: the frame has a column `topic`."""
     value_schema: Schema | None = None

@@ -187,9 +187,11 @@ class SourceWork:
         def many() -> Outcome:
             began = time.monotonic()
             with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                frame = _frame(batch, spark.session)
-                summary = records.write(frame, batch, options)
-            return records.done(batch, summary, began_s=began, poll_s=poll_s)
+                found = _found(batch, spark.session)
+                if found is None:
+                    return None
+                summary = records.write(_frame(found, spark.session), found, options)
+            return records.done(found, summary, began_s=began, poll_s=poll_s)
 
         def run_few(done: Callable[[Outcome], None]) -> None:
             raised = outcome_of(lambda: few(done))
@@ -218,15 +220,19 @@ class SourceWork:
         return launch
 
     def _read_launch(self, batch: SourceBatch) -> Launch:
-        plan = self._plan(batch, kafka_options.producer_client_id(self._spec.task))
         number, poll_s = self._batches, self._poll_s
+        client_id = kafka_options.producer_client_id(self._spec.task)
 
         def run() -> Outcome:
             began = time.monotonic()
             with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                records, topics = write(_frame(batch, spark.session), plan, batch.topic)
+                found = _found(batch, spark.session)
+                if found is None:
+                    return None
+                plan = self._plan(found, client_id)
+                records, topics = write(_frame(found, spark.session), plan, found.topic)
             return BatchDone(
-                offsets=batch.offsets,
+                offsets=found.offsets,
                 records=records,
                 topics=topics,
                 duration_s=time.monotonic() - began,
@@ -247,11 +253,16 @@ class SourceWork:
         )
 
 
-def _frame(batch: SourceBatch, session: SparkSession) -> DataFrame:
-    """Return the frame of a batch that Spark works through."""
-    if batch.table is not None:
-        return session.createDataFrame(batch.table).coalesce(1)
-    if batch.read is None:
-        message = "a SourceBatch needs a table or a read function"
+def _found(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
+    """Return the batch, or what it finds on this job's thread; None when that is nothing."""
+    return batch if batch.discover is None else batch.discover(spark)
+
+
+def _frame(batch: SourceBatch, spark: SparkSession) -> DataFrame:
+    """Return a batch's records as Spark has them. Raises ValueError for a batch without any."""
+    if batch.read is not None:
+        return batch.read(spark)
+    if batch.table is None:
+        message = "a SourceBatch needs a table, a read or a discover function"
         raise ValueError(message)
-    return batch.read(session)
+    return spark.createDataFrame(batch.table).coalesce(1)

@@ -177,6 +177,21 @@ def missing_in_text(row: str) -> Allowance:
     return Allowance(row=row, forgive=forgive)
 
 
+def own_plugins(row: str) -> Allowance:
+    """Kraal has plugins of its own, among those that both have."""
+
+    def is_own(each: Any) -> bool:
+        return isinstance(each, dict) and str(each.get("class")).startswith("kraal.")
+
+    def forgive(one: Answer, other: Answer) -> Pair:
+        if isinstance(other.json, list):
+            return one, _dumped(other, [each for each in other.json if not is_own(each)])
+        body = _DESCRIBED.sub(lambda found: "" if found[1].startswith("kraal.") else found[0], other.body)
+        return one, replace(other, body=body.replace(', "}', '"}'))
+
+    return Allowance(row=row, forgive=forgive)
+
+
 def keys_in_any_order(row: str) -> Allowance:
     """The answer to a validation has its groups and keys in another order."""
 

@@ -11,6 +11,7 @@ from tests.differential.allowances import (
     in_standalone,
     missing_in_text,
     of_json,
+    own_plugins,
     whole,
 )
 from tests.differential.configs import SINK, SOURCE, creation, idle, sink, source
@@ -22,7 +23,7 @@ _ORDER = of_json(
     chance=True,
 )
 
-_LISTED = missing_in_text("other-connectors")
+_LISTED = (missing_in_text("other-connectors"), own_plugins("own-plugins"))
 
 _TEXT_ORDER = replace(error("config-order", 400, 400), chance=True)
 _OWN_TEXT = in_standalone(error("unknown-in-standalone", 500, 404))
@@ -81,13 +82,13 @@ _REFUSED = [
     ask("control characters in a name", "POST /connectors", creation("a\nb\u0001", source("x"))),
     ask("no class", "POST /connectors", creation("x", {"file": "f", "topic": "t"}), _TEXT_ORDER),
     ask("an empty config", "POST /connectors", creation("x", {})),
-    ask("a blank class", "POST /connectors", creation("x", {"connector.class": " "}), _LISTED),
-    ask("an unknown class", "POST /connectors", creation("x", {"connector.class": "none.Such"}), _LISTED),
+    ask("a blank class", "POST /connectors", creation("x", {"connector.class": " "}), *_LISTED),
+    ask("an unknown class", "POST /connectors", creation("x", {"connector.class": "none.Such"}), *_LISTED),
     ask(
         "a class that is a converter",
         "POST /connectors",
         creation("x", {"connector.class": "org.apache.kafka.connect.storage.StringConverter"}),
-        _LISTED,
+        *_LISTED,
     ),
     ask("no topic", "POST /connectors", creation("x", {"connector.class": SOURCE})),
     ask("tasks.max is a word", "POST /connectors", creation("x", source("x", tasks_max="zero"))),

@@ -9,23 +9,24 @@ from tests.differential.allowances import (
     fields,
     keys_in_any_order,
     missing_plugins,
+    own_plugins,
 )
 from tests.differential.configs import SINK, SOURCE, sink, source
 from tests.differential.script import Step, ask, family
 
 _WORDS = fields("documentation", "documentation", chance=True)
-_CONNECTORS = missing_plugins("other-connectors", "source", "sink")
+_CONNECTORS = (missing_plugins("other-connectors", "source", "sink"), own_plugins("own-plugins"))
 _OF_KEYS = (_WORDS, keys_in_any_order("keys-order"))
 _FULL = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _PACKAGE = "org.apache.kafka.connect"
 
 
 _LIST = [
-    ask("connectors", "GET /connector-plugins", None, _CONNECTORS),
-    ask("all", "GET /connector-plugins?connectorsOnly=false", None, _CONNECTORS),
-    ask("by a word", "GET /connector-plugins?connectorsOnly=no", None, _CONNECTORS),
-    ask("by TRUE", "GET /connector-plugins?connectorsOnly=TRUE", None, _CONNECTORS),
-    ask("by nothing", "GET /connector-plugins?connectorsOnly=", None, _CONNECTORS),
+    ask("connectors", "GET /connector-plugins", None, *_CONNECTORS),
+    ask("all", "GET /connector-plugins?connectorsOnly=false", None, *_CONNECTORS),
+    ask("by a word", "GET /connector-plugins?connectorsOnly=no", None, *_CONNECTORS),
+    ask("by TRUE", "GET /connector-plugins?connectorsOnly=TRUE", None, *_CONNECTORS),
+    ask("by nothing", "GET /connector-plugins?connectorsOnly=", None, *_CONNECTORS),
 ]
 
 _KEYS = [

@@ -21,6 +21,7 @@ from kraal.config.standalone import parse_standalone
 from kraal.config.worker import own_client_keys
 from kraal.config.worker_keys import STANDALONE, WORKER_FAMILIES
 from kraal.reference import __main__ as command
+from kraal.reference.connector_pages import with_keys
 from kraal.reference.markdown import INDEX, files
 from kraal.reference.pages import Page, pages
 from kraal.testing.worker import DEFAULTS
@@ -46,6 +47,14 @@ def test_the_manual_is_not_stale() -> None:
     stale = "docs/reference is stale: run python -m kraal.reference"
     assert written.keys() == files(PAGES).keys(), stale
     assert [name for name, text in files(PAGES).items() if written[name] != text] == [], stale
+
+
+def test_the_pages_of_connectors_have_their_keys() -> None:
+    made = {path.name: path.read_text("utf-8") for path in command.CONNECTORS.glob("*.md")}
+    assert sum("<!-- keys of Spark" in text for text in made.values()) == 2
+    assert [name for name, text in made.items() if with_keys(text) != text] == [], (
+        "run python -m kraal.reference"
+    )
 
 
 def test_the_command_writes_every_page_into_a_folder(tmp_path: Path) -> None:

@@ -1,0 +1,198 @@
+"""Checks of SparkSource's and SparkSink's keys: what can be told without Spark, as it is done while REST waits."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kraal.config.checks import Rule, rule
+from kraal.config.key import Recommendation, Recommender
+from kraal.config.spark_ddl import columns_of
+from kraal.config.values import as_strings, invalid
+
+FILE_FORMATS: Final = ("json", "csv", "parquet", "orc", "text")
+JDBC: Final = "jdbc"
+PYTHON: Final = "python"
+_ALL: Final = (*FILE_FORMATS, JDBC, PYTHON)
+OPTION: Final = "spark.option."
+
+_IDENTIFIER: Final = r'(?:[A-Za-z_][\w$#]*|"[^"\x00-\x1f;]+"|`[^`\x00-\x1f;]+`|\[[^\]\x00-\x1f;]+\])'
+_TABLE: Final = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,2}}")
+_CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+@rule("a schema in Spark's DDL, such as `id BIGINT NOT NULL, name STRING`")
+def ddl(name: str, value: object) -> str | None:
+    """Want a schema in DDL; no value passes."""
+    if value is None:
+        return None
+    try:
+        columns_of(str(value))
+    except ValueError as exc:
+        return invalid(name, value, f"it is no schema in Spark's DDL: {exc}")
+    return None
+
+
+@rule("names of tables or columns, `schema.table` or in the quotes of the database; no expressions")
+def identifiers(name: str, value: object) -> str | None:
+    """Want SQL identifiers, one or a list; no value passes. They become part of queries, so nothing else may."""
+    for each in as_strings(value) if not isinstance(value, str) else (value,):
+        if not _TABLE.fullmatch(each):
+            return invalid(
+                name,
+                value,
+                f"{each!r} is no name of a table or a column; names with other letters need quotes",
+            )
+    return None
+
+
+@rule("`package.module:Class`, of an installed package")
+def python_class(name: str, value: object) -> str | None:
+    """Want a class of a package that is installed here; nothing is imported. No value passes."""
+    if value is None:
+        return None
+    if not _CLASS.fullmatch(str(value)):
+        return invalid(name, value, "it must be package.module:Class")
+    package = str(value).partition(":")[0].partition(".")[0]
+    try:
+        found = importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        found = False
+    return None if found else invalid(name, value, f"no package {package} is installed on this worker")
+
+
+def some_of(*allowed: str) -> Rule:
+    """Want a list of distinct entries, each of them one of these."""
+
+    @rule("some of " + ", ".join(f"`{each}`" for each in allowed))
+    def check(name: str, value: object) -> str | None:
+        entries = as_strings(value)
+        wrong = [each for each in entries if each not in allowed]
+        if wrong or len(set(entries)) < len(entries):
+            return invalid(name, value, f"Each entry must be one of, and none twice: {', '.join(allowed)}")
+        return None
+
+    return check
+
+
+def local_path(text: str) -> str:
+    """Return a path or `file:` address as a path. Raises ValueError for other schemes and relative paths."""
+    path = re.sub(r"^file:(?://(?=/))?", "", text)
+    scheme = re.match(r"[A-Za-z][\w+.-]*:", path)
+    if scheme:
+        raise ValueError(
+            f"the scheme {scheme[0]} is not known; a path of a mounted file system, or file:, is allowed"
+        )
+    if not path.startswith("/"):
+        raise ValueError("it must be an absolute path")
+    return path
+
+
+def folder_to_read(text: str) -> None:
+    """Raise ValueError unless `text` names a folder that can be listed, or a pattern or file whose folder can."""
+    path = local_path(text)
+    if not Path(path).is_dir():
+        parts = path.split("/")
+        fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+        path = "/".join(parts[:fixed]) or "/"
+    _look(path, os.R_OK | os.X_OK, "read")
+
+
+def folder_to_write(text: str) -> None:
+    """Raise ValueError unless files can be written into `text`, or it can be made."""
+    path = Path(local_path(text))
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    _look(str(path), os.W_OK | os.X_OK, "written to")
+
+
+def _look(path: str, mode: int, verb: str) -> None:
+    if not Path(path).exists():
+        raise ValueError(f"{path} does not exist on this worker")
+    if not Path(path).is_dir():
+        raise ValueError(f"{path} is no directory")
+    if not os.access(path, mode):
+        raise ValueError(f"{path} cannot be {verb} by this worker")
+
+
+def advised(check: Recommender) -> Recommender:
+    """Have what `check` raises say which value of which key is wrong."""
+
+    def recommend(name: str, values: Mapping[str, object]) -> Recommendation:
+        try:
+            return check(name, values)
+        except ValueError as exc:
+            raise ValueError(invalid(name, values.get(name), str(exc))) from exc
+
+    return recommend
+
+
+def needed_by(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Recommender:
+    """Want a value with these formats, and none with others but `optional`."""
+
+    def check(name: str, values: Mapping[str, object]) -> Recommendation:
+        chosen, given = str(values.get("spark.format")), bool(values.get(name))
+        if chosen in formats and not given:
+            raise ValueError(f"it is required with spark.format={chosen}")
+        if given and chosen in _ALL and chosen not in (*formats, *optional):
+            raise ValueError(
+                f"it goes with spark.format {', '.join((*formats, *optional))}, not with {chosen}"
+            )
+        return Recommendation(visible=chosen in (*formats, *optional))
+
+    return advised(check)
+
+
+def also(first: Recommender, *others: Recommender) -> Recommender:
+    """Want all to agree; the first one's answer counts."""
+
+    def check(name: str, values: Mapping[str, object]) -> Recommendation:
+        answer = first(name, values)
+        for other in others:
+            other(name, values)
+        return answer
+
+    return check
+
+
+def known_columns(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Want the named columns to be in `spark.schema`, where there is a valid one."""
+    given = values.get(name)
+    wanted = (given,) if isinstance(given, str) else as_strings(given)
+    try:
+        columns = columns_of(str(values.get("spark.schema") or ""))
+    except ValueError:
+        return Recommendation()
+    unknown = [each for each in wanted if each not in columns]
+    if unknown:
+        raise ValueError(f"spark.schema has no column {unknown[0]}; it has {', '.join(columns)}")
+    return Recommendation(values=tuple(columns))
+
+
+def options_of(config: Mapping[str, str]) -> dict[str, str]:
+    """Return what stands below `spark.option.`, prefix removed.
+
+    Raises ValueError for options that would be SQL, or take the place of a key.
+    """
+    found = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
+    for key in found:
+        if key.lower() in _REFUSED:
+            raise ValueError(f"the option {OPTION}{key} is not allowed: {_REFUSED[key.lower()]}")
+    return found
+
+
+_SQL: Final = "SQL is not taken from configs"
+_REFUSED: Final = {
+    "path": "the key path says where",
+    "paths": "the key path says where",
+    "query": _SQL,
+    "preparequery": _SQL,
+    "sessioninitstatement": _SQL,
+    "dbtable": "jdbc.tables of a source, jdbc.table of a sink name tables",
+    "createtableoptions": _SQL,
+}

@@ -1,0 +1,179 @@
+"""Writes records with Spark: files, a table over JDBC, or a Python Data Source.
+
+Files are exactly once: see `range_files`. A table and a Python Data Source get each batch at least once, for Spark
+commits them by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.config.jdbc_drivers import with_driver
+from kraal.config.spark_checks import FILE_FORMATS, JDBC, local_path, options_of
+from kraal.config.spark_sink import SPARK_SINK
+from kraal.connectors.range_files import RANGE, RangeFile, RangeFolder, Span, missing, replaced
+from kraal.plugins.api import (
+    ConfigDef,
+    Connector,
+    ConnectorContext,
+    SinkBatch,
+    SinkTask,
+    TaskContext,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+STAGING: Final = "_kraal_staging"
+
+
+class SparkSinkTask(SinkTask):
+    """Writes its share of the records."""
+
+    def __init__(self) -> None:
+        self._parsed: Mapping[str, Any] = {}
+        self._options: dict[str, str] = {}
+        self._path = Path()
+        self._staging = Path()
+        self._folder: RangeFolder | None = None
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        self._parsed = SPARK_SINK.parse(config)
+        options = options_of(config)
+        self._options = with_driver(options) if self._parsed["spark.format"] == JDBC else options
+        if self._parsed["spark.format"] in FILE_FORMATS:
+            self._path = Path(local_path(str(self._parsed["path"])))
+            owner = hashlib.sha256(f"{context.connector}-{context.task}".encode()).hexdigest()[:12]
+            self._staging = self._path / STAGING / owner
+            try:
+                shutil.rmtree(self._staging, ignore_errors=True)  # of a worker that was killed
+                self._staging.mkdir(parents=True, exist_ok=True)
+            except OSError as exc:
+                raise OSError(exc.errno, f"cannot write to {self._path}: {exc.strerror}") from exc
+            self._folder = RangeFolder(self._path)
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        from kraal.connectors import spark_rows  # noqa: PLC0415 - loaded when Spark is
+
+        if self._folder is None:
+            self._append(spark_rows.rows_of(batch.frame, self._parsed))
+            return
+        conflicts = self._folder.conflicts(batch.ranges)
+        wanted = {place: missing(span, conflicts[place]) for place, span in batch.ranges.items()}
+        if any(wanted.values()):
+            frame = spark_rows.numbered(batch.frame, list(wanted))
+            if any(conflicts.values()):
+                frame = spark_rows.within(frame, list(wanted.values()))
+            self._write_files(spark_rows.rows_of(frame, self._parsed), wanted, batch.ranges, conflicts)
+        self._folder.written(batch.ranges, conflicts)
+
+    @override
+    def stop(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._staging, ignore_errors=True)
+
+    # --- a table, a Python Data Source ----------------------------------------------------------------------
+
+    def _append(self, rows: DataFrame) -> None:
+        writer = rows.write.mode("append").options(**self._options)
+        if self._parsed["spark.format"] == JDBC:
+            writer.format("jdbc").option("dbtable", self._parsed["jdbc.table"]).save()
+            return
+        from kraal.connectors.spark_python import data_source_class  # noqa: PLC0415 - as above
+
+        source = data_source_class(str(self._parsed["spark.python.datasource"]))
+        rows.sparkSession.dataSource.register(source)
+        writer.format(source.name()).save()
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def _write_files(
+        self,
+        rows: DataFrame,
+        wanted: Mapping[TopicPartition, Span | None],
+        ranges: Mapping[TopicPartition, Span],
+        conflicts: Mapping[TopicPartition, Sequence[RangeFile]],
+    ) -> None:
+        """Have Spark write the rows into a directory of their own, then put the files in place."""
+        assert self._folder is not None  # noqa: S101 - only files come here
+        staging = self._staging / uuid.uuid4().hex
+        try:
+            self._write_staged(rows, staging, alone=len(wanted) == 1)
+            for number, (place, span) in enumerate(wanted.items()):
+                part = _part(staging, place, None if len(wanted) == 1 else number)
+                if span is not None:
+                    self._folder.drop(replaced(ranges[place], conflicts[place]))
+                    if part is not None:
+                        self._folder.put(part, place, span, self._suffix(part))
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+
+    def _write_staged(self, rows: DataFrame, staging: Path, *, alone: bool) -> None:
+        from kraal.connectors import spark_rows  # noqa: PLC0415 - as above
+
+        chosen = str(self._parsed["spark.format"])
+        plain = spark_rows.json_lines(rows) if chosen == "json" else None
+        if plain is not None:
+            rows, chosen = plain, "text"
+        writer = rows.drop(RANGE).coalesce(1).write if alone else rows.write.partitionBy(RANGE)
+        writer.format(chosen).options(**self._options).save(
+            f"file://{staging}"
+        )  # as it is: Hadoop decodes no %20
+
+    def _suffix(self, part: Path) -> str:
+        suffix = part.name.partition(".")[2]
+        if self._parsed["spark.format"] == "json" and suffix.startswith("txt"):
+            suffix = "json" + suffix.removeprefix("txt")
+        return f".{suffix}"
+
+
+class SparkSinkConnector(Connector):
+    """One target; as many tasks as wanted, each with the same config."""
+
+    kind = "sink"
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = SPARK_SINK
+    task_class = SparkSinkTask
+
+    def __init__(self) -> None:
+        self._config: Mapping[str, str] = {}
+
+    @override
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+        del context
+        SPARK_SINK.parse(config)
+        options_of(config)
+        self._config = config
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [self._config] * max_tasks
+
+    @override
+    def alter_sink_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        del config, offsets
+        return (
+            True  # the group's offsets are all that there are; files of records that come again are replaced
+        )
+
+
+def _part(staging: Path, place: TopicPartition, number: int | None) -> Path | None:
+    """Return the file that Spark wrote for a range; None where it had no record left."""
+    folder = staging if number is None else staging / f"{RANGE}={number}"
+    parts = sorted(folder.glob("part-*"))
+    if len(parts) > 1:
+        raise RuntimeError(f"Spark wrote {len(parts)} files for {place}, whose records must be in one")
+    return parts[0] if parts else None

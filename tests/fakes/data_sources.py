@@ -1,0 +1,124 @@
+"""Python Data Sources for tests, as their authors write them: numbers to read, a folder to write into."""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+    SimpleDataSourceStreamReader,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import Row, StructType
+from typing_extensions import override
+
+
+class Span(InputPartition):
+    """Numbers `[start, end)`."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start = start
+        self.end = end
+
+
+class NumbersReader(DataSourceStreamReader):
+    """Reads as many numbers as the file `limit` says there are; notes what was committed beside it."""
+
+    def __init__(self, limit: str) -> None:
+        self._limit = limit
+
+    @override
+    def initialOffset(self) -> dict[str, int]:
+        return {"next": 0}
+
+    @override
+    def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:
+        return {"next": int(Path(self._limit).read_text("ascii"))}
+
+    @override
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        return [Span(start["next"], end["next"])]
+
+    @override
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        assert isinstance(partition, Span)
+        for number in range(partition.start, partition.end):
+            yield number, Row(half=number // 2), os.getpid()
+
+    @override
+    def commit(self, end: dict[str, int]) -> None:
+        Path(f"{self._limit}.committed").write_text(json.dumps(end), "ascii")
+
+
+class Numbers(DataSource):
+    """The source of `NumbersReader`."""
+
+    @override
+    def schema(self) -> str:
+        return "n bigint, parts struct<half: bigint>, pid int"
+
+    @override
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return NumbersReader(self.options["limit"])
+
+
+class FewReader(SimpleDataSourceStreamReader):
+    """Two numbers at a time, up to six."""
+
+    @override
+    def initialOffset(self) -> dict[str, int]:
+        return {"next": 0}
+
+    @override
+    def read(self, start: dict[str, int]) -> tuple[Iterator[tuple[int]], dict[str, int]]:
+        end = min(start["next"] + 2, 6)
+        return iter([(number,) for number in range(start["next"], end)]), {"next": end}
+
+
+class Few(DataSource):
+    """The source of `FewReader`."""
+
+    @override
+    def schema(self) -> str:
+        return "n bigint"
+
+    @override
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:
+        return FewReader()
+
+
+@dataclass
+class Wrote(WriterCommitMessage):
+    """Names a file."""
+
+    name: str
+
+
+class FolderWriter(DataSourceWriter):
+    """Writes rows as lines of a file."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    @override
+    def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
+        path = Path(self._folder, uuid.uuid4().hex)
+        path.write_text("".join(f"{tuple(row)}\n" for row in iterator), "utf-8")
+        return Wrote(path.name)
+
+
+class Folder(DataSource):
+    """The target of `FolderWriter`."""
+
+    @override
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return FolderWriter(self.options["folder"])

@@ -1,0 +1,175 @@
+"""SparkSink on real Spark and a real broker: what comes again is written once."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.connectors.range_files import parse
+from kraal.connectors.spark_sink import STAGING, SparkSinkTask
+from kraal.plugins.api import SinkBatch, TaskContext, TopicPartition
+from kraal.spark.api import BatchDone, Committed, Opened, Stopped
+from tests.fakes.examples import example
+from tests.fakes.spark_stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def records(spark: SparkSession, ranges: Ranges, value: str = '{{"n":{n}}}') -> DataFrame:
+    """Return the records of these offsets, as a sink gets them from the String converter."""
+    rows = [
+        (place.topic, place.partition, n, 1_700_000_000_000_000 + n, "k", value.format(n=n))
+        for place, (start, end) in ranges.items()
+        for n in range(start, end)
+    ]
+    types = [pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC"), pa.string(), pa.string()]
+    names = ["topic", "partition", "offset", "timestamp", "key", "value"]
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    return spark.createDataFrame(pa.table(columns, names)).coalesce(1)
+
+
+def started(config: Mapping[str, str], scratch: Path) -> SparkSinkTask:
+    view: Any = SimpleNamespace(scratch=str(scratch), spark_is_local=True, bootstrap_servers="")
+    task = SparkSinkTask()
+    task.start(config, TaskContext(connector="c", task=0, worker=view, connector_config=config))
+    return task
+
+
+def write(task: SparkSinkTask, spark: SparkSession, ranges: Ranges) -> None:
+    task.write(SinkBatch(frame=records(spark, ranges), ranges=ranges))
+
+
+def spans(folder: Path) -> list[tuple[int, int, int]]:
+    """Return partition, start and end of every file in place."""
+    found = [file for path in folder.iterdir() if (file := parse(path.name)) is not None]
+    return sorted((file.place.partition, *file.span) for file in found)
+
+
+def test_a_batch_that_comes_again_after_a_kill_is_in_the_files_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "100% o%20ut"
+    config = {"spark.format": "parquet", "path": str(folder), "spark.schema": "n BIGINT"}
+    config["metadata.columns"] = "offset,partition,timestamp,key"
+    first = started(config, tmp_path)
+    write(first, spark, {HERE: (0, 10)})
+    write(first, spark, {HERE: (10, 30), THERE: (5, 9)})
+    (folder / STAGING / "left over").mkdir()  # killed here: neither was committed, nothing was cleaned up
+    second = started(config, tmp_path)
+    write(second, spark, {HERE: (0, 20), THERE: (5, 12)})
+    assert spans(folder) == [(0, 0, 10), (0, 10, 30), (1, 5, 12)]
+    write(second, spark, {HERE: (20, 40)})
+    write(second, spark, {HERE: (40, 41)})
+    assert spans(folder) == [(0, 0, 10), (0, 10, 30), (0, 30, 40), (0, 40, 41), (1, 5, 12)]
+    third = started(config, tmp_path)
+    write(third, spark, {HERE: (0, 40)})  # all of it again: one file in place of three
+    third.stop()
+    assert spans(folder) == [(0, 0, 40), (0, 40, 41), (1, 5, 12)]
+    rows = spark.read.parquet(f"file://{folder}")
+    found = rows.orderBy("kafka_partition", "kafka_offset").collect()
+    assert [row["n"] for row in found] == [*range(41), *range(5, 12)]
+    assert [row["kafka_offset"] for row in found] == [row["n"] for row in found]
+    assert rows.columns == ["n", "kafka_offset", "kafka_partition", "kafka_timestamp", "kafka_key"]
+    assert {path.name for path in (folder / STAGING).iterdir()} == {"left over"}
+
+
+@pytest.mark.parametrize(
+    ("spark_format", "extra", "lines"),
+    [
+        ("text", {}, ['{"n":0}', '{"n":1}']),
+        ("json", {"spark.schema": "n INT, m STRING", "metadata.columns": "offset"}, [
+            '{"n":0,"kafka_offset":0}', '{"n":1,"kafka_offset":1}',
+        ]),
+        ("csv", {"spark.schema": "n INT", "spark.option.header": "true"}, ["n", "0", "1"]),
+    ],
+)  # fmt: skip
+def test_formats_of_text(
+    spark: SparkSession, tmp_path: Path, spark_format: str, extra: Mapping[str, str], lines: Sequence[str]
+) -> None:
+    folder = tmp_path / "out"
+    task = started({"spark.format": spark_format, "path": f"file://{folder}", **extra}, tmp_path)
+    write(task, spark, {HERE: (0, 2)})
+    (path,) = folder.glob("t+*")
+    assert path.read_text().split("\n")[:-1] == lines
+    assert path.suffix == {"text": ".txt"}.get(spark_format, f".{spark_format}")
+
+
+def test_a_value_that_is_no_json_fails_with_its_place(spark: SparkSession, tmp_path: Path) -> None:
+    task = started({"spark.format": "orc", "path": str(tmp_path), "spark.schema": "n INT"}, tmp_path)
+    batch = SinkBatch(frame=records(spark, {HERE: (7, 8)}, "no"), ranges={HERE: (7, 8)})
+    with pytest.raises(Exception, match=r"The value of t-0@7 is no JSON of spark.schema"):
+        task.write(batch)
+    assert spans(tmp_path) == []
+
+
+def run_sink(stage: Stage, config: Mapping[str, str], count: int) -> None:
+    """Have a sink write so many records and commit them."""
+    common = {"key.converter": STRING, "consumer.override.auto.offset.reset": "earliest"}
+    opening = stage.open(f"sink-{uuid.uuid4().hex[:8]}", "SparkSink", {**common, **config})
+    opening.expect(Opened)
+    while count > 0:
+        opening.run.next()
+        done = opening.expect(BatchDone)
+        count -= done.records
+        opening.run.commit(done.offsets)
+        opening.expect(Committed)
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    assert count == 0
+
+
+def test_kafka_to_parquet_and_back(stage: Stage, spark: SparkSession, tmp_path: Path) -> None:
+    topic, back = stage.topic(2), stage.topic()
+    for partition in (0, 1):
+        stage.produce(topic, [f'{{"n":{n},"p":{partition}}}' for n in range(800)], partition)
+    run_sink(stage, example("spark-sink-parquet", {"topics": topic, "path": str(tmp_path)}), 1600)
+    converter = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+    found = spark.read.parquet(f"file://{tmp_path}")
+    assert found.distinct().count() == found.count() == 1600
+    source = {"spark.format": "parquet", "path": str(tmp_path), "topic": back, **converter}
+    opening = stage.open(f"back-{uuid.uuid4().hex[:8]}", "SparkSource", source)
+    opening.expect(Opened)
+    count = 0
+    while count < 1600:
+        opening.run.next()
+        count += opening.expect(BatchDone).records
+    opening.run.stop()
+    values = [json.loads(message.value()) for message in stage.messages(back, 1600)]
+    for partition in (0, 1):
+        assert [value["n"] for value in values if value["p"] == partition] == list(range(800))
+
+
+def test_json_without_schema_becomes_lines(stage: Stage, tmp_path: Path) -> None:
+    topic = stage.topic()
+    stage.produce(topic, ['{"b": 1, "a": [null]}', '"text"', "7"])
+    config = {"topics": topic, "spark.format": "json", "path": str(tmp_path)}
+    run_sink(stage, {**config, "value.converter": JSON, "value.converter.schemas.enable": "false"}, 3)
+    text = "".join(path.read_text() for path in sorted(tmp_path.glob("t-*.json")))
+    assert text == '{"a":[null],"b":1}\n"text"\n7\n'
+
+
+def test_rows_are_added_to_a_table_and_to_a_data_source(
+    stage: Stage, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic, database = stage.topic(), f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
+    stage.produce(topic, ['{"n":1}', '{"n":2}'])
+    common = {"topics": topic, "value.converter": STRING, "spark.schema": "n INT"}
+    run_sink(stage, example("spark-sink-jdbc", {"topics": topic, "spark.option.url": database}), 2)
+    rows = spark.read.format("jdbc").options(url=database, dbtable="GOT").load()
+    assert sorted(row[0] for row in rows.collect()) == [1, 2]
+    python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.data_sources:Folder"}
+    run_sink(stage, {**common, **python, "spark.option.folder": str(tmp_path)}, 2)
+    assert "".join(path.read_text() for path in tmp_path.iterdir()) == "(1,)\n(2,)\n"

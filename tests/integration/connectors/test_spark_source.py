@@ -1,0 +1,265 @@
+"""SparkSource on real Spark and a real broker: files, tables of Apache Derby, Python Data Sources."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraal.offsets import Offset, SourcePartition
+from kraal.spark.api import BatchDone, Failed, Opened, Stopped
+from tests.fakes.examples import example
+from tests.fakes.spark_stage import Opening, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+PLAIN = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
+NUMBERS = "tests.fakes.data_sources:Numbers"
+
+
+@dataclass
+class Source:
+    """A SparkSource that is started again and again, at the offsets that it has."""
+
+    stage: Stage
+    config: Mapping[str, str]
+    topic: str
+    offsets: dict[SourcePartition, Offset] = field(default_factory=dict)
+    read: int = 0
+
+    def open(self) -> Opening:
+        opening = self.stage.open(
+            f"spark-{uuid.uuid4().hex[:8]}", "SparkSource", {**PLAIN, **self.config}, dict(self.offsets)
+        )
+        opening.expect(Opened)
+        return opening
+
+    def run(self, records: int) -> None:
+        """Start, go on until so many more records were written, end."""
+        opening = self.open()
+        count = 0
+        while count < records:
+            opening.run.next()
+            done = opening.expect(BatchDone)
+            self.offsets |= done.offsets
+            count += done.records
+        opening.run.stop()
+        assert opening.expect(Stopped).clean
+        self.read += count
+        assert count == records
+
+    def fail(self) -> str:
+        """Start, and return the trace of how it fails."""
+        opening = self.open()
+        opening.run.next()
+        return opening.expect(Failed).trace
+
+    def values(self) -> list[Any]:
+        """Return all that is in the topic."""
+        return [json.loads(message.value()) for message in self.stage.messages(self.topic, self.read)]
+
+
+def source(stage: Stage, config: Mapping[str, str]) -> Source:
+    topic = stage.topic()
+    named = {"topic.prefix": topic} if "topic.prefix" in config else {"topic": topic}
+    return Source(
+        stage, {"spark.poll.interval.ms": "100", "jdbc.poll.interval.ms": "100", **config, **named}, topic
+    )
+
+
+def lines(first: int, count: int) -> str:
+    return "".join(f'{{"id":{n},"name":"n{n}"}}\n' for n in range(first, first + count))
+
+
+def test_files_of_json_come_with_a_schema_and_a_restart_goes_on(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "a%20 b.json").write_text(lines(0, 2500) + "\n")
+    (tmp_path / "_hidden.json").write_text("none")
+    config = example("spark-source-json", {"path": str(tmp_path)})
+    files = source(stage, {**config, "file.batch.bytes": "30000"})
+    opening = files.open()
+    opening.run.next()
+    done = opening.expect(BatchDone)  # a part of the file, up to a line's end
+    assert 0 < done.records < 2500
+    opening.run.stop()
+    files.offsets |= done.offsets
+    files.read = done.records
+    files.run(2500 - files.read)
+    (tmp_path / "b.json").write_text(lines(2500, 3).rstrip("\n"))
+    with gzip.open(tmp_path / "c.json.gz", "wt") as packed:
+        packed.write(lines(2503, 2))
+    files.run(5)
+    messages = stage.messages(files.topic, 2505)
+    assert [json.loads(message.value())["payload"]["name"] for message in messages] == [
+        f"n{n}" for n in range(2505)
+    ]
+    assert json.loads(messages[7].value()) == {
+        "schema": {
+            "type": "struct",
+            "fields": [{"type": "string", "optional": True, "field": "name"}],
+            "optional": False,
+        },
+        "payload": {"name": "n7"},
+    }
+    assert json.loads(messages[7].key()) == {"schema": {"type": "int64", "optional": False}, "payload": 7}
+    path = str(tmp_path / "b.json")
+    assert files.offsets[SourcePartition.of({"path": path})]["done"] is True
+
+
+def test_parquet_brings_its_own_schema(stage: Stage, spark: SparkSession, tmp_path: Path) -> None:
+    columns = [
+        "cast(id as int) i",
+        "cast(id as decimal(9,2)) d",
+        "date'2026-01-02' day",
+        "timestamp'2026-01-02 03:04:05.678Z' at",
+        "timestamp_ntz'2026-01-02 03:04:05.678' wall",
+        "array(id) many",
+        "map('k', id) pairs",
+        "named_struct('x', id) one",
+        "cast(id as float) f",
+        "cast(null as boolean) no",
+        "X'ff' raw",
+        "'t' || id as topic",
+    ]
+    folder = tmp_path / "made"
+    spark.range(0, 3, 1, 1).selectExpr(*columns).write.parquet(str(folder))
+    config = {"value.converter.schemas.enable": "true", "value.converter.decimal.format": "NUMERIC"}
+    files = source(
+        stage, {"spark.format": "parquet", "path": f"{folder}/*.parquet", "value.column": "d", **config}
+    )
+    files.run(3)
+    decimal = {
+        "type": "bytes",
+        "optional": True,
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "version": 1,
+    }
+    assert files.values()[1] == {"schema": {**decimal, "parameters": {"scale": "2"}}, "payload": 1.0}
+    files = source(stage, {"spark.format": "parquet", "path": f"{folder}/*.parquet", **config})
+    files.run(3)
+    payload = files.values()[2]["payload"]
+    moment = 1767323045678
+    assert payload == {
+        "i": 2, "d": 2.0, "day": 20455, "at": moment, "wall": moment, "many": [2], "pairs": {"k": 2},
+        "one": {"x": 2}, "f": 2.0, "no": None, "raw": "/w==", "topic": "t2",
+    }  # fmt: skip
+
+
+def test_csv_and_text_and_json_without_schema(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('to,n,s\n{0},1,"a,b"\n\n{0},2,\n')
+    files = source(stage, {})
+    (tmp_path / "a.csv").write_text(f'to,n,s\n{files.topic},1,"a,b"\n\n{files.topic},2,\n')
+    csv = {"spark.format": "csv", "path": f"{tmp_path}/*.csv", "spark.option.header": "true"}
+    files.config = {**csv, "spark.schema": "to STRING, n INT, s STRING", "topic.column": "to"}
+    files.run(2)
+    assert files.values() == [{"n": 1, "s": "a,b"}, {"n": 2, "s": None}]
+    (tmp_path / "b.txt").write_text('{"b":1,"a":[2]}\r\n7\r')
+    text = source(stage, {"spark.format": "text", "path": f"{tmp_path}/*.txt", "value.converter": "Text"})
+    text.run(2)
+    assert [message.value() for message in stage.messages(text.topic, 2)] == [b'{"b":1,"a":[2]}', b"7"]
+    schemaless = source(stage, {"spark.format": "json", "path": f"{tmp_path}/b.txt"})
+    schemaless.run(2)
+    assert schemaless.values() == [{"a": [2], "b": 1}, 7]
+
+
+@pytest.mark.parametrize(
+    ("spark_format", "data", "says"),
+    [
+        (
+            "json",
+            b'{"id": 1}\n{"id": "x"}\n',
+            'bad.file cannot be read as json with spark.schema: {"id": "x"}',
+        ),
+        ("csv", b"1\nzwei\n", "bad.file cannot be read as csv with spark.schema: zwei"),
+        ("parquet", b"PAR1 this is none", "bad.file"),
+    ],
+)
+def test_a_bad_file_fails_and_says_which(
+    stage: Stage, tmp_path: Path, spark_format: str, data: bytes, says: str
+) -> None:
+    (tmp_path / "bad.file").write_bytes(data)
+    files = source(stage, {"spark.format": spark_format, "path": str(tmp_path), "spark.schema": "id INT"})
+    assert says in files.fail()
+
+
+def test_tables_of_a_real_database_by_each_mode(stage: Stage, spark: SparkSession) -> None:
+    database = f"jdbc:derby:memory:{uuid.uuid4().hex}"
+    jvm: Any = spark.sparkContext._jvm
+    connection = jvm.java.sql.DriverManager.getConnection(f"{database};create=true")
+    statement = connection.createStatement()
+
+    def insert(table: str, first: int, count: int, at: str) -> None:
+        for n in range(first, first + count):
+            statement.execute(f"INSERT INTO {table} VALUES ({n}, 'n{n}', TIMESTAMP('{at}'))")  # noqa: S608
+
+    for table in ("ONE", "TWO"):
+        statement.execute(f"CREATE TABLE {table} (ID BIGINT NOT NULL, NAME VARCHAR(20), STAMP TIMESTAMP)")
+        insert(table, 0, 3, "2026-01-02 03:04:05.123456")
+    jdbc = {"spark.format": "jdbc", "spark.option.url": database, "jdbc.tables": "ONE"}
+    changes = {"spark.option.url": database, "jdbc.tables": "ONE"}
+    by_id = source(stage, example("spark-source-jdbc", changes))
+    by_id.topic += "ONE"
+    by_id.run(3)
+    stamped = {"jdbc.timestamp.column": "STAMP", "jdbc.tables": "TWO"}
+    by_time = source(stage, {**jdbc, **stamped, "jdbc.mode": "timestamp"})
+    by_time.run(3)
+    both = {**stamped, "jdbc.mode": "timestamp+incrementing", "jdbc.incrementing.column": "ID"}
+    by_both = source(stage, {**jdbc, **both})
+    by_both.run(3)
+    insert("ONE", 3, 2, "2020-01-02 03:04:05")
+    insert("TWO", 3, 1, "2026-01-02 03:04:05.123456")
+    insert("TWO", 4, 1, "2026-01-02 03:04:06")
+    by_id.run(2)
+    by_time.run(1)
+    by_both.run(2)
+    assert [row["ID"] for row in by_id.values()] == [0, 1, 2, 3, 4]
+    assert [row["ID"] for row in by_time.values()] == [0, 1, 2, 4]
+    assert by_both.values()[3:] == [
+        {"ID": 3, "NAME": "n3", "STAMP": 1767323045123},
+        {"ID": 4, "NAME": "n4", "STAMP": 1767323046000},
+    ]
+    assert by_both.offsets == {
+        SourcePartition.of({"table": "TWO"}): {"incrementing": 4, "timestamp": "2026-01-02 03:04:06"}
+    }
+    bulk = source(stage, {**jdbc, "jdbc.mode": "bulk"})
+    bulk.run(5)
+    statement.execute("DROP TABLE TWO")
+    assert "TWO" in by_both.fail()
+    connection.close()
+
+
+def test_a_stream_reader_goes_on_at_its_own_offset(stage: Stage, tmp_path: Path) -> None:
+    limit = tmp_path / "limit"
+    limit.write_text("5")
+    changes = {"spark.python.datasource": NUMBERS, "spark.option.limit": str(limit)}
+    numbers = source(stage, example("spark-source-python", changes))
+    numbers.run(5)
+    assert numbers.offsets == {SourcePartition.of({"datasource": NUMBERS}): {"offset": '{"next": 5}'}}
+    limit.write_text("8")
+    opening = numbers.open()
+    opening.run.next()
+    done = opening.expect(BatchDone)
+    numbers.read += done.records
+    opening.run.next()  # what was stored is committed when the reader is asked again
+    limit.write_text("9")
+    assert opening.expect(BatchDone).records == 1
+    numbers.read += 1
+    opening.run.stop()
+    assert json.loads(Path(f"{limit}.committed").read_text()) == {"next": 8}
+    values = numbers.values()
+    assert [value["n"] for value in values] == list(range(9))
+    assert values[7]["parts"] == {"half": 3}
+
+
+def test_a_simple_stream_reader_is_read_in_the_worker(stage: Stage) -> None:
+    few = source(stage, {"spark.format": "python", "spark.python.datasource": "tests.fakes.data_sources:Few"})
+    few.run(2)
+    few.run(4)
+    assert few.values() == [{"n": n} for n in range(6)]
