@@ -52,6 +52,7 @@ from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
 from kraal.plugins.records import DataException, Header, Record, Struct
 from kraal.plugins.schema import Schema
+from kraal.plugins.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -361,42 +362,6 @@ class Converter(HeaderConverter):
     @abstractmethod
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
         """Return for binary `value`: an expression, an error text column (null = good) or None, the schema."""
-
-
-class Transformation(ABC):
-    """Changes records one by one. Stateless after `configure`; pickled to Spark's Python processes.
-
-    Source: org.apache.kafka.connect.transforms.Transformation.
-    """
-
-    version: ClassVar[str]
-    config_def: ClassVar[ConfigDef]
-
-    @abstractmethod
-    def configure(self, config: Mapping[str, str]) -> None:
-        """Take the transform's own keys, prefix removed. Raises ValueError."""
-
-    @abstractmethod
-    def apply(self, record: Record) -> Record | None:
-        """Return the record as it goes on, None to drop it. Raises DataException for a record that it cannot take."""
-
-
-class Predicate(ABC):
-    """Tells on which records a transform is applied. Otherwise as `Transformation`.
-
-    Source: org.apache.kafka.connect.transforms.predicates.Predicate.
-    """
-
-    version: ClassVar[str]
-    config_def: ClassVar[ConfigDef]
-
-    @abstractmethod
-    def configure(self, config: Mapping[str, str]) -> None:
-        """Take the predicate's own keys, prefix removed. Raises ValueError."""
-
-    @abstractmethod
-    def test(self, record: Record) -> bool:
-        """Tell whether the record meets the condition."""
 
 
 def task_class_name(task: type[SourceTask | SinkTask]) -> str:
