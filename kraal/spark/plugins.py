@@ -61,11 +61,14 @@ def make_converters(plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec)
 
 
 def make_steps(
-    plugins: Plugins, worker: Mapping[str, str], spec: TaskSpec, chain: Chain, tolerance: Tolerance
+    plugins: Plugins,
+    worker: Mapping[str, str],
+    config: Mapping[str, str],
+    made: Converters,
+    chain: Chain,
+    tolerance: Tolerance,
 ) -> Steps:
-    """Make what handles the spec's records one by one: its transforms, and converters of its own."""
-    config = spec.connector_config
-    made = make_converters(plugins, worker, spec)
+    """Return what handles a connector's records one by one: its transforms and its converters, `made` among them."""
     names = {
         role: _class_name(
             plugins, _settings(worker, config, f"{role}.converter")[0].get(f"{role}.converter"), default

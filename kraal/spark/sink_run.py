@@ -20,17 +20,16 @@ from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import Schema, SinkBatch, SinkTask, TaskContext, TopicPartition
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
-from kraal.spark.dead_letters import DeadLetters, read_dead_letter_topic
 from kraal.spark.jobs import JobGroup
 from kraal.spark.member import Member, Record
-from kraal.spark.plugins import Converters, make_converters, make_steps
+from kraal.spark.plugins import Converters, make_converters
 from kraal.spark.ranges import next_ranges, start_of
+from kraal.spark.record_path import record_path
 from kraal.spark.records.steps import Summary
-from kraal.spark.records.tolerance import read_tolerance
 from kraal.spark.sink_frame import connect_frame, tail_table
 from kraal.spark.sink_records import SinkRecords
 from kraal.spark.source_run import Means
-from kraal.spark.work import Launch, Outcome, outcome_of
+from kraal.spark.work import Launch, Outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +79,7 @@ class SinkWork:
         """Make converters and plugin, start it, join the group."""
         spec, config = self._spec, self._spec.connector_config
         self._converters = make_converters(self._means.plugins, self._means.worker, spec)
-        self._records = self._by_records()
+        self._records = self._by_records(self._converters)
         context = TaskContext(
             connector=spec.task.connector,
             task=spec.task.task,
@@ -110,18 +109,18 @@ class SinkWork:
             return None
         dead = None if self._records is None else self._records.dead
         if dead is not None and not dead.ready:
-            return self._launch(dead.prepare)
+            return self._means.launch(dead.prepare)
         if not member.changed and not self._backlog:
             member.resume()
         records = member.poll(TAIL)
         if member.changed:
-            return self._launch(self._find_positions) if member.assigned else None
+            return self._means.launch(self._find_positions) if member.assigned else None
         if self._backlog or len(records) >= TAIL:
             self._measure(records)
             member.pause()
             self._backlog = True
-            return self._launch(self._bulk)
-        return self._launch(lambda: self._tail(records)) if records else None
+            return self._means.launch(self._bulk)
+        return self._means.launch(lambda: self._tail(records)) if records else None
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a reported batch through the member."""
@@ -153,24 +152,12 @@ class SinkWork:
             self._records.cancel()
         self._group.cancel()
 
-    def _by_records(self) -> SinkRecords | None:
+    def _by_records(self, converters: Converters) -> SinkRecords | None:
         """Return the record path; None where the plan with columns does the same."""
-        spec, config = self._spec, self._spec.connector_config
-        chain, tolerance = self._means.chains(config), read_tolerance(config)
-        topic = read_dead_letter_topic(config)
-        if not chain and tolerance.is_default and topic is None:
-            return None
-        dead = None if topic is None else DeadLetters(topic, spec.task, self._means.worker, config)
-        steps = make_steps(self._means.plugins, self._means.worker, spec, chain, tolerance)
-        return SinkRecords(spec, steps, self._class.values, dead)
+        path = record_path(self._means, self._spec, converters)
+        return None if path is None else SinkRecords(self._spec, path[0], self._class.values, path[1])
 
     # --- jobs -----------------------------------------------------------------------------------------------
-
-    def _launch(self, function: Callable[[], Outcome]) -> Launch:
-        def launch(done: Callable[[Outcome], None]) -> None:
-            self._means.jobs.submit(lambda: done(outcome_of(function)))
-
-        return launch
 
     def _find_positions(self) -> None:
         """After a rebalance: decide where each partition starts, and start there."""

@@ -11,13 +11,13 @@ from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceBatch, SourceTask, TaskContext, WorkerView
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
-from kraal.spark.dead_letters import DeadLetters, read_dead_letter_topic
+from kraal.spark.dead_letters import DeadLetters
 from kraal.spark.jobs import JobGroup
 from kraal.spark.kafka_writer import WritePlan, write
-from kraal.spark.plugins import Chains, Converters, Plugins, make_converters, make_steps
+from kraal.spark.plugins import Chains, Converters, Plugins, make_converters
 from kraal.spark.pool import Pool
+from kraal.spark.record_path import record_path
 from kraal.spark.records.source_pass import DeadTopic
-from kraal.spark.records.tolerance import read_tolerance
 from kraal.spark.source_records import SourceRecords
 from kraal.spark.together import Part, Together
 from kraal.spark.work import Launch, Outcome, outcome_of
@@ -41,6 +41,10 @@ class Means:
     together: Together
     leave: Leave
     poll_interval_s: float
+
+    def launch(self, function: Callable[[], Outcome]) -> Launch:
+        """Return what runs `function` on a job thread and passes its outcome on."""
+        return lambda done: self.jobs.submit(lambda: done(outcome_of(function)))
 
 
 class SourceWork:
@@ -83,7 +87,7 @@ class SourceWork:
         """Make converters and plugin; start it at the stored offsets."""
         spec = self._spec
         self._converters = make_converters(self._means.plugins, self._means.worker, spec)
-        self._records = self._by_records()
+        self._records = self._by_records(self._converters)
         context = TaskContext(
             connector=spec.task.connector,
             task=spec.task.task,
@@ -100,7 +104,7 @@ class SourceWork:
         if self._task is None:
             return None
         if self._dead is not None and not self._dead.ready:
-            return self._prepare_launch(self._dead)
+            return self._means.launch(self._dead.prepare)
         began = time.monotonic()
         batch = self._task.poll()
         if batch is None:
@@ -130,30 +134,20 @@ class SourceWork:
         if self._part is not None:
             self._means.together.give_up(self._part)
 
-    def _by_records(self) -> SourceRecords | None:
+    def _by_records(self, converters: Converters) -> SourceRecords | None:
         """Return the record path; None where the plan with columns does the same."""
-        spec, config = self._spec, self._spec.connector_config
-        chain, tolerance = self._means.chains(config), read_tolerance(config)
-        topic = read_dead_letter_topic(config)
-        if not chain and tolerance.is_default and topic is None:
+        spec = self._spec
+        path = record_path(self._means, spec, converters)
+        if path is None:
             return None
+        steps, self._dead = path
         dead = None
-        if topic is not None:
-            self._dead = DeadLetters(topic, spec.task, self._means.worker, config)
+        if self._dead is not None:
+            topic = self._dead.topic
             dead = DeadTopic(
                 name=topic.name, tells=topic.tells, connector=spec.task.connector, task=spec.task.task
             )
-        steps = make_steps(self._means.plugins, self._means.worker, spec, chain, tolerance)
         return SourceRecords(spec, steps, dead)
-
-    def _prepare_launch(self, dead: DeadLetters) -> Launch:
-        """Have the topic of dead letters made before the first batch."""
-
-        def run() -> Outcome:
-            dead.prepare()
-            return None
-
-        return lambda done: self._means.jobs.submit(lambda: done(outcome_of(run)))
 
     def _records_launch(self, batch: SourceBatch, records: SourceRecords) -> Launch:
         client = kafka_options.SHARED_CLIENT if records.takes(batch) else None
@@ -200,7 +194,7 @@ class SourceWork:
 
         if client is not None:
             return lambda done: self._means.jobs.submit(lambda: run_few(done))
-        return lambda done: self._means.jobs.submit(lambda: done(outcome_of(many)))
+        return self._means.launch(many)
 
     def _table_launch(self, batch: SourceBatch) -> Launch:
         plan = self._plan(batch, kafka_options.SHARED_CLIENT)
@@ -239,7 +233,7 @@ class SourceWork:
                 poll_s=poll_s,
             )
 
-        return lambda done: self._means.jobs.submit(lambda: done(outcome_of(run)))
+        return self._means.launch(run)
 
     def _plan(self, batch: SourceBatch, client_id: str) -> WritePlan:
         assert self._converters is not None  # noqa: S101 - poll comes after open
