@@ -22,6 +22,7 @@ from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 from kraal.connectors.spark_columns import Layout
 from kraal.connectors.spark_schema import struct_of
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
+from kraal.plugins.importing import ONE_AT_A_TIME
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,7 +38,8 @@ def data_source_class(name: str) -> type[DataSource]:
 
     module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        with ONE_AT_A_TIME:
+            found = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError) as exc:
         raise ValueError(f"the Python Data Source {name} cannot be imported: {exc}") from exc
     if not (isinstance(found, type) and issubclass(found, DataSource)):

@@ -22,6 +22,7 @@ from kraal.config.variables import Resolved, Variable, variables_of
 from kraal.config.worker_keys import WORKER
 from kraal.errors import ConfigInvalid, KraalError, ProviderFailed
 from kraal.ids import Config
+from kraal.plugins.importing import ONE_AT_A_TIME
 from kraal.plugins.registry import installed
 from kraal.secrets import secrets
 
@@ -72,7 +73,8 @@ class ProviderClasses:
                 )
             )
         try:
-            made = load()
+            with ONE_AT_A_TIME:
+                made = load()
             provider = made() if isinstance(made, type) else None
         except Exception as exc:
             raise _wrong(invalid(key, name, f"it could not be loaded: {exc!r}")) from exc

@@ -22,6 +22,7 @@ from kraal.config.key import ConfigDef
 from kraal.errors import BadRequest, PluginFailed
 from kraal.plugins.api import Connector, Converter, HeaderConverter, Predicate, Transformation
 from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
+from kraal.plugins.importing import ONE_AT_A_TIME
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +99,8 @@ class _Entry:
     def loaded(self) -> PluginClass:
         """The class. Raises PluginFailed when it cannot be imported or is no plugin."""
         try:
-            found = self._load()
+            with ONE_AT_A_TIME:
+                found = self._load()
         except Exception as exc:
             raise PluginFailed(f"plugin {self.name} could not be loaded: {exc!r}", repr(exc)) from exc
         if isinstance(found, type) and issubclass(found, _INTERFACES):

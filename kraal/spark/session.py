@@ -16,9 +16,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kraal.plugins.importing import ONE_AT_A_TIME
 from kraal.spark import settings
 from kraal.spark.api import EngineReady, EngineStarting, EngineState
 from kraal.spark.trace import root_cause
@@ -162,7 +164,8 @@ class Session:
     def _launch(self) -> Spark:
         log4j = settings.prepare_environment(self._scratch)
         values = settings.spark_settings(self._worker, self._jars(), log4j)
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - a second of work, not for import time
+        import_spark()
+        from pyspark import SparkConf, SparkContext  # noqa: PLC0415
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
         from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -245,6 +248,12 @@ def _reset_pyspark() -> None:
     session: Any = SparkSession
     session._instantiatedSession = None  # noqa: SLF001
     session._activeSession = None  # noqa: SLF001
+
+
+def import_spark() -> None:
+    """Import PySpark, which takes a second, while nobody else imports parts of it."""
+    with ONE_AT_A_TIME:
+        import_module("pyspark")
 
 
 def _ending(code: int) -> str:

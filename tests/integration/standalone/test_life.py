@@ -97,16 +97,19 @@ def test_another_config_takes_the_source_to_another_topic_and_on_in_its_file(
     create_topic(kafka.bootstrap, topic)
     changed = worker.put(f"/connectors/{pipe.source}/config", {**pipe.source_config, "topic": topic})
     assert (changed.status, changed.body["config"]["topic"]) == (200, topic)
-    pipe.write(5)
     both = {**pipe.sink_config, "topics": f"{pipe.topic},{topic}"}
     assert worker.put(f"/connectors/{pipe.sink}/config", both).status == 200
-    wait_until_equal(pipe)
     both_topics = {pipe.source: {"topics": [pipe.topic, topic]}}
-    # The sink may have the lines before the source's task has said where it sent them.
-    worker.wait_until(
-        "both topics are listed",
-        lambda: worker.get(f"/connectors/{pipe.source}/topics").body == both_topics,
-    )
+
+    def moved() -> bool:
+        pipe.write(1)  # the task of the old config, which ends meanwhile, may still take some
+        return bool(worker.get(f"/connectors/{pipe.source}/topics").body == both_topics)
+
+    worker.wait_until("both topics are listed", moved)
+    pipe.wait_until_through()
+    assert pipe.assert_at_least_once() == 0, "the new task went on where the old one was"
+    assert worker.put(f"/connectors/{pipe.source}/pause").status == 202
+    worker.wait_for_states(pipe.source, ["PAUSED", "PAUSED"])  # nothing is on its way any more
     assert worker.put(f"/connectors/{pipe.source}/topics/reset").status == 200
     assert worker.get(f"/connectors/{pipe.source}/topics").body == {pipe.source: {"topics": []}}
 
