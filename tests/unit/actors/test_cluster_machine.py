@@ -38,11 +38,9 @@ from kraal.testing.cluster_worker import ClusterWorker
 
 NAMES = [ConnectorName(name) for name in "ab"]
 TASKS = [TaskId(name, number) for name in NAMES for number in range(2)]
-READERS = ["config reader", "status reader"]
+CORE = ["herder", "herder", "membership", "config reader", "status reader"]
 ACTORS = [
-    *READERS,
-    "herder",
-    "membership",
+    *CORE,
     "worker",
     "config writer",
     "status writer",
@@ -57,6 +55,7 @@ BREATH_S = 13.0
 """After so long without a death, a supervisor's budget has room for the next (5 in 60 s)."""
 
 names = st.sampled_from(NAMES)
+states = st.sampled_from(list(TargetState))
 which = st.integers(0, MOST_WORKERS - 1)
 
 
@@ -127,7 +126,7 @@ class ClusterMachine(RuleBasedStateMachine):
         config = {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
         self.ask(PutConfig(name=name, config=config), at)
 
-    @rule(name=names, state=st.sampled_from(list(TargetState)), at=which)
+    @rule(name=names, state=states, at=which)
     def want(self, name: ConnectorName, state: TargetState, at: int) -> None:
         self.ask(SetTargetState(name=name, target=state), at)
 
@@ -168,10 +167,14 @@ class ClusterMachine(RuleBasedStateMachine):
                 worker.crash(actor)
                 self.deaths[worker.name, actor] = self.cluster.clock.now()
 
-    @rule(reader=st.sampled_from(READERS), at=which)
-    def replay(self, reader: str, at: int) -> None:
-        """Have a log read again; with the herder's death, `die` has it read from its beginning."""
-        self.die(reader, at)
+    @rule(actor=st.sampled_from(CORE), messages=st.integers(0, 12), at=which, name=names, state=states)
+    def die_in_a_request(
+        self, actor: str, messages: int, at: int, name: ConnectorName, state: TargetState
+    ) -> None:
+        """Have the herder, a reader (which reads its log again) or membership die while a request is under way."""
+        self.want(name, state, at)
+        self.some_messages(messages)
+        self.die(actor, at)
 
     @precondition(lambda self: len(self.cluster.awake) > 1)
     @rule(at=which)
@@ -258,7 +261,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
 
 ClusterMachine.TestCase.settings = settings(
-    max_examples=40,
+    max_examples=60,
     stateful_step_count=25,
     derandomize=True,
     deadline=None,
