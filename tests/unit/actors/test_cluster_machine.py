@@ -28,7 +28,7 @@ from actors.messages.herder import (
     SetTargetState,
 )
 from kraal.errors import KraalError
-from kraal.ids import ConnectorName, TargetState, TaskId
+from kraal.ids import ConnectorName, Instance, TargetState, TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.protocol.group import ConnectProtocol
 from kraal.stores.memory import MemoryOffsets
@@ -100,7 +100,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @initialize(
         seed=st.integers(0, 2**16),
-        workers=st.integers(1, 3),
+        workers=st.integers(2, 3),
         protocol=st.sampled_from(list(ConnectProtocol)),
         stop_s=st.sampled_from([0.0, 0.3, 4.0]),
     )
@@ -112,6 +112,8 @@ class ClusterMachine(RuleBasedStateMachine):
         self.deaths: dict[tuple[str, str], float] = {}
         for _ in range(workers):
             self.cluster.add()
+        for name, plugin in zip(NAMES, (FAKE_SOURCE, FAKE_SINK), strict=True):
+            self.cluster.create(name, {"connector.class": plugin, "tasks.max": "2", "topics": "lines"})
         self.cluster.settle()
 
     # -- what is asked -------------------------------------------------------------------------------------
@@ -186,6 +188,21 @@ class ClusterMachine(RuleBasedStateMachine):
     def freeze(self, at: int) -> None:
         self.cluster.freeze(self.pick(at))
 
+    @precondition(lambda self: len(self.cluster.awake) > 1)
+    @rule(task=st.sampled_from(TASKS), records=st.integers(1, 30), seconds=st.sampled_from([4.0, 7.0, 12.0]))
+    def an_owner_outlives_its_lease(self, task: TaskId, records: int, seconds: float) -> None:
+        """Freeze a task's owner in the middle of its records, and thaw it when its work may have moved."""
+        if self.cluster.broker.down:
+            self.cluster.broker.start()
+        for owner in self.cluster.owners(task):
+            if owner in self.cluster.awake and len(self.cluster.awake) > 1:
+                self.cluster.feed(task, records)
+                self.some_messages(records % 5)
+                self.cluster.freeze(owner)
+                self.cluster.advance(seconds)
+                self.cluster.feed(task, records)
+                self.cluster.thaw(owner)
+
     @rule()
     def thaw(self) -> None:
         for worker in self.cluster.alive:
@@ -245,7 +262,11 @@ class ClusterMachine(RuleBasedStateMachine):
         }
         for entry in self.cluster.awake[0].snapshot.config.connectors.values():
             if entry.target is TargetState.STARTED:
-                for instance in (entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))):
+                wanted: list[Instance] = [
+                    entry.name,
+                    *(TaskId(entry.name, n) for n in range(len(entry.tasks))),
+                ]
+                for instance in wanted:
                     [owner] = self.cluster.owners(instance)
                     assert shown[str(instance)] == ("RUNNING", owner.worker_id)
 
