@@ -18,7 +18,12 @@ def test_what_waited_beyond_its_lease_is_refused_and_the_rest_is_stored() -> Non
     store = MemoryOffsets()
     heard: list[object] = []
     asker = Address("asker")
-    asker.bind(lambda message: heard.append(message) or True)
+
+    def hear(message: object) -> bool:
+        heard.append(message)
+        return True
+
+    asker.bind(hear)
     keeper = OffsetKeeper(address=Address("offsets"), store=store)
     lease = [True]
     keeper.receive(
