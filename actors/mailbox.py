@@ -118,7 +118,7 @@ class Address:
         self._deliver: Callable[[object], bool] | None = None
         self._early: list[object] | None = []
         """What came before the first actor did; None from then on."""
-        self._open: set[Question] = set()
+        self._open: dict[Question, None] = {}  # in the order of asking, so that a test's seed repeats it
         self._lock = threading.Lock()
 
     @override
@@ -148,7 +148,7 @@ class Address:
         """Put `message` into the mailbox; the future takes the answer."""
         question = Question(message)
         with self._lock:
-            self._open.add(question)
+            self._open[question] = None
         question.future.add_done_callback(lambda _: self._closed(question))
         if not self._put(question):
             settle(question.future, None, ActorDied(f"{self.name} is not running; it is being restarted"))
@@ -172,7 +172,7 @@ class Address:
 
     def _closed(self, question: Question) -> None:
         with self._lock:
-            self._open.discard(question)
+            self._open.pop(question, None)
 
 
 def ask(address: Address, message: Ask[R], *, timeout_s: float) -> R:

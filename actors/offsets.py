@@ -60,7 +60,8 @@ class OffsetKeeper:
         message.reply_to.tell(OffsetsLoaded(token=message.token, offsets=offsets))
 
     def _flush(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting = [message for message in self._waiting if self._may_be_stored(message)]
+        self._waiting = []
         if not waiting:
             return
         changes: dict[ConnectorName, dict[SourcePartition, Offset | None]] = {}
@@ -75,3 +76,10 @@ class OffsetKeeper:
             return
         for message in waiting:
             message.reply_to.tell(OffsetsStored(token=message.token))
+
+    def _may_be_stored(self, message: StoreOffsets) -> bool:
+        if message.lease():
+            return True
+        log.warning("offsets of %s are not stored: the lease is over", message.connector)
+        message.reply_to.tell(OffsetsFailed(token=message.token, error=StoreError("the lease is over")))
+        return False

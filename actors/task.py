@@ -311,8 +311,9 @@ class Task:
             self._run.commit(self._batch)
             return
         name, token = self._task.connector, self._token
+        offsets, lease, me = self._batch, self._spec.lease, self._address
         self._offsets.tell(
-            StoreOffsets(connector=name, offsets=self._batch, reply_to=self._address, token=token)
+            StoreOffsets(connector=name, offsets=offsets, reply_to=me, token=token, lease=lease)
         )
         self._try_again_in(KEEPER_PATIENCE_S)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.mailbox import Address, Tell
@@ -83,6 +83,8 @@ class StoreOffsets(Tell):
     offsets: Mapping[SourcePartition, Offset | None]
     reply_to: Address
     token: int
+    lease: Callable[[], bool] = field(default=lambda: True, compare=False)
+    """Asked just before the write: a worker may have stood still since this was sent, and the work have moved."""
 
 
 @dataclass(frozen=True, slots=True)

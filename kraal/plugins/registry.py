@@ -157,6 +157,11 @@ class Registry:
         """Make a registry of given classes by their full names; for tests and embedding."""
         return Registry([_SIMPLE_HEADERS, *(_entry_of(name, cls) for name, cls in classes.items())])
 
+    def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
+        """Return a registry with these connectors, by their full names, in place of all that this one has."""
+        others = [entry for entry in self._entries.values() if entry.group != CONNECTORS_GROUP]
+        return Registry([*others, *(_entry_of(name, cls) for name, cls in classes.items())])
+
     def resolve(self, name: str) -> str | None:
         """Return the full name for a name or alias of any plugin; None when there is none."""
         return name if name in self._entries else self._aliases.get(name)

@@ -41,6 +41,7 @@ from kraal.testing.worker import DEFAULTS
 if TYPE_CHECKING:
     from actors.mailbox import Ask
     from actors.messages.publisher import PublishTasks
+    from kraal.plugins.api import Connector
 
 R = TypeVar("R")
 
@@ -65,6 +66,7 @@ class EmbeddedCluster:
         read_s: float = 0.2,
         properties: Mapping[str, str] | None = None,
         transactional: bool = False,
+        plugins: Mapping[str, type[Connector]] | None = None,
     ) -> None:
         """Start workers; `settle` waits until they are a group.
 
@@ -77,6 +79,7 @@ class EmbeddedCluster:
             read_s: how often a worker looks into the logs, at least.
             properties: properties of every worker that differ from `kraal.testing.worker.DEFAULTS`.
             transactional: the leader writes in transactions, and fences.
+            plugins: connectors by their full names, besides the fake ones; their tasks run as they are, without Spark.
         """
         self.scheduler = Scheduler(seed)
         self.clock = self.scheduler.clock
@@ -99,6 +102,7 @@ class EmbeddedCluster:
         )
         self.protocol = protocol
         self.transactional = transactional
+        self.plugins = plugins or {}
         self.on_fence: Fence = lambda _: None
         """What happens when producers are fenced. Raises StoreError to refuse it."""
         self.stop_s = stop_s
@@ -205,15 +209,7 @@ class EmbeddedCluster:
         _check_key(leader, request)
         answer: Future[None] = Future()
         future = leader.assembly.herder.question(PutTaskConfigs(name=request.name, configs=request.configs))
-
-        def answered(future: Future[None]) -> None:
-            error = future.exception()
-            if isinstance(error, KraalError):
-                status = getattr(error, "status", 500)
-                error = PeerRefused(status, status, str(error))
-            settle(answer, None, error)
-
-        future.add_done_callback(answered)
+        future.add_done_callback(lambda done: settle(answer, None, _refused(done.exception())))
         late = PeerFailed(f"{request.leader_url} gave no answer")
         sender.later(ANSWER_TIMEOUT_S, lambda: settle(answer, None, late))
         return answer
@@ -355,6 +351,14 @@ class EmbeddedCluster:
 
 def _status(name: str, worker: ClusterWorker) -> dict[str, Any]:
     return view.connector_status(worker.snapshot, ConnectorName(name))
+
+
+def _refused(error: BaseException | None) -> BaseException | None:
+    """Return an error as it comes from another worker."""
+    if not isinstance(error, KraalError):
+        return error
+    status = getattr(error, "status", 500)
+    return PeerRefused(status, status, str(error))
 
 
 def _check_key(leader: ClusterWorker, request: PublishTasks) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from typing_extensions import override
-
 from actors.assembly import ClusterParts, Parts, assemble
 from actors.herd import HerderSettings
 from actors.mailbox import Address, Tell
@@ -21,18 +19,18 @@ from kraal.ids import ConnectorName, Instance, WorkerId
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
 from kraal.protocol.group import Job
-from kraal.testing.engine import FakeEngine, FakeRun, Outside
+from kraal.testing.cluster_engine import ClusterEngine, Place
+from kraal.testing.engine import FakeRun
 from kraal.testing.group import FakeGroup
 from kraal.testing.metrics import scrape
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
-from kraal.testing.worker import CONVERTERS, loggers_of_its_own
+from kraal.testing.worker import loggers_of_its_own
 
 if TYPE_CHECKING:
     from actors.system import Factory
     from kraal.cluster.snapshot import Snapshot
-    from kraal.plugins.api import ConnectorContext
+    from kraal.plugins.api import Connector, ConnectorContext
     from kraal.protocol.group import ConnectProtocol
-    from kraal.spark.api import RunEvent, TaskSpec
     from kraal.testing.cluster import EmbeddedCluster
     from kraal.testing.scheduler import Scheduler
 
@@ -59,13 +57,14 @@ class ClusterWorker:
         self._cluster = cluster
         self._clock = cluster.clock
         self._connectors: dict[ConnectorName, object] = {}
+        self._registry = _registry(self._connectors, cluster.plugins)
         self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
         self._outside_world = Address(f"outside of {name}")
         self.loggers = loggers_of_its_own(cluster.clock.wall_ms)
         """Its own, as of a process."""
         self._host.spawn(self._outside_world, _Doer, lambda _: None)
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
-        self.engine = _Engine(self, cluster.outside)
+        self.engine = ClusterEngine(self, cluster.outside, self._place())
         self.assembly = assemble(self._parts(), self._gave_up)
         self.assembly.herder.tell(StartupDone())
 
@@ -76,7 +75,7 @@ class ClusterWorker:
             system=self._host,
             clock=cluster.clock,
             engine=self.engine,
-            plugins=ProvidedPlugins(_registry(self._connectors), config),
+            plugins=ProvidedPlugins(self._registry, config),
             config_log=cluster.config_log,
             status_log=cluster.status_log,
             offsets=cluster.offsets,
@@ -107,6 +106,10 @@ class ClusterWorker:
                 fence=self._fence,
             ),
         )
+
+    def _place(self) -> Place:
+        outside, wall_ms = self._cluster.outside, self._clock.wall_ms
+        return Place(self._registry, self._cluster.properties, outside.topics, outside.group, wall_ms)
 
     # -- what is seen --------------------------------------------------------------------------------------
 
@@ -161,6 +164,11 @@ class ClusterWorker:
         self.group.thaw()
         for task in self.engine.running:
             self.engine.look(task)
+
+    @property
+    def actors(self) -> list[str]:
+        """The names of its living actors."""
+        return self._host.names()
 
     def crash(self, actor: str) -> None:
         """Make the actor of this name die at its next message. Raises KeyError."""
@@ -220,6 +228,9 @@ class _Host:
                 return address
         raise KeyError(name)
 
+    def names(self) -> list[str]:
+        return [address.name for address in self._addresses]
+
     def end(self) -> None:
         for address in list(self._addresses):
             self.stop(address)
@@ -242,67 +253,31 @@ class _Doer:
             message.act()
 
 
-class _Engine(FakeEngine):
-    """Takes its time to stop, and has every run looked at as it begins."""
-
-    def __init__(self, worker: ClusterWorker, outside: Outside) -> None:
-        super().__init__(outside=outside)
-        self._worker = worker
-
-    @override
-    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
-        return _Run(self, self._worker, spec, position, report)
+def _registry(running: dict[ConnectorName, object], given: Mapping[str, type[Connector]]) -> Registry:
+    """Return what a worker knows: the fake connectors, the given ones, and all transforms and converters that ship."""
+    fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
+    connectors = {**fakes, **given}
+    return Registry.load().with_connectors(
+        {name: _noted(connector, running) for name, connector in connectors.items()}
+    )
 
 
-class _Run(FakeRun):
-    """One start of one task."""
+def _noted(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
+    """Return a connector that notes in `running` while it is started."""
 
-    def __init__(
-        self,
-        engine: FakeEngine,
-        worker: ClusterWorker,
-        spec: TaskSpec,
-        position: int,
-        report: Callable[[RunEvent], None],
-    ) -> None:
-        super().__init__(engine, spec, position, report)
-        self._worker = worker
+    class Noted(connector):  # type: ignore[valid-type, misc]
+        _noted_as: ConnectorName | None = None
 
-    @override
-    def begin(self) -> None:
-        self._worker.opened(self)
-        super().begin()
-
-    @override
-    def stop(self) -> None:
-        self._worker.later(self._worker.stop_delay_s(), super().stop)
-
-
-def _registry(running: dict[ConnectorName, object]) -> Registry:
-    """Return a registry of fake plugins that note in `running` which connectors are started."""
-
-    class Source(FakeSourceConnector):
-        @override
         def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
             super().start(config, context)
-            running[ConnectorName(config["name"])] = self
+            self._noted_as = ConnectorName(config["name"])
+            running[self._noted_as] = self
 
-        @override
         def stop(self) -> None:
-            name = ConnectorName(self._config["name"])
-            if running.get(name) is self:
-                del running[name]
+            if self._noted_as is not None and running.get(self._noted_as) is self:
+                del running[self._noted_as]
             super().stop()
 
-    class Sink(Source, FakeSinkConnector):
-        kind = FakeSinkConnector.kind
-        task_class = FakeSinkConnector.task_class
-
-    installed = Registry.load()
-    return Registry.of(
-        {
-            FAKE_SOURCE: Source,
-            FAKE_SINK: Sink,
-            **{name: installed.converter_class(name) for name in CONVERTERS},
-        }
-    )
+    Noted.__name__, Noted.__qualname__ = connector.__name__, connector.__qualname__
+    Noted.__module__ = connector.__module__
+    return Noted

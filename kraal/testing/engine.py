@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from actors.guard import trace_of
 from kraal.errors import KraalError
-from kraal.ids import TaskId, TopicName
-from kraal.offsets import Offset, SourcePartition
+from kraal.ids import ConnectorName, TaskId, TopicName
+from kraal.offsets import Offset, SourcePartition, TopicPartition
 from kraal.spark.api import (
     BatchDone,
     Committed,
@@ -27,6 +28,7 @@ from kraal.spark.api import (
     TaskSpec,
     Waiting,
 )
+from kraal.testing.topics import Topics
 
 if TYPE_CHECKING:
     from kraal.spark.api import Run
@@ -44,6 +46,10 @@ class Outside:
     supply: dict[TaskId, int] = field(default_factory=dict)
     written: dict[TaskId, list[int]] = field(default_factory=dict)
     committed: dict[TaskId, int] = field(default_factory=dict)
+    topics: Topics = field(default_factory=Topics)
+    """What tasks of real plugins write and read."""
+    group: dict[tuple[ConnectorName, TopicPartition], int] = field(default_factory=dict)
+    """What sinks of real plugins have committed."""
 
 
 class FakeEngine:
@@ -227,6 +233,13 @@ class FakeRun:
         if error is not None:
             self.fail(error)
             return
+        try:
+            self.opening()
+        except Exception as raised:  # noqa: BLE001 - whatever a plugin raises fails its task
+            self.fail(trace_of(raised))
+
+    def opening(self) -> None:
+        """Open: nothing can go wrong here, but a plugin may raise what it likes."""
         self._opened = True
         self.spec.assigned(1)  # a sink's; as if its topic had one partition for each task
         self._report(Opened(version="1.0"))
@@ -288,4 +301,8 @@ class FakeRun:
         self.spec.assigned(0)
         self.spec.working(busy=False)
         self._engine.closed(self)
+        self.ended()
         self._report(event)
+
+    def ended(self) -> None:
+        """Release what `opening` has made: nothing, here."""

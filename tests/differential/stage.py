@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from kraal.testing.process import WorkerProcess
+from kraal.testing.process_cluster import QUICK
 from tests.differential.compare import Verdict, judge
 from tests.differential.everywhere import EVERYWHERE
 from tests.differential.exchange import DISTRIBUTED, Answer, Here
 from tests.differential.replay import Patience, Replay
 from tests.differential.script import MODES, Step
-from tests.fakes.cluster import QUICK
 from tests.fakes.java_worker import JavaWorker
 
 PROPERTIES: Final = {"offset.flush.interval.ms": "1000", "spark.driver.memory": "512m"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.fakes.cluster import Cluster
+from kraal.testing import ProcessCluster
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
 EVERY_S = 0.5
@@ -27,7 +27,7 @@ Owners = Mapping[tuple[str, str], str]
 class Flow:
     """Some pipes of one cluster. Lines come on a thread of its own between `start` and `stop`."""
 
-    def __init__(self, cluster: Cluster, bootstrap: str, directory: Path, count: int) -> None:
+    def __init__(self, cluster: ProcessCluster, bootstrap: str, directory: Path, count: int) -> None:
         """Create the pipes and wait until they run; no lines come yet."""
         self.cluster = cluster
         self.pipes = [Pipe(cluster.alive[n % len(cluster.alive)], directory) for n in range(count)]
@@ -145,7 +145,7 @@ class Flow:
 class StatusTopic:
     """What is written to the status topic of a cluster from now on."""
 
-    def __init__(self, bootstrap: str, cluster: Cluster) -> None:
+    def __init__(self, bootstrap: str, cluster: ProcessCluster) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -200,7 +200,7 @@ class StatusTopic:
         return ends
 
 
-def wait_until_balanced(cluster: Cluster, workers: int) -> None:
+def wait_until_balanced(cluster: ProcessCluster, workers: int) -> None:
     """Wait until each worker has as many connectors, and as many tasks, as any other, but for one of each."""
 
     def balanced() -> bool:

@@ -11,8 +11,8 @@ from typing_extensions import override
 from kraal.embedded.broker import free_port
 from kraal.embedded.jars import classpath
 from kraal.embedded.java import find_java
+from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.cluster import Cluster
 
 _OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 """Of a JVM that starts quickly and stays small."""
@@ -76,14 +76,14 @@ class JavaWorker(WorkerProcess):
         return False
 
 
-class MixedCluster(Cluster):
+class MixedCluster(ProcessCluster):
     """Kraal and Java workers of one group. Not thread-safe."""
 
     def add_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
         """Describe one more worker, a Java one; it is not started."""
         worker = JavaWorker(
             self._directory / f"worker-{len(self.workers)}-java",
-            self._bootstrap,
+            self.bootstrap,
             properties={**self._properties, **(properties or {})},
             group=self.group,
         )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -128,11 +131,30 @@ def test_the_file_connectors_manual_has_every_key() -> None:
     assert {key for key in keys if f"| `{key}` |" not in manual} == set()
 
 
-def test_the_example_in_the_readme_runs() -> None:
-    names: dict[str, object] = {"__name__": "readme"}
-    exec(compile(block((ROOT / "README.md").read_text("utf-8"), "python"), "README.md", "exec"), names)  # noqa: S102
-    tests = [value for name, value in names.items() if name.startswith("test_")]
-    assert tests, "the example has a test"
-    for test in tests:
-        assert callable(test)
-        test()
+def test_the_connector_and_its_test_in_the_readme_run(tmp_path: Path) -> None:
+    run_examples("README.md", tmp_path)
+    assert len((tmp_path / "test_counter.py").read_text("utf-8").splitlines()) < 30
+
+
+def test_the_examples_without_spark_in_the_manual_of_tests_run(tmp_path: Path) -> None:
+    run_examples("docs/testing.md", tmp_path, but=("Process", "SparkEngine"))
+
+
+def run_examples(page: str, directory: Path, but: Sequence[str] = ()) -> None:
+    """Write a page's files as they stand there, and have a pytest of their own run them."""
+    examples = re.findall(
+        r'```python\n("""([\w]+\.py)""".*?)```', (ROOT / page).read_text("utf-8"), re.DOTALL
+    )
+    assert examples
+    for text, name in examples:
+        if not any(each in text for each in but):
+            (directory / name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "kraal.testing.pytest_plugin", str(directory)],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

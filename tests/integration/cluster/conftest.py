@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from kraal.embedded.broker import Broker
-from tests.fakes.cluster import Cluster
+from kraal.testing import ProcessCluster
 from tests.fakes.pipe import Pipe, create_topic
 
 
 @pytest.fixture(scope="package")
-def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """The cluster that tests share; they leave it running."""
-    made = Cluster(tmp_path_factory.mktemp("cluster"), kafka.bootstrap)
+    made = ProcessCluster(directory=tmp_path_factory.mktemp("cluster"), bootstrap=kafka.bootstrap)
     try:
         made.start(3)
         yield made
@@ -26,12 +26,16 @@ def cluster(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def own_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+def own_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., ProcessCluster]]:
     """Makes clusters of a test's own, not started; whatever is left of them is ended after the test."""
-    made: list[Cluster] = []
+    made: list[ProcessCluster] = []
 
-    def make(properties: Mapping[str, str] | None = None) -> Cluster:
-        made.append(Cluster(tmp_path / f"cluster-{len(made)}", kafka.bootstrap, properties))
+    def make(properties: Mapping[str, str] | None = None) -> ProcessCluster:
+        made.append(
+            ProcessCluster(
+                directory=tmp_path / f"cluster-{len(made)}", bootstrap=kafka.bootstrap, properties=properties
+            )
+        )
         return made[-1]
 
     yield make
@@ -40,7 +44,7 @@ def own_cluster(kafka: Broker, tmp_path: Path) -> Iterator[Callable[..., Cluster
 
 
 @pytest.fixture
-def pipe(cluster: Cluster, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
+def pipe(cluster: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
     """A running pipe on the shared cluster, asked for through its second worker, without any lines yet."""
     made = Pipe(cluster.workers[1], tmp_path)
     made.source_file.touch()

@@ -15,14 +15,14 @@ import psutil
 import pytest
 
 from kraal.embedded.broker import Broker, free_port
+from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.cluster import Cluster
 from tests.fakes.flow import Flow, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
 
 SESSION_S = 6.0
-"""`session.timeout.ms` of `tests.fakes.cluster.QUICK`."""
+"""`session.timeout.ms` of `kraal.testing.process_cluster.QUICK`."""
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +35,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-def two(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def two(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """Two workers; tests leave them running."""
     properties = {"consumer.session.timeout.ms": "6000"}
-    cluster = Cluster(tmp_path_factory.mktemp("frozen"), broker.bootstrap, properties)
+    cluster = ProcessCluster(
+        directory=tmp_path_factory.mktemp("frozen"), bootstrap=broker.bootstrap, properties=properties
+    )
     cluster.start(2)
     yield cluster
     cluster.close()
 
 
 @pytest.fixture
-def flow(two: Cluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
+def flow(two: ProcessCluster, broker: Broker, tmp_path: Path) -> Iterator[Flow]:
     """Three pipes, work on both workers."""
     made = Flow(two, broker.bootstrap, tmp_path, 3)
     wait_until_balanced(two, 2)
@@ -64,7 +66,7 @@ def processes(worker: WorkerProcess, which: str) -> Sequence[psutil.Process]:
 
 @pytest.mark.parametrize("which", ["python", "both"])
 def test_a_worker_that_thaws_after_its_work_has_moved_commits_nothing_and_rejoins(
-    flow: Flow, two: Cluster, which: str
+    flow: Flow, two: ProcessCluster, which: str
 ) -> None:
     frozen, other = two.workers
     frozen_id = frozen.url.partition("//")[2]
@@ -103,7 +105,7 @@ def test_a_worker_that_thaws_after_its_work_has_moved_commits_nothing_and_rejoin
 
 
 def test_a_worker_whose_jvm_is_frozen_keeps_its_work_and_goes_on_with_the_next_line(
-    flow: Flow, two: Cluster
+    flow: Flow, two: ProcessCluster
 ) -> None:
     frozen = two.workers[0]
     with flow.flowing():
@@ -126,7 +128,7 @@ def test_a_worker_whose_jvm_is_frozen_keeps_its_work_and_goes_on_with_the_next_l
 
 
 def test_workers_come_back_to_the_same_work_after_their_broker_was_away(
-    flow: Flow, two: Cluster, broker: Broker
+    flow: Flow, two: ProcessCluster, broker: Broker
 ) -> None:
     with flow.flowing():
         broker.stop()

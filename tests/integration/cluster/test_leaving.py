@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from kraal.embedded.broker import Broker
+from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.cluster import Cluster
 from tests.fakes.flow import Flow, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
@@ -25,16 +25,16 @@ MOST_ROUNDS = 4
 
 
 @pytest.fixture(scope="module")
-def travellers(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def travellers(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """Three workers; tests leave as many."""
-    cluster = Cluster(tmp_path_factory.mktemp("leaving"), kafka.bootstrap)
+    cluster = ProcessCluster(directory=tmp_path_factory.mktemp("leaving"), bootstrap=kafka.bootstrap)
     cluster.start(3)
     yield cluster
     cluster.close()
 
 
 @pytest.fixture
-def flow(travellers: Cluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
+def flow(travellers: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
     """Four pipes: not as many as fit evenly."""
     made = Flow(travellers, kafka.bootstrap, tmp_path, 4)
     yield made
@@ -48,7 +48,7 @@ def is_healthy(worker: WorkerProcess) -> bool:
 
 @pytest.mark.slow  # a fourth Spark beside three takes a minute and a half to start on two cores
 def test_a_worker_that_joins_gets_its_share_in_two_rounds_and_one_that_ends_gives_it_back(
-    flow: Flow, travellers: Cluster
+    flow: Flow, travellers: ProcessCluster
 ) -> None:
     wait_until_balanced(travellers, 3)
     first = travellers.workers[0]
@@ -76,7 +76,7 @@ def test_a_worker_that_joins_gets_its_share_in_two_rounds_and_one_that_ends_give
     assert all(pipe.is_through_exactly() for pipe in flow.pipes), flow.repeats()
 
 
-def test_a_rolling_restart_loses_no_line_and_repeats_none(flow: Flow, travellers: Cluster) -> None:
+def test_a_rolling_restart_loses_no_line_and_repeats_none(flow: Flow, travellers: ProcessCluster) -> None:
     with flow.flowing():
         for turn, worker in enumerate(travellers.workers):
             began = time.monotonic()

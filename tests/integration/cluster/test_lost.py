@@ -16,8 +16,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kraal.embedded.broker import Broker
+from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.cluster import Cluster
 from tests.fakes.flow import Flow, StatusTopic, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
@@ -27,18 +27,20 @@ STAMP = re.compile(r"^\[([^\]]+)\] INFO \[[^\]]*\] Joined group at generation ",
 
 
 @pytest.fixture(scope="module")
-def mortals(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def mortals(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """Three workers that tests end; each test finds three."""
     # A sink's own group waits so long for a member that was killed: 45 s by default, in Java too.
     properties = {"consumer.session.timeout.ms": "6000"}
-    cluster = Cluster(tmp_path_factory.mktemp("lost"), kafka.bootstrap, properties)
+    cluster = ProcessCluster(
+        directory=tmp_path_factory.mktemp("lost"), bootstrap=kafka.bootstrap, properties=properties
+    )
     cluster.start(WORKERS)
     yield cluster
     cluster.close()
 
 
 @pytest.fixture
-def flow(mortals: Cluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
+def flow(mortals: ProcessCluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
     """Six pipes on three workers."""
     mortals.start_dead()
     wait_until_balanced(mortals, WORKERS)
@@ -49,7 +51,7 @@ def flow(mortals: Cluster, kafka: Broker, tmp_path: Path) -> Iterator[Flow]:
     made.delete()
 
 
-def leader_of(cluster: Cluster) -> WorkerProcess:
+def leader_of(cluster: ProcessCluster) -> WorkerProcess:
     """The worker that the others call their leader."""
     found = re.findall(r"leaderUrl='([^']*)'", cluster.alive[0].log_text())
     return next(worker for worker in cluster.alive if found[-1].rstrip("/") == worker.url)
@@ -63,7 +65,7 @@ def joined_at(worker: WorkerProcess, start: int) -> float | None:
 
 @pytest.mark.parametrize("role", ["follower", "leader"])
 def test_the_work_of_a_killed_worker_moves_and_what_the_others_run_never_stops(
-    flow: Flow, mortals: Cluster, kafka: Broker, role: str
+    flow: Flow, mortals: ProcessCluster, kafka: Broker, role: str
 ) -> None:
     leader = leader_of(mortals)
     victim = leader if role == "leader" else next(w for w in mortals.workers if w is not leader)
@@ -105,7 +107,7 @@ def test_the_work_of_a_killed_worker_moves_and_what_the_others_run_never_stops(
 
 @pytest.mark.parametrize("times", [20, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_failed_tasks_of_other_workers_are_restarted_and_nothing_stays_restarting(
-    mortals: Cluster, kafka: Broker, tmp_path: Path, times: int
+    mortals: ProcessCluster, kafka: Broker, tmp_path: Path, times: int
 ) -> None:
     mortals.start_dead()
     name = f"cured-{tmp_path.name}"
@@ -134,7 +136,9 @@ def test_failed_tasks_of_other_workers_are_restarted_and_nothing_stays_restartin
     mortals.workers[0].ask("DELETE", f"/connectors/{name}")
 
 
-def test_bad_records_in_the_config_topic_are_logged_and_passed_over(mortals: Cluster, kafka: Broker) -> None:
+def test_bad_records_in_the_config_topic_are_logged_and_passed_over(
+    mortals: ProcessCluster, kafka: Broker
+) -> None:
     mortals.start_dead()
     topic = f"{mortals.group}-config"
     bad = [

@@ -44,7 +44,7 @@ def mixed(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mixed]:
     """The group: the worker of the kind named came first."""
-    cluster = MixedCluster(tmp_path_factory.mktemp("mixed"), kafka.bootstrap)
+    cluster = MixedCluster(directory=tmp_path_factory.mktemp("mixed"), bootstrap=kafka.bootstrap)
     starts: list[Callable[[], WorkerProcess]] = [cluster.start_java, cluster.start_kraal]
     if request.param == "kraal":
         starts.reverse()

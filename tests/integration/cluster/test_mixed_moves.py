@@ -25,7 +25,7 @@ def own_mixed(kafka: Broker, tmp_path: Path) -> Iterator[Callable[[], MixedClust
     made: list[MixedCluster] = []
 
     def make() -> MixedCluster:
-        made.append(MixedCluster(tmp_path / f"mixed-{len(made)}", kafka.bootstrap))
+        made.append(MixedCluster(directory=tmp_path / f"mixed-{len(made)}", bootstrap=kafka.bootstrap))
         return made[-1]
 
     yield make

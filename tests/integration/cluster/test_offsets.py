@@ -12,8 +12,8 @@ from kraal.embedded.broker import Broker
 from kraal.migrate import Cluster as Connect
 from kraal.plugins.registry import Registry
 from kraal.stores.kafka_group_offsets import KafkaGroupOffsets
+from kraal.testing import ProcessCluster
 from kraal.testing.process import Answer, WorkerProcess
-from tests.fakes.cluster import Cluster
 from tests.fakes.pipe import Pipe, create_topic
 from tests.fakes.rest_worker import rest_worker
 
@@ -43,7 +43,9 @@ def came_out(pipe: Pipe) -> list[int]:
     return [int(line[:10]) for line in pipe.sink_lines()]
 
 
-def test_get_any_worker_patch_and_delete_on_any_worker_leader_only(pipe: Pipe, cluster: Cluster) -> None:
+def test_get_any_worker_patch_and_delete_on_any_worker_leader_only(
+    pipe: Pipe, cluster: ProcessCluster
+) -> None:
     pipe.write(10)
     pipe.worker.wait_until("ten lines were through", pipe.is_through_exactly)
     cluster.wait_until(
@@ -72,7 +74,7 @@ def test_get_any_worker_patch_and_delete_on_any_worker_leader_only(pipe: Pipe, c
 
 
 def test_migration_with_offsets_before_the_first_start(
-    cluster: Cluster, kafka: Broker, tmp_path: Path
+    cluster: ProcessCluster, kafka: Broker, tmp_path: Path
 ) -> None:
     pipe = Pipe(cluster.workers[0], tmp_path)
     pipe.write(10)

@@ -7,24 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.cluster import Cluster
+from kraal.testing import ProcessCluster
 from tests.fakes.pipe import Pipe, create_topic
 from tests.fakes.secured_kafka import SECRET, SecuredKafka
 
 
 @pytest.fixture
-def secured(kafka_with_logins: SecuredKafka, tmp_path: Path) -> Iterator[Cluster]:
+def secured(kafka_with_logins: SecuredKafka, tmp_path: Path) -> Iterator[ProcessCluster]:
     """Describe a cluster that logs in with a password; none of its workers is started."""
     settings = kafka_with_logins.login("SCRAM-SHA-512") | {"exactly.once.source.support": "preparing"}
     written = {key: value.replace("\\", "\\\\") for key, value in settings.items()}
-    made = Cluster(tmp_path / "cluster", settings["bootstrap.servers"], written)
+    made = ProcessCluster(
+        directory=tmp_path / "cluster", bootstrap=settings["bootstrap.servers"], properties=written
+    )
     kafka_with_logins.allow_worker(made.group, "pipe-")
     yield made
     made.close()
 
 
 def test_a_cluster_works_with_logins_and_acls(
-    kafka_with_logins: SecuredKafka, secured: Cluster, tmp_path: Path
+    kafka_with_logins: SecuredKafka, secured: ProcessCluster, tmp_path: Path
 ) -> None:
     secured.start(2)
     pipe = Pipe(secured.workers[1], tmp_path)
@@ -42,7 +44,7 @@ def test_a_cluster_works_with_logins_and_acls(
 
 def test_a_wrong_password_is_in_the_log(kafka_with_logins: SecuredKafka, tmp_path: Path) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
-    cluster = Cluster(tmp_path, settings["bootstrap.servers"], settings)
+    cluster = ProcessCluster(directory=tmp_path, bootstrap=settings["bootstrap.servers"], properties=settings)
     worker = cluster.add()
     worker.launch()
     try:

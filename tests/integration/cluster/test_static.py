@@ -11,14 +11,14 @@ from click.testing import CliRunner
 
 from kraal.cli import main
 from kraal.embedded.broker import Broker
+from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.cluster import Cluster
 from tests.fakes.flow import Flow
 
 MOVED_S = 60.0
 
 
-def runs(cluster: Cluster) -> Mapping[str, set[str]]:
+def runs(cluster: ProcessCluster) -> Mapping[str, set[str]]:
     """Return what runs by worker id, as statuses have it: names of connectors, and ids of tasks."""
     found: dict[str, set[str]] = {}
     for name, entry in cluster.alive[0].get("/connectors?expand=status").body.items():
@@ -37,7 +37,7 @@ def id_of(worker: WorkerProcess) -> str:
 class Plan:
     """Two pipes, which are four connectors with a task each, and the workers on which they run."""
 
-    def __init__(self, cluster: Cluster, kafka: Broker, directory: Path) -> None:
+    def __init__(self, cluster: ProcessCluster, kafka: Broker, directory: Path) -> None:
         """Create them on the workers that there are."""
         self.cluster = cluster
         self.flow = Flow(cluster, kafka.bootstrap, directory, 2)
@@ -103,7 +103,7 @@ Start = Callable[[str], Plan]
 
 
 @pytest.fixture
-def start(own_cluster: Callable[..., Cluster], kafka: Broker, tmp_path: Path) -> Start:
+def start(own_cluster: Callable[..., ProcessCluster], kafka: Broker, tmp_path: Path) -> Start:
     """Starts two workers with a protocol, and the pipes on them."""
 
     def begin(protocol: str) -> Plan:

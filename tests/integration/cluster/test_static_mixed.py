@@ -15,7 +15,7 @@ from tests.fakes.java_worker import MixedCluster
 @pytest.fixture
 def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:
     """A group of its own, nothing started; whatever is left of it is ended."""
-    cluster = MixedCluster(tmp_path / "mixed", kafka.bootstrap)
+    cluster = MixedCluster(directory=tmp_path / "mixed", bootstrap=kafka.bootstrap)
     yield cluster
     cluster.close()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.cluster import Cluster
 from tests.fakes.pipe import RUNNING, Pipe
 
 EACH = pytest.mark.parametrize("number", range(3))
@@ -16,7 +16,7 @@ def wait_until_equal(pipe: Pipe) -> None:
 
 
 @EACH
-def test_what_one_worker_is_asked_all_know(cluster: Cluster, pipe: Pipe, number: int) -> None:
+def test_what_one_worker_is_asked_all_know(cluster: ProcessCluster, pipe: Pipe, number: int) -> None:
     worker = cluster.workers[number]
     name = f"{pipe.topic}-extra"
     config = {**pipe.source_config, "name": name, "file": f"{pipe.source_file}-extra"}
@@ -41,7 +41,7 @@ def _gone(worker: WorkerProcess, name: str) -> bool:
 
 @EACH
 def test_lines_flow_while_any_worker_pauses_resumes_and_restarts(
-    cluster: Cluster, pipe: Pipe, number: int
+    cluster: ProcessCluster, pipe: Pipe, number: int
 ) -> None:
     worker = cluster.workers[number]
     pipe.write(10)
@@ -61,7 +61,7 @@ def test_lines_flow_while_any_worker_pauses_resumes_and_restarts(
 
 
 @EACH
-def test_any_worker_restarts_what_another_one_runs(cluster: Cluster, pipe: Pipe, number: int) -> None:
+def test_any_worker_restarts_what_another_one_runs(cluster: ProcessCluster, pipe: Pipe, number: int) -> None:
     worker = cluster.workers[number]
     pipe.write(10)
     wait_until_equal(pipe)
@@ -80,7 +80,7 @@ def test_any_worker_restarts_what_another_one_runs(cluster: Cluster, pipe: Pipe,
     cluster.wait_for_states(pipe.sink, RUNNING)
 
 
-def test_work_is_shared_evenly(cluster: Cluster, pipe: Pipe) -> None:
+def test_work_is_shared_evenly(cluster: ProcessCluster, pipe: Pipe) -> None:
     names = [f"{pipe.topic}-{n}" for n in range(6)]
     for n, name in enumerate(names):
         config = {**pipe.source_config, "name": name, "file": f"{pipe.source_file}-{n}"}

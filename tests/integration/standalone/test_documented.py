@@ -11,22 +11,24 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-EXAMPLES = re.findall(
+FOUND = re.findall(
     r'```python\n("""(\w+)\.py""".*?)```',
     (ROOT / "docs" / "testing.md").read_text(encoding="utf-8"),
     re.DOTALL,
 )
+EXAMPLES = [(text, name) for text, name in FOUND if "Process" in text or "SparkEngine" in text]
+"""The others run in `tests/unit/test_docs.py`."""
 
 
 @pytest.mark.parametrize(("text", "name"), EXAMPLES, ids=[name for _, name in EXAMPLES])
-def test_an_example_runs(text: str, name: str, tmp_path: Path) -> None:
+def test_an_example_runs(text: str, name: str, tmp_path: Path, bootstrap: str) -> None:
     """In a process of its own: PySpark has one session a process."""
     (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = ignore\n", encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "KRAAL_TESTING_BOOTSTRAP": bootstrap},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -1,0 +1,334 @@
+"""A cluster inside a test, for tests of connectors and of what happens when something dies.
+
+    with Cluster(workers=3, plugins=[Counter], seed=7) as c:
+        c.create("ticks", {"connector.class": "Counter", "topic": "ticks"})
+        c.wait_until("ten ticks", lambda: len(c.values("ticks")) >= 10)
+        c.kill_actor("task ticks-0")
+        c.kill_worker(1)
+        c.wait_for_states("ticks", ["RUNNING", "RUNNING"])
+
+Workers, actors, group protocol, plugins, transforms and converters are the real ones; the topics are in memory, the
+time is virtual, and no JVM runs: a source's batches must be tables (`SourceBatch.table`), and a sink gets a small
+stand-in for a DataFrame. One thread: the seed decides the order of all messages, so a failure repeats. All times are
+virtual seconds, which cost nothing to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from actors.messages.herder import DeleteConnector, PutConfig, RestartConnector, SetTargetState
+from kraal.cluster import view
+from kraal.errors import KraalError, NotFound, TimedOut
+from kraal.ids import ConnectorName, Instance, TargetState, TaskId
+from kraal.testing.cluster import EmbeddedCluster
+
+if TYPE_CHECKING:
+    from kraal.plugins.api import Connector
+    from kraal.testing.cluster_worker import ClusterWorker
+    from kraal.testing.topics import TopicRecord
+
+PATIENCE_S = 120.0
+"""How long a wait lasts at most unless it is told otherwise; virtual."""
+_STEP_S = 0.05
+
+Plugins = Mapping[str, "type[Connector]"] | Iterable["type[Connector]"]
+
+
+class Cluster:
+    """Some workers in one thread and virtual time. Use it in `with`; not thread-safe."""
+
+    def __init__(
+        self,
+        workers: int = 3,
+        *,
+        plugins: Plugins = (),
+        seed: int = 0,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the workers; `with` waits until they are a group.
+
+        Args:
+            workers: how many, at least 1.
+            plugins: connector classes of your own, or such classes by the names that configs use. Without a name,
+                configs name a class by its Python name, whole (`package.module.Class`) or only `Class`.
+            seed: decides the order of all messages, and every delay.
+            properties: worker properties, by Connect's names; bytes are converted by StringConverter unless told.
+
+        Raises ValueError for fewer workers, and ConfigInvalid for bad properties.
+        """
+        if workers < 1:
+            raise ValueError(f"a cluster has at least 1 worker, not {workers}")
+        self.seed = seed
+        self.embedded = EmbeddedCluster(workers, seed=seed, properties=properties, plugins=_named(plugins))
+        """What is below: more faults, snapshots, the scheduler."""
+
+    def __enter__(self) -> Self:
+        """Wait until the workers are a group."""
+        self.settle()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End all workers in good order; after a failed test, leave them as they are."""
+        del error, trace
+        if kind is None:
+            self.close()
+
+    def close(self) -> None:
+        """End all workers in good order, so that every plugin's `stop` is called.
+
+        Raises AssertionError if an actor died of an error of its own, or something ran twice at once.
+        """
+        for worker in self.embedded.alive:
+            if worker.frozen:
+                worker.kill()
+        for worker in self.embedded.alive:
+            self.embedded.close(worker)
+        self.embedded.check()
+
+    # -- what a client asks --------------------------------------------------------------------------------
+
+    def create(self, name: str, config: Mapping[str, str | None], *, state: str | None = None) -> None:
+        """Create a connector through any worker; `state` is its `initial_state`: RUNNING, PAUSED or STOPPED.
+
+        Raises ConfigInvalid, BadRequest, AlreadyExists. Source: `POST /connectors`.
+        """
+        self.embedded.create(name, config, None if state is None else _target(state))
+
+    def configure(self, name: str, config: Mapping[str, str | None]) -> None:
+        """Create a connector or replace its config. Raises as `create`. Source: `PUT /connectors/{name}/config`."""
+        self.embedded.request(PutConfig(name=ConnectorName(name), config=config))
+
+    def pause(self, name: str) -> None:
+        """Pause. Raises NotFound. Source: `PUT /connectors/{name}/pause`."""
+        self._want(name, TargetState.PAUSED)
+
+    def resume(self, name: str) -> None:
+        """Go on after `pause` or `stop`. Raises NotFound. Source: `PUT /connectors/{name}/resume`."""
+        self._want(name, TargetState.STARTED)
+
+    def stop(self, name: str) -> None:
+        """Stop: tasks end. Raises NotFound. Source: `PUT /connectors/{name}/stop` (KIP-875)."""
+        self._want(name, TargetState.STOPPED)
+
+    def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> None:
+        """Restart a connector, and its tasks unless told otherwise. Raises NotFound. Source: KIP-745."""
+        self.embedded.request(
+            RestartConnector(name=ConnectorName(name), include_tasks=tasks, only_failed=only_failed)
+        )
+
+    def delete(self, name: str) -> None:
+        """Delete. Raises NotFound. Source: `DELETE /connectors/{name}`."""
+        self.embedded.request(DeleteConnector(name=ConnectorName(name)))
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def kill_actor(self, name: str, worker: int | None = None) -> None:
+        """Have an actor die: `task numbers-0`, `connector numbers`, `herder`, `membership`, `config reader`, ….
+
+        Its supervisor starts it again after a moment, which passes when something is waited for.
+
+        Args:
+            name: as log lines and `kraal describe` call it.
+            worker: on which worker; None: on the one that runs this task or connector, else on the leader.
+
+        Raises KeyError when no such actor lives there, with the names of those that do.
+        """
+        target = self._place_of(name) if worker is None else self.worker(worker)
+        try:
+            self.embedded.crash(target, name)
+        except KeyError:
+            known = ", ".join(sorted(target.actors))
+            raise KeyError(f"no actor {name!r} on {target.name}; there are: {known}") from None
+        self.embedded.advance(0)
+
+    def kill_worker(self, number: int) -> None:
+        """End a worker as SIGKILL does; the others notice after the session timeout (6 s)."""
+        self.embedded.kill(self._living(number))
+
+    def stop_worker(self, number: int) -> None:
+        """End a worker in good order, as SIGTERM does."""
+        self.embedded.close(self._living(number))
+
+    def freeze_worker(self, number: int) -> None:
+        """Have a worker do nothing, as SIGSTOP does, until `thaw_worker`."""
+        self.embedded.freeze(self._living(number))
+
+    def thaw_worker(self, number: int) -> None:
+        """Let a frozen worker go on."""
+        self.embedded.thaw(self._living(number))
+
+    def add_worker(self) -> int:
+        """Start one more worker, also in place of a dead one; return its number."""
+        self.embedded.add()
+        return len(self.embedded.workers) - 1
+
+    def fail_task(self, task: str, trace: str) -> None:
+        """Fail a running task (`name-0`), as an error of its plugin does. Raises KeyError if it does not run."""
+        found = TaskId.parse(task)
+        self.worker(self.owner(task)).engine.fail(found, trace)
+        self.embedded.advance(0)
+
+    # -- records -------------------------------------------------------------------------------------------
+
+    def write(self, topic: str, *values: str | bytes | None, key: str | bytes | None = None) -> None:
+        """Write one record for each value to a topic, for sinks; texts become UTF-8."""
+        now_ms = self.embedded.clock.wall_ms()
+        for value in values:
+            self.embedded.outside.topics.append(
+                topic, key=_bytes(key), value=_bytes(value), timestamp_ms=now_ms
+            )
+
+    def records(self, topic: str) -> list[TopicRecord]:
+        """Return all records of a topic, in the order of their offsets; none of a topic that there is not."""
+        return self.embedded.outside.topics.read(topic)
+
+    def values(self, topic: str) -> list[str | None]:
+        """Return the values of all records of a topic as texts. Raises UnicodeDecodeError for other bytes."""
+        return [None if record.value is None else record.value.decode() for record in self.records(topic)]
+
+    def feed(self, task: str, records: int) -> None:
+        """Give a task of a fake connector more records, which the fake engine counts; `task` is `name-0`."""
+        self.embedded.feed(TaskId.parse(task), records)
+
+    def counted(self, task: str) -> list[int]:
+        """Return the numbers of all records that a task of a fake connector has written, repeated ones too."""
+        return list(self.embedded.outside.written.get(TaskId.parse(task), []))
+
+    # -- what is seen --------------------------------------------------------------------------------------
+
+    @property
+    def trace(self) -> list[tuple[str, str]]:
+        """Every message handled so far: the actor's name, the message's type. The same seed gives the same trace."""
+        return self.embedded.scheduler.trace
+
+    @property
+    def now_s(self) -> float:
+        """Virtual seconds since the cluster was made."""
+        return self.embedded.clock.now()
+
+    @property
+    def alive(self) -> list[int]:
+        """The numbers of the workers whose process there is, frozen ones too."""
+        return [number for number, worker in enumerate(self.embedded.workers) if worker.alive]
+
+    @property
+    def leader(self) -> int:
+        """The number of the worker that leads. Raises KeyError while nobody does."""
+        return self.embedded.workers.index(self.embedded.leader)
+
+    def worker(self, number: int) -> ClusterWorker:
+        """Return a worker, counted from 0. Raises KeyError when there never was one."""
+        if not 0 <= number < len(self.embedded.workers):
+            raise KeyError(f"no worker {number}; there are 0 to {len(self.embedded.workers) - 1}")
+        return self.embedded.workers[number]
+
+    def owner(self, instance: str) -> int:
+        """Return the number of the worker that runs `name` or the task `name-0`. Raises KeyError when nobody does."""
+        for found in _instances(instance):
+            owners = self.embedded.owners(found)
+            if owners:
+                return self.embedded.workers.index(owners[0])
+        raise KeyError(f"{instance} runs nowhere; {self.embedded.describe()}")
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Return what `GET /connectors/{name}/status` answers. Raises NotFound."""
+        return view.connector_status(self.embedded.awake[0].snapshot, ConnectorName(name))
+
+    def states(self, name: str) -> list[str]:
+        """Return the states of a connector and its tasks, in order; nothing while it has no status."""
+        try:
+            return list(map(str, self.embedded.states(name)))
+        except NotFound:
+            return []
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.embedded.advance(seconds)
+
+    def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> None:
+        """Let time pass until `done()`. Raises TimedOut, with `what` was waited for and what runs where."""
+        deadline = self.now_s + timeout_s
+        while not done():
+            if self.now_s >= deadline:
+                raise TimedOut(
+                    f"{timeout_s:g} virtual seconds were not enough until {what}; seed {self.seed}; "
+                    f"{self.embedded.describe()}"
+                )
+            self.embedded.advance(_STEP_S)
+
+    def wait_for_states(self, name: str, states: Iterable[str], *, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until every worker that is awake shows these states of a connector and its tasks. Raises TimedOut."""
+        wanted = list(states)
+
+        def shown() -> bool:
+            return all(self._states_at(name, worker) == wanted for worker in self.embedded.awake)
+
+        try:
+            self.wait_until(f"{name} was {wanted}", shown, timeout_s=timeout_s)
+        except TimedOut as error:
+            raise TimedOut(f"{error}; it is {self.states(name)}") from None
+
+    def settle(self, timeout_s: float = PATIENCE_S) -> float:
+        """Wait until everything runs as it is wanted, each once, and all workers agree; return how long it took.
+
+        Raises AssertionError with what is missing: that a task is FAILED, for one.
+        """
+        return self.embedded.settle(timeout_s)
+
+    # -- own -----------------------------------------------------------------------------------------------
+
+    def _want(self, name: str, target: TargetState) -> None:
+        self.embedded.request(SetTargetState(name=ConnectorName(name), target=target))
+
+    def _living(self, number: int) -> ClusterWorker:
+        worker = self.worker(number)
+        if not worker.alive:
+            raise KeyError(f"worker {number} is dead; alive are {self.alive}")
+        return worker
+
+    def _place_of(self, actor: str) -> ClusterWorker:
+        kind, _, rest = actor.partition(" ")
+        if kind in ("task", "connector") and rest:
+            for worker in self.embedded.awake:
+                if actor in worker.actors:
+                    return worker
+        return self.embedded.leader
+
+    def _states_at(self, name: str, worker: ClusterWorker) -> list[str]:
+        try:
+            return self.embedded.states(name, worker)
+        except KraalError:
+            return []
+
+
+def _named(plugins: Plugins) -> dict[str, type[Connector]]:
+    if isinstance(plugins, Mapping):
+        return dict(plugins)
+    return {f"{each.__module__}.{each.__qualname__}": each for each in plugins}
+
+
+def _target(state: str) -> TargetState:
+    known = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+    if state not in known:
+        raise ValueError(f"an initial state is one of {', '.join(known)}, not {state!r}")
+    return known[state]
+
+
+def _instances(text: str) -> list[Instance]:
+    found: list[Instance] = [ConnectorName(text)]
+    try:
+        found.append(TaskId.parse(text))
+    except ValueError:
+        return found
+    return found
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,323 @@
+"""A cluster of real worker processes with a real broker, for tests of connectors on Spark, and of kill -9.
+
+    with ProcessCluster(workers=2) as c:
+        c.create("lines", {"connector.class": "FileStreamSource", "file": "/tmp/lines", "topic": "lines"})
+        c.wait_until("two lines", lambda: len(c.values("lines")) == 2)
+        c.kill_worker(0)
+        c.wait_for_states("lines", ["RUNNING", "RUNNING"])
+
+Each worker is `kraal distributed` in a process of its own, with a Spark of its own; connectors of yours must be
+installed where the test runs (entry point `kraal.connectors`). Every wait has a deadline in real seconds, and its error
+ends with the ends of all logs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kraal.embedded.broker import Broker, free_port
+from kraal.embedded.records import read_topic, write_topic
+from kraal.testing.process import PATIENCE_S, Answer, WorkerProcess
+from kraal.testing.topics import TopicRecord
+
+_EVERY_S = 0.05
+_KAFKA_S = 30.0
+
+QUICK = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1000",
+    "scheduled.rebalance.max.delay.ms": "0",
+    "offset.storage.partitions": "5",
+    "status.storage.partitions": "2",
+    "spark.driver.memory": "512m",
+}
+"""What workers are told, so that a lost one is noticed in seconds."""
+
+
+class ProcessCluster:
+    """Some workers of a group of its own name. Use it in `with`; not thread-safe."""
+
+    def __init__(
+        self,
+        workers: int = 3,
+        *,
+        directory: Path | None = None,
+        bootstrap: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Describe the cluster; nothing is started before `start`, which `with` calls.
+
+        Args:
+            workers: how many `with` starts.
+            directory: where workers and broker have their files; None: a temporary one, removed at the end.
+            bootstrap: a running broker; None: the one that the environment's `KRAAL_TESTING_BOOTSTRAP` names, or
+                else `start` starts one, on loopback, and `close` stops it.
+            properties: worker properties that win over `QUICK`.
+        """
+        self.group = f"cluster-{uuid.uuid4().hex[:8]}"
+        """`group.id`, and the beginning of the internal topics' names."""
+        self.workers: list[WorkerProcess] = []
+        """All there ever were, in the order of their numbers; dead ones too."""
+        self.broker: Broker | None = None
+        """The broker, if it is this cluster's own."""
+        self._count = workers
+        self._temporary = tempfile.TemporaryDirectory(prefix="kraal-") if directory is None else None
+        self._directory = Path(self._temporary.name) if self._temporary else directory or Path()
+        self._bootstrap = bootstrap or os.environ.get("KRAAL_TESTING_BOOTSTRAP") or None
+        self._properties = {**QUICK, **(properties or {})}
+
+    def __enter__(self) -> Self:
+        """Start the broker, if none was named, and the workers; end all of it again if that fails."""
+        try:
+            self.start(self._count)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End everything that was started."""
+        del kind, error, trace
+        self.close()
+
+    def add(self, properties: Mapping[str, str] | None = None) -> WorkerProcess:
+        """Describe one more worker; it is not started."""
+        worker = WorkerProcess(
+            self._directory / f"worker-{len(self.workers)}",
+            self.bootstrap,
+            properties={**self._properties, **(properties or {})},
+            group=self.group,
+        )
+        self.workers.append(worker)
+        return worker
+
+    def start(self, count: int) -> None:
+        """Start so many more workers, side by side, and wait until each has its first assignment."""
+        self.start_all([self.add() for _ in range(count)])
+
+    def start_dead(self) -> None:
+        """Start those that do not run, side by side, and wait until each has its first assignment."""
+        self.start_all([worker for worker in self.workers if not worker.alive])
+
+    def start_all(self, workers: Sequence[WorkerProcess]) -> None:
+        """Start these workers side by side, and wait until each has its first assignment."""
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda worker: worker.start(), workers))
+        for worker in workers:
+            worker.wait_until("it was in the group", partial(_is_ready, worker))
+
+    def close(self) -> None:
+        """End whatever is left: workers at once, then the broker, if it is this cluster's own."""
+        for worker in self.workers:
+            worker.close()
+        if self.broker is not None:
+            self.broker.stop()
+            self.broker = None
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    # -- what a client asks --------------------------------------------------------------------------------
+
+    def create(self, name: str, config: Mapping[str, str | None], *, state: str | None = None) -> Answer:
+        """Create a connector; `state` is its `initial_state`. Raises AssertionError when it was refused."""
+        return self.alive[0].create(name, config, **({} if state is None else {"initial_state": state}))
+
+    def configure(self, name: str, config: Mapping[str, str | None]) -> Answer:
+        """Create a connector or replace its config. Raises AssertionError when it was refused."""
+        return self._asked("PUT", f"/connectors/{name}/config", dict(config))
+
+    def pause(self, name: str) -> None:
+        """Pause. Raises AssertionError when it was refused, as all below."""
+        self._asked("PUT", f"/connectors/{name}/pause")
+
+    def resume(self, name: str) -> None:
+        """Go on after `pause` or `stop`."""
+        self._asked("PUT", f"/connectors/{name}/resume")
+
+    def stop(self, name: str) -> None:
+        """Stop: tasks end (KIP-875)."""
+        self._asked("PUT", f"/connectors/{name}/stop")
+
+    def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> None:
+        """Restart a connector, and its tasks unless told otherwise (KIP-745)."""
+        query = f"includeTasks={str(tasks).lower()}&onlyFailed={str(only_failed).lower()}"
+        self._asked("POST", f"/connectors/{name}/restart?{query}")
+
+    def delete(self, name: str) -> None:
+        """Delete."""
+        self._asked("DELETE", f"/connectors/{name}")
+
+    # -- faults --------------------------------------------------------------------------------------------
+
+    def kill_worker(self, number: int) -> None:
+        """End a worker by SIGKILL; its Spark ends by itself. The others notice after `session.timeout.ms`."""
+        self._numbered(number).kill()
+
+    def stop_worker(self, number: int) -> int:
+        """End a worker by SIGTERM; return its exit code."""
+        return self._numbered(number).end()
+
+    def start_worker(self, number: int) -> None:
+        """Start a dead worker again, with its files, and wait until it has its first assignment."""
+        self.start_all([self._numbered(number)])
+
+    def freeze_worker(self, number: int) -> None:
+        """Have a worker do nothing, by SIGSTOP, until `thaw_worker`; its JVM goes on."""
+        self._numbered(number).signal(signal.SIGSTOP)
+
+    def thaw_worker(self, number: int) -> None:
+        """Let a frozen worker go on, by SIGCONT."""
+        self._numbered(number).signal(signal.SIGCONT)
+
+    def kill_spark(self, number: int) -> None:
+        """End a worker's JVM by SIGKILL; the worker starts another one. Raises KeyError while there is none."""
+        jvm = self._numbered(number).jvm()
+        if jvm is None:
+            raise KeyError(f"worker {number} has no JVM")
+        jvm.kill()
+
+    def stop_broker(self) -> None:
+        """Stop the broker. Raises RuntimeError when it is not this cluster's own."""
+        self._own_broker().stop()
+
+    def kill_broker(self) -> None:
+        """End the broker by SIGKILL. Raises RuntimeError when it is not this cluster's own."""
+        self._own_broker().kill()
+
+    def start_broker(self) -> None:
+        """Start the broker again, where it was and with its data."""
+        self._own_broker().start()
+
+    # -- records -------------------------------------------------------------------------------------------
+
+    def write(self, topic: str, *values: str | bytes | None, key: str | bytes | None = None) -> None:
+        """Write one record for each value to a topic; texts become UTF-8. Raises BrokerError."""
+        write_topic(self.bootstrap, topic, map(_bytes, values), key=_bytes(key), timeout_s=_KAFKA_S)
+
+    def records(self, topic: str) -> list[TopicRecord]:
+        """Return all records that are in a topic now; none of a topic that there is not. Raises BrokerError."""
+        return [
+            TopicRecord(
+                topic=topic,
+                partition=each.partition,
+                offset=each.offset,
+                key=each.key,
+                value=each.value,
+                headers=each.headers,
+                timestamp_ms=each.timestamp_ms,
+            )
+            for each in read_topic(self.bootstrap, topic, timeout_s=_KAFKA_S)
+        ]
+
+    def values(self, topic: str) -> list[str | None]:
+        """Return the values of all records of a topic as texts. Raises BrokerError, UnicodeDecodeError."""
+        return [None if record.value is None else record.value.decode() for record in self.records(topic)]
+
+    # -- what is seen --------------------------------------------------------------------------------------
+
+    @property
+    def bootstrap(self) -> str:
+        """`bootstrap.servers`; starts the cluster's own broker the first time, if none was named."""
+        if self._bootstrap is None:
+            self.broker = Broker(self._directory / "kafka", free_port())
+            self._bootstrap = self.broker.start()
+        return self._bootstrap
+
+    @property
+    def alive(self) -> list[WorkerProcess]:
+        """The workers that run."""
+        return [worker for worker in self.workers if worker.alive]
+
+    def worker(self, worker_id: str) -> WorkerProcess:
+        """Return a worker by what statuses call it."""
+        return next(each for each in self.alive if each.url.endswith(f"//{worker_id}"))
+
+    def states(self, name: str) -> list[str]:
+        """Return the states of a connector and its tasks, in order; nothing while it has no status."""
+        return self.alive[0].states(name)
+
+    def owners(self, name: str, by: WorkerProcess | None = None) -> dict[str, str]:
+        """Return the worker id of each running instance of a connector: by `connector` and `0`, `1` and so on."""
+        body = (by or self.alive[0]).get(f"/connectors/{name}/status").body
+        running = {"connector": body["connector"]} | {str(task["id"]): task for task in body["tasks"]}
+        return {key: each["worker_id"] for key, each in running.items() if each["state"] == "RUNNING"}
+
+    def owner(self, task: str) -> int:
+        """Return the number of the worker that runs the task `name-0`. Raises KeyError when nobody does."""
+        name, _, number = task.rpartition("-")
+        worker_id = self.owners(name).get(number)
+        if worker_id is None:
+            raise KeyError(f"{task} runs nowhere")
+        return self.workers.index(self.worker(worker_id))
+
+    def work(self) -> Counter[str]:
+        """Count the running instances of each worker, of all connectors."""
+        statuses: dict[str, Any] = self.alive[0].get("/connectors?expand=status").body
+        return Counter(
+            each["worker_id"]
+            for body in (entry["status"] for entry in statuses.values())
+            for each in (body["connector"], *body["tasks"])
+            if each["state"] == "RUNNING"
+        )
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
+        """Wait until `done()`. Raises AssertionError after `timeout_s`, with the ends of all logs."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            if time.monotonic() > deadline:
+                logs = "\n".join(
+                    f"--- {worker.directory.name}\n" + "\n".join(worker.log_text().splitlines()[-40:])
+                    for worker in self.workers
+                )
+                raise AssertionError(f"it took more than {timeout_s:g} s until {what}\n{logs}")
+            time.sleep(_EVERY_S)
+
+    def wait_for_states(self, name: str, states: Iterable[str], timeout_s: float = PATIENCE_S) -> None:
+        """Wait until every worker shows these states of a connector and its tasks."""
+        wanted = list(states)
+        self.wait_until(
+            f"{name} was {wanted} everywhere",
+            lambda: all(worker.states(name) == wanted for worker in self.alive),
+            timeout_s,
+        )
+
+    # -- own -----------------------------------------------------------------------------------------------
+
+    def _asked(self, method: str, path: str, body: object = None) -> Answer:
+        answer = self.alive[0].ask(method, path, body)
+        if not answer.status < 400:  # noqa: PLR2004 - HTTP's border between done and refused
+            raise AssertionError(f"{method} {path} was answered {answer}")
+        return answer
+
+    def _numbered(self, number: int) -> WorkerProcess:
+        if not 0 <= number < len(self.workers):
+            raise KeyError(f"no worker {number}; there are 0 to {len(self.workers) - 1}")
+        return self.workers[number]
+
+    def _own_broker(self) -> Broker:
+        if self.broker is None:
+            raise RuntimeError("the broker is not this cluster's own: it was named by `bootstrap`")
+        return self.broker
+
+
+def _is_ready(worker: WorkerProcess) -> bool:
+    return bool(worker.get("/health").status == 200)  # noqa: PLR2004 - HTTP's
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
