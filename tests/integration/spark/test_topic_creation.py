@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined] # documented there
 
 from kraal.offsets import SourcePartition
 from kraal.plugins.api import SourceBatch
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PLACE = SourcePartition.of({"list": "a"})
+WEEK = "604800000"
 
 
 def batch(values: list[str] | None = None, **fields: Any) -> SourceBatch:
@@ -38,11 +39,11 @@ class Topics:
         self.rules = {
             "topic.creation.default.replication.factor": "-1",
             "topic.creation.default.partitions": "3",
-            "topic.creation.groups": "compacted",
-            "topic.creation.compacted.include": ".*-table, .*-state",
-            "topic.creation.compacted.exclude": f"{self.prefix}-plain.*",
-            "topic.creation.compacted.partitions": "2",
-            "topic.creation.compacted.cleanup.policy": "compact",
+            "topic.creation.groups": "short",
+            "topic.creation.short.include": ".*-table, .*-state",
+            "topic.creation.short.exclude": f"{self.prefix}-plain.*",
+            "topic.creation.short.partitions": "2",
+            "topic.creation.short.retention.ms": "3600000",
         }
         self._admin: Any = AdminClient({"bootstrap.servers": stage.address})
 
@@ -50,12 +51,12 @@ class Topics:
         return f"{self.prefix}-{end}"
 
     def of(self, end: str) -> tuple[int, str]:
-        """Return how many partitions a topic has, and its cleanup policy."""
+        """Return how many partitions a topic has, and how long it keeps records."""
         name = self.named(end)
         found = self._admin.describe_topics(TopicCollection([name]))[name].result(20)
         resource = ConfigResource(ConfigResource.Type.TOPIC, name)
         settings = self._admin.describe_configs([resource])[resource].result(20)
-        return len(found.partitions), settings["cleanup.policy"].value
+        return len(found.partitions), settings["retention.ms"].value
 
 
 def opened(stage: Stage, config: dict[str, str]) -> tuple[str, Opening]:
@@ -90,10 +91,10 @@ def test_new_topics_have_the_partitions_and_settings_of_their_group(stage: Stage
         done(task, opening, batch(["v"], topic=topics.named("constant")))
     assert set(done(task, opening, batch(read=read)).topics) == set(names)
     end(opening)
-    assert topics.of("constant") == (3, "delete")
-    assert topics.of("a-table") == (2, "compact")
-    assert topics.of("plain-state") == (3, "delete"), "excluded from the group"
-    assert topics.of("old-table") == (1, "delete")
+    assert topics.of("constant") == (3, WEEK)
+    assert topics.of("a-table") == (2, "3600000")
+    assert topics.of("plain-state") == (3, WEEK), "excluded from the group"
+    assert topics.of("old-table") == (1, WEEK)
     assert stage.values(names[2], 1) == ["z"]
 
 
@@ -117,8 +118,8 @@ def test_topics_that_a_router_computes_are_created_in_the_worker_and_in_spark(st
         found = done(task, opening, given)
         assert [str(name) for name in found.topics] == [str(given.topic).replace("-raw", "-table")]
     end(opening)
-    assert topics.of("small-table") == topics.of("large-table") == (2, "compact")
-    assert topics.of("large") == (3, "delete")
+    assert topics.of("small-table") == topics.of("large-table") == (2, "3600000")
+    assert topics.of("large") == (3, WEEK)
 
 
 def test_a_topic_that_cannot_be_created_fails_the_task_in_the_worker_and_in_spark(stage: Stage) -> None:
