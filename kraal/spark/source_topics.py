@@ -102,7 +102,7 @@ class TopicMaker:
 
 @dataclass(slots=True)
 class SourceTopics:
-    """The topics that one run has seen. One thread at a time; `cancel` from any."""
+    """The topics that one run has seen. One thread at a time."""
 
     maker: TopicMaker
     _seen: set[str] = field(default_factory=set)
