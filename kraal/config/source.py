@@ -14,7 +14,6 @@ TRANSACTION_BOUNDARY: Final = "transaction.boundary"
 TOPIC_CREATION: Final = "topic.creation."
 """Prefix of the rules by which a source's topics are created."""
 
-NO_RULES: Final = "in this version the broker creates topics, if it may"
 AT_LEAST_ONCE: Final = "in this version records are delivered at least once"
 _EXACTLY_ONCE: Final = "Exactly Once Support"
 
@@ -26,13 +25,13 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             default=(),
             validator=unique_aliases,
             importance=Importance.LOW,
-            doc="Names of groups of settings for topics that the connector's records are the first to need.",
+            doc="Names of groups of settings for topics that the connector's records are the first to need. "
+            "A topic belongs to the first group that takes it.",
             group="Topic Creation",
             order=1,
             width=Width.LONG,
             display_name="Topic Creation Groups",
             source="SourceConnectorConfig.TOPIC_CREATION_GROUPS_CONFIG",
-            no_effect=NO_RULES,
         ),
         Key(
             name=EXACTLY_ONCE_SUPPORT,
@@ -100,14 +99,16 @@ SOURCE_FAMILIES: Final = (
     ),
     Family(
         prefix=TOPIC_CREATION, rest="GROUP.SETTING",
-        doc="Of topics of the group GROUP, or default: include and exclude, which say whose they are; partitions and "
-        "replication.factor; and any setting of a topic.",
-        no_effect=NO_RULES,
+        doc="Of new topics of the group GROUP: include and exclude, lists of regular expressions for whole names, "
+        "which say whose they are; partitions and replication.factor, where -1 is the broker's default; and any "
+        "setting of a topic. The group default has all topics that no other has; it must say partitions and "
+        "replication.factor, which the others inherit. Without any key topic.creation.* brokers create topics, if they "
+        "may.",
     ),
     Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers, over those of the worker."),
     Family(
         prefix=ADMIN_OVERRIDE,
-        doc="Settings of the connector's admin client, which makes the topic of dead letters.",
+        doc="Settings of the connector's admin client, which creates topics, that of dead letters too.",
     ),
 )  # fmt: skip
 """Keys of source connectors whose names somebody else chooses."""

@@ -123,7 +123,7 @@ _WORK = [
     worker_key("topic.tracking.allow.reset", _BOOLEAN, _LOW, "Let users reset what is remembered of topics.",
          default=True),
     worker_key("topic.creation.enable", _BOOLEAN, _LOW, "Create topics by the rules of source connectors.",
-         default=True, no_effect="this version does not do what it asks for yet"),
+         default=True),
     worker_key("metrics.sample.window.ms", _LONG, _LOW, "Milliseconds over which one sample of a metric is taken.",
          default=30_000, check=at_least(0)),
     worker_key("metrics.num.samples", _INT, _LOW, "How many samples a metric keeps.", default=2, check=at_least(1)),

@@ -46,6 +46,10 @@ class WorkerDefaults(Protocol):
         """Which client settings connectors may override."""
 
     @property
+    def topic_creation(self) -> bool:
+        """Whether topics are created by the rules of source connectors."""
+
+    @property
     def group(self) -> str | None:
         """The workers' group; None: the worker is alone."""
 

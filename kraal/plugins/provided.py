@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kraal.config.key import Key
 from kraal.config.secret_keys import secret_values
+from kraal.config.topic_creation import read_rules
 from kraal.config.variables import Resolved, has_variable
 from kraal.errors import KraalError, ProviderFailed
 from kraal.ids import Config
@@ -45,10 +46,17 @@ class ProvidedPlugins:
         return resolved
 
     def make(self, config: Mapping[str, str]) -> Connector:
-        """Make the connector object that `connector.class` names. Raises BadRequest for an unknown class."""
+        """Make the connector object that `connector.class` names.
+
+        Raises BadRequest for an unknown class, ConfigInvalid for rules of topics that mean nothing.
+        """
         connector = self.registry.connector_class(config["connector.class"])
         if idle := without_effect(config, connector.kind, self._keys(config)):
             log.warning("connector %s: these have no effect: %s", config.get("name"), ", ".join(idle))
+        if connector.kind == "source" and self.defaults.topic_creation:
+            read_rules(
+                config
+            )  # as Java, which checks them at every start of connectors and tasks, and only there
         return connector()
 
     def kind_of(self, config: Config) -> str:

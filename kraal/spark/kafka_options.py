@@ -8,8 +8,9 @@ them with `kafka.` before them; the group member is librdkafka. What each librar
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from kraal.config.clients import Client
 from kraal.config.kafka.java import java_options
 from kraal.config.kafka.layers import bootstrap, layered
 from kraal.config.kafka.librdkafka import librdkafka_options, unknown_to_librdkafka
@@ -125,6 +126,21 @@ def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -
     return {**given, "bootstrap.servers": bootstrap(worker, connector, "consumer")}
 
 
+def admin_options(
+    worker: Mapping[str, str], connector: Mapping[str, str], client_id: str
+) -> dict[str, str | int]:
+    """Return librdkafka's settings for a connector's administrator: `admin.*`, then `admin.override.*`.
+
+    Raises ConfigInvalid. Source: Worker.adminConfigs.
+    """
+    wanted = {"client.id": client_id} | layered(worker, connector, "admin")
+    return {
+        **librdkafka_options(wanted, _named(worker, connector, "admin")),
+        "bootstrap.servers": bootstrap(worker, connector, "admin"),
+        "log_level": 2,  # a broker that is away shows in what the caller is told
+    }
+
+
 def member_config(
     worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
 ) -> dict[str, str | int | bool]:
@@ -134,18 +150,23 @@ def member_config(
     """
     given = layered(worker, connector, "consumer")
     wanted = {key: value for key, value in given.items() if key not in _MEMBER_DECIDES}
-
-    def named(key: str) -> str:
-        written = (f"consumer.override.{key}", f"consumer.{key}")
-        return next((name for name in written if name in connector or name in worker), key)
-
     for key in unknown_to_librdkafka(wanted):
         log.warning("%s: the consumer's setting %s is not known to its group member; dropped", task, key)
     return {
         "group.id": f"connect-{task.connector}",
         "client.id": f"connector-consumer-{task}",
         **_MEMBER_DEFAULTS,
-        **librdkafka_options(wanted, named),
+        **librdkafka_options(wanted, _named(worker, connector, "consumer")),
         "topic.metadata.refresh.interval.ms": 5000,  # new topics of a pattern are found so soon
         "bootstrap.servers": bootstrap(worker, connector, "consumer"),
     }
+
+
+def _named(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> Callable[[str], str]:
+    """Return what tells by which key a client's setting was given, for errors."""
+
+    def named(key: str) -> str:
+        written = (f"{client}.override.{key}", f"{client}.{key}")
+        return next((name for name in written if name in connector or name in worker), key)
+
+    return named

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kraal.ids import TopicName
@@ -21,6 +21,8 @@ from kraal.spark.kafka_writer import WritePlan, write_noted
 from kraal.spark.records.fates import settle
 from kraal.spark.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
 from kraal.spark.records.steps import Steps, Summary, summed
+from kraal.spark.records.topics import raise_trouble
+from kraal.spark.source_topics import SourceTopics
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,7 +43,8 @@ class SourceRecords:
     spec: TaskSpec
     steps: Steps
     dead: DeadTopic | None
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    topics: SourceTopics | None
+    cancelled: threading.Event
 
     def takes(self, batch: SourceBatch) -> bool:
         """Tell whether the batch is small enough for this process."""
@@ -70,8 +73,11 @@ class SourceRecords:
         return WritePlan(converters=None, options=options, key_schema=None, value_schema=None)
 
     def done(self, batch: SourceBatch, summary: Summary, *, began_s: float, poll_s: float) -> BatchDone:
-        """Return what to report once the rows are in Kafka. Raises ToleranceExceeded."""
+        """Return what to report once the rows are in Kafka. Raises ToleranceExceeded, RetriableError, TopicFailed."""
         settle(self.spec.task, summary, self.steps.tolerance)
+        raise_trouble(summary.trouble)
+        if self.topics is not None:
+            self.topics.note(summary.topics)
         return BatchDone(
             offsets=batch.offsets,
             records=summary.written,
@@ -91,6 +97,7 @@ class SourceRecords:
             timestamp_ms=batch.timestamp_ms,
             origin=origin_of(batch),
             dead=self.dead,
+            gate=None if self.topics is None else self.topics.gate(),
         )
 
     def _wait(self, seconds: float) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ from kraal.spark.plugins import Chains, Converters, Plugins, make_converters
 from kraal.spark.pool import Pool
 from kraal.spark.record_path import record_path
 from kraal.spark.records.source_pass import DeadTopic
+from kraal.spark.records.topics import TopicsCancelled
 from kraal.spark.source_records import SourceRecords
+from kraal.spark.source_topics import SourceTopics, read_source_topics
 from kraal.spark.together import Part, Together
 from kraal.spark.work import Launch, Outcome, outcome_of
 
@@ -73,6 +76,9 @@ class SourceWork:
         self._records: SourceRecords | None = None
         """Where records are handled one by one: with transforms, or with something to do about errors."""
         self._dead: DeadLetters | None = None
+        self._topics: SourceTopics | None = None
+        """Those that were seen to be there; None: topics are the broker's affair."""
+        self._cancelled = threading.Event()
         self._part: Part | None = None
         self._batches = 0
         self._poll_s = 0.0
@@ -87,6 +93,9 @@ class SourceWork:
         """Make converters and plugin; start it at the stored offsets."""
         spec = self._spec
         self._converters = make_converters(self._means.plugins, self._means.worker, spec)
+        self._topics = read_source_topics(
+            spec.task, self._means.worker, spec.connector_config, self._cancelled
+        )
         self._records = self._by_records(self._converters)
         context = TaskContext(
             connector=spec.task.connector,
@@ -128,8 +137,7 @@ class SourceWork:
 
     def cancel(self) -> None:
         """Give up the running job."""
-        if self._records is not None:
-            self._records.cancelled.set()
+        self._cancelled.set()
         self._group.cancel()
         if self._part is not None:
             self._means.together.give_up(self._part)
@@ -147,7 +155,7 @@ class SourceWork:
             dead = DeadTopic(
                 name=topic.name, tells=topic.tells, connector=spec.task.connector, task=spec.task.task
             )
-        return SourceRecords(spec, steps, dead)
+        return SourceRecords(spec, steps, dead, self._topics, self._cancelled)
 
     def _records_launch(self, batch: SourceBatch, records: SourceRecords) -> Launch:
         client = kafka_options.SHARED_CLIENT if records.takes(batch) else None
@@ -211,7 +219,29 @@ class SourceWork:
             )
             self._means.together.put(self._part)
 
-        return launch
+        topics = self._topics
+        unseen = [] if topics is None else topics.unseen(_topics_of(batch))
+        if topics is None or not unseen:
+            return launch
+        return self._ensured(topics, unseen, launch)
+
+    def _ensured(self, topics: SourceTopics, names: Sequence[str], launch: Launch) -> Launch:
+        """Have topics seen to on a job's thread before a launch."""
+
+        def ensure() -> Outcome:
+            topics.ensure(names)
+            if self._cancelled.is_set():
+                raise TopicsCancelled
+            return None
+
+        def run(done: Callable[[Outcome], None]) -> None:
+            raised = outcome_of(ensure)
+            if raised is None:
+                launch(done)
+            else:
+                done(raised)
+
+        return lambda done: self._means.jobs.submit(lambda: run(done))
 
     def _read_launch(self, batch: SourceBatch) -> Launch:
         number, poll_s = self._batches, self._poll_s
@@ -224,7 +254,10 @@ class SourceWork:
                 if found is None:
                     return None
                 plan = self._plan(found, client_id)
-                records, topics = write(_frame(found, spark.session), plan, found.topic)
+                frame = _frame(found, spark.session)
+                if self._topics is not None:
+                    self._topics.ensure(_topics_in(frame, found.topic))
+                records, topics = write(frame, plan, found.topic)
             return BatchDone(
                 offsets=found.offsets,
                 records=records,
@@ -260,3 +293,20 @@ def _frame(batch: SourceBatch, spark: SparkSession) -> DataFrame:
         message = "a SourceBatch needs a table, a read or a discover function"
         raise ValueError(message)
     return spark.createDataFrame(batch.table).coalesce(1)
+
+
+def _topics_of(batch: SourceBatch) -> Sequence[str | None]:
+    """Return the topics of a small batch's records."""
+    if batch.table is None or not batch.table.num_rows:
+        return []
+    if batch.topic is not None:
+        return [batch.topic]
+    names: list[str | None] = batch.table["topic"].unique().to_pylist()
+    return names
+
+
+def _topics_in(frame: DataFrame, topic: str | None) -> Sequence[str | None]:
+    """Return the topics of a frame's records; a column of them is read once more, so only for who must know."""
+    if topic is not None:
+        return [topic]
+    return [row[0] for row in frame.select("topic").distinct().collect()]

@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from kraal.ids import TopicName
@@ -20,7 +21,7 @@ from kraal.plugins.api import SinkBatch, SinkTask, SourceTask, TaskContext
 from kraal.plugins.chain import make_chain
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.dead_letters import read_dead_letter_topic
-from kraal.spark.plugins import make_steps
+from kraal.spark.plugins import make_converters, make_steps
 from kraal.spark.records.fates import settle
 from kraal.spark.records.sink_pass import SinkPass
 from kraal.spark.records.source_pass import DeadTopic
@@ -78,7 +79,8 @@ def _context(spec: TaskSpec) -> TaskContext:
 def _steps(spec: TaskSpec, place: Place) -> Steps:
     config = spec.connector_config
     chain = make_chain(place.registry, config)
-    return make_steps(place.registry, place.worker, spec, chain, read_tolerance(config))
+    converters = make_converters(place.registry, place.worker, spec)
+    return make_steps(place.registry, place.worker, config, converters, chain, read_tolerance(config))
 
 
 @dataclass(slots=True)
@@ -101,7 +103,7 @@ class SourceWork:
             dead = DeadTopic(
                 name=topic.name, tells=topic.tells, connector=spec.task.connector, task=spec.task.task
             )
-        self._records = SourceRecords(spec, _steps(spec, self.place), dead)
+        self._records = SourceRecords(spec, _steps(spec, self.place), dead, None, Event())
         task = self.task_class()
         task.start(spec.task_config, self.offsets, _context(spec))
         self._task = task

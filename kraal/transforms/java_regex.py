@@ -1,9 +1,6 @@
-r"""Regular expressions and replacements in Java's spelling, for Python's `re`.
+r"""Replacements in Java's spelling; the expressions are those of `kraal.config.java_regex`.
 
-Names of topics are short and of few letters, so what differs elsewhere (lines, Unicode) cannot be seen here. What
-Java spells in another way is rewritten: `(?<name>…)`, `\k<name>`, `\Q…\E`, `\p{Alpha}`, `\z`, `\h`. Sets within sets
-(`[a-z&&[^b]]`, `[a[bc]]`), `\G`, `\R` and `\X` are refused.
-Source: java.util.regex.Pattern and Matcher (Java 17).
+Source: java.util.regex.Matcher (Java 17).
 """
 
 from __future__ import annotations
@@ -11,128 +8,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kraal.config.checks import rule, why_no_regex
-from kraal.config.values import invalid
+from kraal.config.java_regex import compiled, java_regex, why_refused
 from kraal.transforms.errors import IllegalArgument, IndexOutOfBounds
 
-_CLASSES: Final = {
-    "Lower": "a-z",
-    "Upper": "A-Z",
-    "ASCII": "\\x00-\\x7F",
-    "Alpha": "a-zA-Z",
-    "Digit": "0-9",
-    "Alnum": "a-zA-Z0-9",
-    "Punct": "!-/:-@\\[-`{-~",
-    "Graph": "!-~",
-    "Print": " -~",
-    "Blank": " \\t",
-    "Cntrl": "\\x00-\\x1F\\x7F",
-    "XDigit": "0-9a-fA-F",
-    "Space": " \\t\\n\\x0B\\f\\r",
-    "L": "a-zA-Z",
-    "Lu": "A-Z",
-    "Ll": "a-z",
-    "N": "0-9",
-    "Nd": "0-9",
-    "IsAlphabetic": "a-zA-Z",
-    "IsDigit": "0-9",
-}
-"""Named sets; those of Unicode as far as the names of topics go."""
+__all__ = ["compiled", "java_regex", "replaced_first", "why_refused"]
 
-_SPELLINGS: Final = {"z": r"\Z", "Z": r"(?=\n?\Z)", "e": r"\x1B"}
-_HORIZONTAL: Final = " \\t\\xA0"
-_REFUSED: Final = "GRXNV"
 _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
-
-
-def compiled(text: str) -> re.Pattern[str]:
-    """Compile an expression of Java's. Raises re.error, OverflowError or RecursionError, as `re.compile`."""
-    return re.compile(_rewritten(text), re.ASCII)
-
-
-def why_refused(text: str) -> str | None:
-    """Say why a text is no expression; None when it is one."""
-    if len(text) == 0:
-        return None
-    try:
-        rewritten = _rewritten(text)
-    except re.error as exc:
-        return str(exc)
-    return why_no_regex(rewritten)
-
-
-@rule("a regular expression")
-def java_regex(name: str, value: object) -> str | None:
-    """Want a regular expression of Java's; the detail is Python's. Source: RegexValidator of the transforms."""
-    if value is None:
-        return invalid(name, None, "Invalid regex: there is none")
-    reason = why_refused(str(value))
-    return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")
-
-
-def _rewritten(text: str) -> str:
-    out: list[str] = []
-    at, in_set = 0, False
-    while at < len(text):
-        letter = text[at]
-        if letter == "\\":
-            part, at = _escape(text, at, in_set=in_set)
-            out.append(part)
-            continue
-        if in_set and letter == "[":
-            raise re.error("sets within sets are not supported", text, at)
-        if in_set and text.startswith("&&", at):
-            raise re.error("the intersection of sets (&&) is not supported", text, at)
-        if letter == "[":
-            in_set, end = True, at + 1 + text.startswith("^", at + 1)
-            end += text.startswith("]", end)  # the first one stands for itself
-            out.append(text[at:end].replace("]", "\\]"))
-            at = end
-            continue
-        if letter == "]":
-            in_set = False
-        if not in_set and text.startswith("(?<", at) and text[at + 3 : at + 4] not in {"=", "!"}:
-            out.append("(?P<")
-            at += 3
-            continue
-        out.append(letter)
-        at += 1
-    return "".join(out)
-
-
-def _escape(text: str, at: int, *, in_set: bool) -> tuple[str, int]:
-    """Return what stands for the escape at a backslash, and where the text goes on."""
-    kind = text[at + 1 : at + 2]
-    if kind == "Q":
-        end = text.find("\\E", at + 2)
-        quoted = text[at + 2 : len(text) if end < 0 else end]
-        return re.escape(quoted), len(text) if end < 0 else end + 2
-    if kind in {"p", "P"}:
-        return _named_set(text, at, in_set=in_set)
-    if kind == "k":
-        found = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>").match(text, at + 2)
-        if found is None:
-            raise re.error("\\k is not followed by '<' for named capturing group", text, at)
-        return f"(?P={found[1]})", found.end()
-    if kind == "h":
-        return (_HORIZONTAL if in_set else f"[{_HORIZONTAL}]"), at + 2
-    if kind and kind in _REFUSED:
-        raise re.error(f"\\{kind} is not supported", text, at)
-    if not in_set and kind in _SPELLINGS:
-        return _SPELLINGS[kind], at + 2
-    return text[at : at + 2], at + 2
-
-
-def _named_set(text: str, at: int, *, in_set: bool) -> tuple[str, int]:
-    found = re.compile(r"\{(\w+)\}|(\w)").match(text, at + 2)
-    name = "" if found is None else found[1] or found[2]
-    letters = _CLASSES.get(name)
-    negated = text[at + 1] == "P"
-    if found is None or letters is None or (negated and in_set):
-        raise re.error(f"the set of letters {text[at : at + 3 + len(name)]} is not supported", text, at)
-    if in_set:
-        return letters, found.end()
-    return f"[{'^' if negated else ''}{letters}]", found.end()
 
 
 def replaced_first(pattern: re.Pattern[str], text: str, replacement: str) -> str:

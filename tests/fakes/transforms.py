@@ -14,6 +14,7 @@ from kraal.plugins.api import RetriableError, Transformation
 from kraal.plugins.chain import Chain, Stage
 from kraal.plugins.records import DataException, Header, Record
 from kraal.plugins.schema import STRING
+from kraal.transforms.regex_router import RegexRouter
 
 
 class Moody(Transformation):
@@ -52,8 +53,18 @@ class Moody(Transformation):
 MOODY = "org.example.Moody"
 
 
+ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
+
+
 def chain_of(config: Mapping[str, str]) -> Chain:
-    """Make the chain of a config: `transforms=moody`, or none."""
-    if config.get("transforms") != "moody":
-        return Chain()
-    return Chain((Stage(alias="moody", class_name=MOODY, transformation=Moody()),))
+    """Make the chain of a config: `transforms=moody`, `transforms=router` with its own keys, or none."""
+    match config.get("transforms"):
+        case "moody":
+            return Chain((Stage(alias="moody", class_name=MOODY, transformation=Moody()),))
+        case "router":
+            router = RegexRouter()
+            prefix = "transforms.router."
+            router.configure({k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)})
+            return Chain((Stage(alias="router", class_name=ROUTER, transformation=router),))
+        case _:
+            return Chain()

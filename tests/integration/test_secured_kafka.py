@@ -6,6 +6,7 @@ import logging
 import re
 import socket
 import ssl
+import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -20,9 +21,12 @@ from kafka.net.compat import KafkaNetClient
 from kraal.config.kafka.kafka_python import kafka_python_options
 from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.errors import StoreError
+from kraal.ids import ConnectorName, TaskId
 from kraal.offsets import SourcePartition
 from kraal.plugins.api import SourceBatch
 from kraal.spark.api import BatchDone, Committed, Failed, Opened, Stopped
+from kraal.spark.records.topics import TopicFailed
+from kraal.spark.source_topics import read_source_topics
 from kraal.stores.kafka_info import cluster_id
 from kraal.stores.tokens import TokenProvider
 from tests.fakes import spark_plugins as plugins
@@ -125,6 +129,34 @@ def test_no_log_shows_how_a_client_logs_in(
     assert "Authenticated as worker via SASL / Plain" in caplog.text
     assert SECRET not in caplog.text
     assert repr(SECRET)[1:-1] not in caplog.text
+
+
+def test_topics_of_a_source_are_created_as_far_as_its_administrator_may(
+    kafka_with_logins: SecuredKafka,
+) -> None:
+    """Mirrors TopicAdminTest's and AbstractWorkerSourceTaskTest's tests of authorisation."""
+    kafka, name = kafka_with_logins, f"made-{uuid.uuid4().hex[:8]}"
+    connector = {
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.default.partitions": "2",
+        **{f"admin.override.{key}": text for key, text in kafka.login("SCRAM-SHA-512").items()},
+    }
+
+    def ensure() -> None:
+        task = TaskId(ConnectorName("c"), 0)
+        topics = read_source_topics(task, {"bootstrap.servers": "127.0.0.1:1"}, connector, threading.Event())
+        assert topics is not None
+        topics.ensure([name])
+
+    with pytest.raises(TopicFailed, match=re.escape(f"Not authorized to describe topic(s) '{name}' on the ")):
+        ensure()
+    kafka.allow("TOPIC", name, "DESCRIBE")
+    with pytest.raises(TopicFailed, match=re.escape(f"Task failed to create new topic (name={name}, num")):
+        ensure()
+    kafka.allow("TOPIC", name, "CREATE")
+    ensure()
+    admin: Any = kafka.admin()
+    assert len(admin.list_topics(name, timeout=20).topics[name].partitions) == 2
 
 
 @pytest.mark.parametrize(

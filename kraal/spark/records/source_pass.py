@@ -19,6 +19,7 @@ from kraal.plugins.records import Header, Record
 from kraal.plugins.schema import OPTIONAL_BYTES, Schema
 from kraal.spark.records.fault import Fault, Stage, headers_of
 from kraal.spark.records.steps import Faulty, Ledger, Steps, sliced, with_record
+from kraal.spark.records.topics import Gate, trouble_of
 from kraal.spark.records.values import json_text, times_of, values_of
 
 HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -66,14 +67,18 @@ class SourcePass:
     origin: str = ""
     """The batch's source partition and offset, for the log."""
     dead: DeadTopic | None = None
+    gate: Gate | None = None
+    """Asked for each new topic before records go on to it; None: nobody creates topics."""
     wait: Callable[[float], None] = time.sleep
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batch's rows, then its summary. All of `batches` is read, also when the pass stops at a record."""
         running = _Running(self)
         for part in sliced(batches):
-            if running.ledger.fatal is None:
-                yield running.through(part)
+            if not running.ledger.over:
+                rows = running.through(part)
+                if running.ledger.trouble is None:
+                    yield rows
         yield pa.RecordBatch.from_pylist([{"note": running.ledger.summary().note()}], OUT)
 
 
@@ -115,6 +120,7 @@ class _Running:
         self._given = given
         self._steps = given.steps
         self.ledger = Ledger(given.steps.tolerance, given.wait)
+        self._ensure = None if given.gate is None else given.gate.opened()
 
     def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
         rows = _Rows()
@@ -144,7 +150,10 @@ class _Running:
             ledger.topics.add(topic)
         if None in rows.topics:
             raise ValueError("Topic cannot be null.")
-        ledger.written += len(rows.topics) - dead
+        if self._ensure is not None:
+            ledger.trouble = trouble_of(self._ensure, ledger.topics)
+        if ledger.trouble is None:
+            ledger.written += len(rows.topics) - dead
         return rows.batch()
 
     def _carefully(self, record: Record, rows: _Rows) -> int:

@@ -48,6 +48,15 @@ class Faulty(Exception):
         self.fault = fault
 
 
+@dataclass(frozen=True, slots=True)
+class TopicTrouble:
+    """A topic that records were to go to is not there."""
+
+    text: str
+    passes: bool
+    """It may be there another time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """What became of a part's records."""
@@ -61,6 +70,8 @@ class Summary:
     """For the log, in order; at most `MOST_LOGGED`."""
     fatal: Fault | None = None
     """Why it ended early: nothing after this record was looked at."""
+    trouble: TopicTrouble | None = None
+    """The same, for a topic."""
 
     def note(self) -> str:
         """Return it as the text of a row."""
@@ -83,7 +94,7 @@ def summed(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
             dead.append(Fault(**found["fault"]))
             continue
         part = found["summary"]
-        fatal = part["fatal"]
+        fatal, trouble = part["fatal"], part["trouble"]
         total = Summary(
             read=total.read + part["read"],
             written=total.written + part["written"],
@@ -91,6 +102,7 @@ def summed(notes: Iterable[str | None]) -> tuple[Summary, list[Fault]]:
             counts=total.counts + ErrorCounts(**part["counts"]),
             faults=(*total.faults, *(Fault(**each) for each in part["faults"])),
             fatal=total.fatal or (None if fatal is None else Fault(**fatal)),
+            trouble=total.trouble or (None if trouble is None else TopicTrouble(**trouble)),
         )
     return total, dead
 
@@ -107,6 +119,12 @@ class Ledger:
     counts: ErrorCounts = NO_ERRORS
     faults: list[Fault] = field(default_factory=list)
     fatal: Fault | None = None
+    trouble: TopicTrouble | None = None
+
+    @property
+    def over(self) -> bool:
+        """Nothing more is to be looked at."""
+        return self.fatal is not None or self.trouble is not None
 
     def attempt(self, stage: Stage, class_name: str, topic: str, operation: Callable[[], T]) -> T:
         """Carry out one step, again while errors are retriable and time is left. Raises Faulty.
@@ -148,6 +166,7 @@ class Ledger:
             counts=self.counts,
             faults=tuple(self.faults),
             fatal=self.fatal,
+            trouble=self.trouble,
         )
 
     def _count(self, **more: int) -> None:

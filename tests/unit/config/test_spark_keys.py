@@ -27,6 +27,7 @@ class Worker:
     value_converter: str = "org.apache.kafka.connect.converters.ByteArrayConverter"
     header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     override_policy: OverridePolicy = OverridePolicy.ALL
+    topic_creation: bool = True
     group: None = None
 
 

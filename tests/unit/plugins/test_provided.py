@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.config.standalone import parse_standalone
-from kraal.errors import BadRequest, KraalError, ProviderFailed
+from kraal.errors import BadRequest, ConfigInvalid, KraalError, ProviderFailed
 from kraal.plugins.infos import ConfigInfos, ConfigValueInfo
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.providers import Providers
@@ -34,6 +34,23 @@ def test_keys_that_have_no_effect_are_named_when_the_connector_starts(
     assert [r.getMessage() for r in caplog.records] == [
         "connector n: these have no effect: offsets.storage.topic"
     ]
+
+
+@pytest.mark.parametrize("enable", ["true", "false"])
+def test_rules_of_topics_are_checked_when_the_connector_starts_and_not_before(enable: str) -> None:
+    """As in Java; validation says nothing of them."""
+    defaults = parse_standalone({**DEFAULTS, "topic.creation.enable": enable})
+    plugins = ProvidedPlugins(fake_registry(), defaults)
+    config = {"name": "n", "connector.class": FAKE_SOURCE, "topic.creation.default.partitions": "0"}
+    assert plugins.check(config).error_count == 0
+    if enable == "false":
+        plugins.make(config)
+        return
+    with pytest.raises(ConfigInvalid) as raised:
+        plugins.make(config)
+    missing, low = raised.value.errors
+    assert missing.endswith('"topic.creation.default.replication.factor" which has no default value.')
+    assert low.startswith("Invalid value 0 for configuration topic.creation.default.partitions: ")
 
 
 class Keeper(ConfigProvider):

@@ -30,6 +30,7 @@ class Worker:
     value_converter: ClassVar[str] = JSON_CLASS
     header_converter: ClassVar[str] = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     override_policy: ClassVar[OverridePolicy] = OverridePolicy.NONE
+    topic_creation: ClassVar[bool] = True
     group: ClassVar[str | None] = None
 
 

@@ -72,6 +72,7 @@ class Worker:
     value_converter: str = "org.apache.kafka.connect.storage.StringConverter"
     header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     override_policy: OverridePolicy = OverridePolicy.ALL
+    topic_creation: bool = True
     group: str | None = None
 
     @staticmethod

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from kraal.errors import ConfigInvalid
 from kraal.ids import ConnectorName, TaskId
 from kraal.spark import kafka_options
 
@@ -31,6 +32,20 @@ def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> 
     assert config["partition.assignment.strategy"] == "range"
     assert "some.java.thing" not in config
     assert "some.java.thing" in caplog.text
+
+
+def test_the_administrator_has_its_own_layers() -> None:
+    worker = WORKER | {"admin.retry.backoff.ms": "300", "admin.request.timeout.ms": "1"}
+    connector = {"admin.override.bootstrap.servers": "b:2", "admin.override.retry.backoff.ms": "400"}
+    options = kafka_options.admin_options(worker, connector, "connector-adminclient-x-1")
+    assert options["bootstrap.servers"] == "b:2"
+    assert str(options["retry.backoff.ms"]) == "400"
+    assert options["client.id"] == "connector-adminclient-x-1"
+    with pytest.raises(ConfigInvalid) as raised:
+        kafka_options.admin_options(worker, {"admin.override.retry.backoff.ms": "soon"}, "me")
+    assert raised.value.errors[0].startswith(
+        "Invalid value soon for configuration admin.override.retry.backoff.ms"
+    )
 
 
 def test_spark_reads_without_what_it_refuses() -> None:

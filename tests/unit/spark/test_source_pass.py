@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from kraal.metrics.errors import ErrorCounts
+from kraal.plugins.api import RetriableError
 from kraal.plugins.schema import STRING
 from kraal.spark.records.source_pass import HEADERS, DeadTopic, SourcePass
+from kraal.spark.records.steps import TopicTrouble
 from kraal.spark.records.tolerance import Tolerance
+from kraal.spark.records.topics import Ensure, TopicFailed, raise_trouble
 from tests.fakes.passes import ALL, at_once, source, steps
 from tests.fakes.transforms import MOODY
 
@@ -121,3 +126,43 @@ def test_the_log_shows_a_record_as_java_does() -> None:
         "keySchema=null, value=bad one, valueSchema=Schema{STRING}, timestamp=5, headers=ConnectHeaders(headers=)}"
     )
     assert summary.counts.logged == 1
+
+
+ASKED: list[set[str]] = []
+"""What passes have asked for; they are pickled, so it lies here."""
+
+
+@dataclass
+class Topics:
+    """Has every topic but one."""
+
+    error: Exception
+
+    def opened(self) -> Ensure:
+        """Return what a pass asks."""
+
+        def ensure(names: Iterable[str]) -> None:
+            ASKED.append(set(names))
+            if "missing" in names:
+                raise self.error
+
+        return ensure
+
+
+def test_topics_are_asked_for_after_transforms_and_not_for_dead_letters() -> None:
+    ASKED.clear()
+    rows, summary = source(
+        ["a", "bad one", "route u"], replace(given(ALL, DEAD), gate=Topics(TopicFailed("no")))
+    )
+    assert [{"t", "u"}] == ASKED
+    assert [row["topic"] for row in rows] == ["t", "dead", "u"]
+    assert summary.trouble is None
+
+
+@pytest.mark.parametrize(("error", "passes"), [(TopicFailed("no"), False), (RetriableError("no"), True)])
+def test_records_stay_where_a_topic_is_missing(error: Exception, *, passes: bool) -> None:
+    rows, summary = source(["a", "route missing", "b"], replace(given(), gate=Topics(error)))
+    assert rows == []
+    assert (summary.written, summary.trouble) == (0, TopicTrouble("no", passes))
+    with pytest.raises(type(error), match="no"):
+        raise_trouble(summary.trouble)

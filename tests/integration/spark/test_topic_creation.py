@@ -1,0 +1,141 @@
+"""Topics that a source's records are the first to need, on real Spark and a real broker.
+
+Mirrors SourceConnectorsIntegrationTest (testTopicsAreCreatedWhenTopicCreationIsEnabled…).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined] # documented there
+
+from kraal.offsets import SourcePartition
+from kraal.plugins.api import SourceBatch
+from kraal.plugins.schema import STRING
+from kraal.spark.api import BatchDone, Failed, Opened, Stopped
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.spark_stage import Opening, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE = SourcePartition.of({"list": "a"})
+WEEK = "604800000"
+
+
+def batch(values: list[str] | None = None, **fields: Any) -> SourceBatch:
+    table = None if values is None else pa.table({"value": values})
+    return SourceBatch(offsets={PLACE: {"position": 1}}, table=table, value_schema=STRING, **fields)
+
+
+class Topics:
+    """Topics of one test, and what the broker has of them."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.prefix = f"made-{uuid.uuid4().hex[:8]}"
+        self.rules = {
+            "topic.creation.default.replication.factor": "-1",
+            "topic.creation.default.partitions": "3",
+            "topic.creation.groups": "short",
+            "topic.creation.short.include": ".*-table, .*-state",
+            "topic.creation.short.exclude": f"{self.prefix}-plain.*",
+            "topic.creation.short.partitions": "2",
+            "topic.creation.short.retention.ms": "3600000",
+        }
+        self._admin: Any = AdminClient({"bootstrap.servers": stage.address})
+
+    def named(self, end: str) -> str:
+        return f"{self.prefix}-{end}"
+
+    def of(self, end: str) -> tuple[int, str]:
+        """Return how many partitions a topic has, and how long it keeps records."""
+        name = self.named(end)
+        found = self._admin.describe_topics(TopicCollection([name]))[name].result(20)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        settings = self._admin.describe_configs([resource])[resource].result(20)
+        return len(found.partitions), settings["retention.ms"].value
+
+
+def opened(stage: Stage, config: dict[str, str]) -> tuple[str, Opening]:
+    name = f"creates-{uuid.uuid4().hex[:8]}"
+    opening = stage.open(name, config=config)
+    opening.expect(Opened)
+    return name, opening
+
+
+def done(task: str, opening: Opening, given: SourceBatch) -> BatchDone:
+    plugins.BATCHES[task].append(given)
+    opening.run.next()
+    return opening.expect(BatchDone)
+
+
+def end(opening: Opening) -> None:
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+
+
+def test_new_topics_have_the_partitions_and_settings_of_their_group(stage: Stage) -> None:
+    """Of a small batch's topic, and of the topics in a column that Spark reads; one that exists stays as it is."""
+    topics = Topics(stage)
+    names = [topics.named(end) for end in ("a-table", "plain-state", "old-table")]
+    stage.create(names[2])
+
+    def read(spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame(pa.table({"topic": names, "value": ["x", "y", "z"]})).coalesce(1)
+
+    task, opening = opened(stage, topics.rules)
+    for _ in range(2):
+        done(task, opening, batch(["v"], topic=topics.named("constant")))
+    assert set(done(task, opening, batch(read=read)).topics) == set(names)
+    end(opening)
+    assert topics.of("constant") == (3, WEEK)
+    assert topics.of("a-table") == (2, "3600000")
+    assert topics.of("plain-state") == (3, WEEK), "excluded from the group"
+    assert topics.of("old-table") == (1, WEEK)
+    assert stage.values(names[2], 1) == ["z"]
+
+
+def test_topics_that_a_router_computes_are_created_in_the_worker_and_in_spark(stage: Stage) -> None:
+    topics = Topics(stage)
+
+    def read(spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame(pa.table({"value": ["a", "b"]})).coalesce(1)
+
+    router = {
+        "transforms": "router",
+        "transforms.router.regex": "(.*)-raw",
+        "transforms.router.replacement": "$1-table",
+    }
+    task, opening = opened(stage, {**topics.rules, **router})
+    for given in (
+        batch(["a"], topic=topics.named("small-raw")),
+        batch(read=read, topic=topics.named("large-raw")),
+        batch(read=read, topic=topics.named("large")),
+    ):
+        found = done(task, opening, given)
+        assert [str(name) for name in found.topics] == [str(given.topic).replace("-raw", "-table")]
+    end(opening)
+    assert topics.of("small-table") == topics.of("large-table") == (2, "3600000")
+    assert topics.of("large") == (3, WEEK)
+
+
+def test_a_topic_that_cannot_be_created_fails_the_task_in_the_worker_and_in_spark(stage: Stage) -> None:
+    topics = Topics(stage)
+    name = topics.named("many")
+
+    def read(spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame(pa.table({"value": ["a"]})).coalesce(1)
+
+    config = {**topics.rules, "topic.creation.default.replication.factor": "7"}
+    for given, transforms in ((batch(["a"], topic=name), ""), (batch(read=read, topic=name), "moody")):
+        task, opening = opened(stage, {**config, "transforms": transforms})
+        plugins.BATCHES[task].append(given)
+        opening.run.next()
+        first = opening.expect(Failed).trace.splitlines()[0]
+        assert first.startswith(f"TopicFailed: Error while attempting to create/find topic(s) '{name}': "), (
+            first
+        )
+    assert name not in topics._admin.list_topics(timeout=20).topics
