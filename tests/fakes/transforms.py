@@ -11,8 +11,9 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef
 from kraal.plugins.api import RetriableError, Transformation
-from kraal.plugins.chain import Chain, Stage
+from kraal.plugins.chain import Chain, Stage, make_chain
 from kraal.plugins.records import DataException, Header, Record
+from kraal.plugins.registry import Registry
 from kraal.plugins.schema import STRING
 
 
@@ -53,7 +54,7 @@ MOODY = "org.example.Moody"
 
 
 def chain_of(config: Mapping[str, str]) -> Chain:
-    """Make the chain of a config: `transforms=moody`, or none."""
+    """Make the chain of a config: `transforms=moody`, or of those that ship."""
     if config.get("transforms") != "moody":
-        return Chain()
+        return make_chain(Registry.load(), config)
     return Chain((Stage(alias="moody", class_name=MOODY, transformation=Moody()),))
