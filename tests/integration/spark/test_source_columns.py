@@ -20,8 +20,6 @@ from kraal.plugins.records import DATE, DECIMAL, TIMESTAMP
 from kraal.plugins.registry import Registry
 from kraal.plugins.schema import STRING, Field, Schema, Type
 from kraal.spark.api import BatchDone, Failed, Opened
-from kraal.spark.plugins import Converters
-from kraal.spark.source_columns import SourceColumns, is_doubt
 from tests.fakes import spark_plugins as plugins
 from tests.fakes.column_path import JSON, TEXT, UTC, arrow_type, by_columns, by_records, chained, steps_of
 from tests.fakes.spark_stage import Stage
@@ -237,22 +235,3 @@ def test_a_source_with_a_static_chain_sends_no_record_through_python(
         "when": 1,
         "fixed": 'a "text"',
     }
-
-
-def test_what_can_go_wrong_by_columns_and_what_is_the_same() -> None:
-    """Which error means that the batch goes by records, and which batches go in one job."""
-    assert is_doubt(ValueError("Invalid schema type"))
-    assert is_doubt(RuntimeError("[USER_RAISED_EXCEPTION] no"))
-    assert not is_doubt(RuntimeError("the broker is gone"))
-    steps = steps_of(make_chain(REGISTRY, STATIC))
-    columns = SourceColumns(steps, Converters(steps.key, steps.value, ("same",)), ())
-
-    def identity(topic: str, schema: Schema = STRING) -> object:
-        batch = SourceBatch(offsets={}, topic=topic, value_schema=schema, timestamp_ms=1)
-        planned = columns.plan(batch, frozenset({"value"}))
-        assert planned is not None
-        return planned[0].identity()
-
-    assert identity("a") == identity("a")
-    assert identity("a") != identity("b"), "the topic is a field of the value"
-    assert identity("a") != identity("a", Schema(type=Type.INT32))
