@@ -35,7 +35,7 @@ FEW = 5000
 """So many records take their pass in the worker: a tenth of a second or two, less than what Spark adds to it."""
 
 MANY: Final = 1000
-"""From so many records on Spark's plan is cheaper than the pass, and leaves this process to others."""
+"""Tables of so many records go by columns where they can, so that their pass does not hold this process up."""
 
 
 class RunCancelled(Exception):
