@@ -50,6 +50,7 @@ from kraal.config.key import (
 )
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
+from kraal.plugins.columns import ByRecords, Columns, Expression, Part
 from kraal.plugins.records import DataException, Header, Record, Struct
 from kraal.plugins.schema import Schema
 from kraal.plugins.transformation import Predicate, Transformation
@@ -60,7 +61,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REQUIRED",
+    "ByRecords",
     "Check",
+    "Columns",
     "ConfigData",
     "ConfigDef",
     "ConfigProvider",
@@ -69,12 +72,14 @@ __all__ = [
     "ConnectorContext",
     "Converter",
     "DataException",
+    "Expression",
     "Header",
     "HeaderConverter",
     "Importance",
     "Key",
     "Offset",
     "OffsetsNotSupported",
+    "Part",
     "Predicate",
     "Primitive",
     "Recommendation",

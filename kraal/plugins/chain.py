@@ -15,6 +15,7 @@ from typing_extensions import override
 from kraal.config.connector import PREDICATES, TRANSFORMS
 from kraal.config.values import split_list, trim
 from kraal.plugins.api import Predicate, Transformation
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 from kraal.plugins.registry import PluginClass, Registry
 
@@ -72,6 +73,18 @@ class Stage:
             return self.transformation.apply(record)
         return record
 
+    def columns(self, given: Columns) -> Columns | None:
+        """Return what it does to all of a batch by columns; None: it goes by records."""
+        if self.predicate is not None:
+            told = self.predicate.known(given) if _answers(self.predicate, "known", "test") else None
+            if told is None:
+                return None
+            if told is self.negate:
+                return given
+        return (
+            self.transformation.columns(given) if _answers(self.transformation, "columns", "apply") else None
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -93,6 +106,28 @@ class Chain:
             except Exception as exc:
                 raise StageFailed(stage.alias, stage.class_name, exc) from exc
         return current
+
+    def columns(self, given: Columns) -> Columns | None:
+        """Return what all of a batch becomes, as expressions; None: it goes by records. Any thread, without Spark."""
+        current: Columns | None = given
+        for stage in self.stages:
+            if current is None:
+                break
+            try:
+                current = stage.columns(current)
+            except Exception:  # noqa: BLE001 - what it is, `apply` says, of the first record
+                return None
+        return current
+
+
+def _answers(plugin: Transformation | Predicate, columns: str, records: str) -> bool:
+    """Tell whether the class that says what is done to a record also says what is done by columns."""
+    for cls in type(plugin).__mro__:
+        if columns in vars(cls):
+            return True
+        if records in vars(cls):
+            return False
+    return False
 
 
 def make_chain(registry: Registry, config: Mapping[str, str]) -> Chain:

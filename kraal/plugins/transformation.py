@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from kraal.config.key import ConfigDef
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 
 
@@ -27,6 +28,15 @@ class Transformation(ABC):
     def apply(self, record: Record) -> Record | None:
         """Return the record as it goes on, None to drop it. Raises DataException for a record that it cannot take."""
 
+    def columns(self, given: Columns) -> Columns | None:
+        """Return what `apply` does as expressions of Spark's, so that the same bytes come out; None: records only.
+
+        For speed; `kraal.plugins.columns` says how. Called for each batch, on any thread, without Spark. Whatever it
+        raises means None.
+        """
+        del given
+        return None
+
 
 class Predicate(ABC):
     """Tells on which records a transform is applied. Otherwise as `Transformation`.
@@ -44,3 +54,8 @@ class Predicate(ABC):
     @abstractmethod
     def test(self, record: Record) -> bool:
         """Tell whether the record meets the condition."""
+
+    def known(self, given: Columns) -> bool | None:
+        """Return what `test` says of every record of a batch that goes by columns; None: that depends on the record."""
+        del given
+        return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kraal.ids import TopicName
 from kraal.plugins.api import Schema
@@ -16,6 +16,17 @@ from kraal.spark.plugins import Converters
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+
+class Transforms(Protocol):
+    """A chain of transforms as expressions. `identity` is equal for those that do the same."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Return what must be equal for two batches to go in one job."""
+
+    def applied(self, frame: DataFrame) -> DataFrame:
+        """Return the frame behind the transforms, lazily. Raises ByRecords."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +38,15 @@ class WritePlan:
     options: Mapping[str, str]
     key_schema: Schema | None
     value_schema: Schema | None
+    transforms: Transforms | None = None
+    """None: the frame has what is written. Else it has what was read, and the schemas are those behind them."""
 
     def identity(self) -> tuple[object, ...]:
         """Return what must be equal for two batches to go in one job."""
         schemas = (repr(self.key_schema), repr(self.value_schema))
         made = None if self.converters is None else self.converters.identity
-        return (made, schemas, tuple(sorted(self.options.items())))
+        changed = None if self.transforms is None else self.transforms.identity
+        return (made, schemas, tuple(sorted(self.options.items())), changed)
 
 
 def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, frozenset[TopicName]]:
@@ -68,9 +82,11 @@ def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None) -> DataFra
     """Return the frame with the columns that Spark's Kafka writer takes."""
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
-    has = set(frame.columns)
     if plan.converters is None:
         return frame
+    if plan.transforms is not None:
+        frame = plan.transforms.applied(frame)
+    has = set(frame.columns)
     name = functions.col("topic") if topic is None else functions.lit(topic)
     columns: list[Column] = [functions.col("topic")] if topic is None else []
     none = functions.lit(None).cast("string")

@@ -2,34 +2,42 @@
 
 A small batch takes its pass here, on a job's thread, and what comes out is written like any small batch, with those of
 other tasks; a larger one takes it in Spark's Python processes, in the same job that writes it. Either way offsets are
-stored for the whole batch, whatever was left out of it.
+stored for the whole batch, whatever was left out of it. Where transforms have a column form, a batch that is not tiny
+goes that way instead (`source_columns`), and comes back here when a row of it is in doubt.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kraal.ids import TopicName
 from kraal.plugins.api import SourceBatch
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.arrow import map_in_arrow
-from kraal.spark.kafka_writer import WritePlan, write_noted
+from kraal.spark.kafka_writer import WritePlan, write, write_noted
 from kraal.spark.records.fates import settle
 from kraal.spark.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
 from kraal.spark.records.steps import Steps, Summary, summed
 from kraal.spark.records.topics import raise_trouble
+from kraal.spark.source_columns import SourceColumns, is_doubt, with_options
 from kraal.spark.source_topics import SourceTopics
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+log = logging.getLogger(__name__)
+
 FEW = 5000
 """So many records take their pass in the worker: a tenth of a second or two, less than what Spark adds to it."""
+
+MANY: Final = 1000
+"""Tables of so many records go by columns where they can, so that their pass does not hold this process up."""
 
 
 class RunCancelled(Exception):
@@ -45,10 +53,36 @@ class SourceRecords:
     dead: DeadTopic | None
     topics: SourceTopics | None
     cancelled: threading.Event
+    columns: SourceColumns | None = None
+    """Where a batch may go by columns instead."""
 
     def takes(self, batch: SourceBatch) -> bool:
         """Tell whether the batch is small enough for this process."""
         return batch.table is not None and batch.table.num_rows <= FEW
+
+    def table_plan(self, batch: SourceBatch) -> tuple[WritePlan, str | None] | None:
+        """Return how a batch that is a table goes by columns, and its topic; None: by records."""
+        table = batch.table
+        if self.columns is None or table is None or table.num_rows < MANY:
+            return None
+        return self._column_plan(batch, table.column_names)
+
+    def write_columns(
+        self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]
+    ) -> tuple[int, frozenset[TopicName]] | None:
+        """Write a frame by columns; None: it must go by records, whatever of it is in Kafka already."""
+        planned = self._column_plan(batch, frame.columns)
+        if planned is None:
+            return None
+        if self.topics is not None:
+            self.topics.ensure(planned[1:])
+        try:
+            return write(frame, with_options(planned[0], options), planned[1])
+        except Exception as exc:
+            if not is_doubt(exc):
+                raise
+            log.info("%s: a batch goes record by record, for by columns it cannot: %s", self.spec.task, exc)
+            return None
 
     def table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
         """Let a small batch take its pass; return the rows to write and what became of the others."""
@@ -87,6 +121,12 @@ class SourceRecords:
             poll_s=poll_s,
             errors=summary.counts,
         )
+
+    def _column_plan(self, batch: SourceBatch, names: Iterable[str]) -> tuple[WritePlan, str | None] | None:
+        planned = None if self.columns is None else self.columns.plan(batch, frozenset(names))
+        if planned is not None and planned[1] is None and self.topics is not None:
+            return None  # topics are to be seen to, and only the records say which
+        return planned
 
     def _pass(self, batch: SourceBatch) -> SourcePass:
         return SourcePass(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kraal.ids import TopicName
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceBatch, SourceTask, TaskContext, WorkerView
 from kraal.spark import kafka_options
@@ -20,6 +21,7 @@ from kraal.spark.pool import Pool
 from kraal.spark.record_path import record_path
 from kraal.spark.records.source_pass import DeadTopic
 from kraal.spark.records.topics import TopicsCancelled
+from kraal.spark.source_columns import SourceColumns, is_doubt, with_options
 from kraal.spark.source_records import SourceRecords
 from kraal.spark.source_topics import SourceTopics, read_source_topics
 from kraal.spark.together import Part, Together
@@ -121,9 +123,9 @@ class SourceWork:
         self._poll_s = time.monotonic() - began
         self._batches += 1
         if self._records is not None:
-            return self._records_launch(batch, self._records)
+            return self._transformed_launch(batch, self._records)
         if batch.table is not None:
-            return self._table_launch(batch)
+            return self._table_launch(batch, self._plan(batch, kafka_options.SHARED_CLIENT), batch.topic)
         return self._read_launch(batch)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -155,15 +157,36 @@ class SourceWork:
             dead = DeadTopic(
                 name=topic.name, tells=topic.tells, connector=spec.task.connector, task=spec.task.task
             )
-        return SourceRecords(spec, steps, dead, self._topics, self._cancelled)
+        columns = None
+        if steps.tolerance.is_default and dead is None:
+            columns = SourceColumns.of(steps, converters, spec.connector_config)
+        return SourceRecords(spec, steps, dead, self._topics, self._cancelled, columns)
+
+    def _transformed_launch(self, batch: SourceBatch, records: SourceRecords) -> Launch:
+        """Have a table written by columns where that can be, else by records, also when a row is in doubt."""
+        by_records = self._records_launch(batch, records)
+        planned = records.table_plan(batch)
+        if planned is None:
+            return by_records
+        plan, topic = planned
+        by_columns = self._table_launch(
+            batch, with_options(plan, self._options(kafka_options.SHARED_CLIENT)), topic
+        )
+
+        def launch(done: Callable[[Outcome], None]) -> None:
+            def judged(outcome: Outcome) -> None:
+                if isinstance(outcome, BaseException) and is_doubt(outcome):
+                    by_records(done)
+                else:
+                    done(outcome)
+
+            by_columns(judged)
+
+        return launch
 
     def _records_launch(self, batch: SourceBatch, records: SourceRecords) -> Launch:
         client = kafka_options.SHARED_CLIENT if records.takes(batch) else None
-        options = kafka_options.producer_options(
-            self._means.worker,
-            self._spec.connector_config,
-            client or kafka_options.producer_client_id(self._spec.task),
-        )
+        options = self._options(client or kafka_options.producer_client_id(self._spec.task))
         number, poll_s = self._batches, self._poll_s
 
         def few(done: Callable[[Outcome], None]) -> None:
@@ -192,7 +215,11 @@ class SourceWork:
                 found = _found(batch, spark.session)
                 if found is None:
                     return None
-                summary = records.write(_frame(found, spark.session), found, options)
+                frame = _frame(found, spark.session)
+                written = records.write_columns(frame, found, options)
+                if written is not None:
+                    return _done(found, *written, began_s=began, poll_s=poll_s)
+                summary = records.write(frame, found, options)
             return records.done(found, summary, began_s=began, poll_s=poll_s)
 
         def run_few(done: Callable[[Outcome], None]) -> None:
@@ -204,14 +231,12 @@ class SourceWork:
             return lambda done: self._means.jobs.submit(lambda: run_few(done))
         return self._means.launch(many)
 
-    def _table_launch(self, batch: SourceBatch) -> Launch:
-        plan = self._plan(batch, kafka_options.SHARED_CLIENT)
-
+    def _table_launch(self, batch: SourceBatch, plan: WritePlan, topic: str | None) -> Launch:
         def launch(done: Callable[[Outcome], None]) -> None:
             self._part = Part(
                 task=self._spec.task,
                 table=batch.table,
-                topic=batch.topic,
+                topic=topic,
                 offsets=batch.offsets,
                 plan=plan,
                 done=done,
@@ -220,7 +245,7 @@ class SourceWork:
             self._means.together.put(self._part)
 
         topics = self._topics
-        unseen = [] if topics is None else topics.unseen(_topics_of(batch))
+        unseen = [] if topics is None else topics.unseen(_topics_of(batch, topic))
         if topics is None or not unseen:
             return launch
         return self._ensured(topics, unseen, launch)
@@ -258,13 +283,7 @@ class SourceWork:
                 if self._topics is not None:
                     self._topics.ensure(_topics_in(frame, found.topic))
                 records, topics = write(frame, plan, found.topic)
-            return BatchDone(
-                offsets=found.offsets,
-                records=records,
-                topics=topics,
-                duration_s=time.monotonic() - began,
-                poll_s=poll_s,
-            )
+            return _done(found, records, topics, began_s=began, poll_s=poll_s)
 
         return self._means.launch(run)
 
@@ -272,12 +291,26 @@ class SourceWork:
         assert self._converters is not None  # noqa: S101 - poll comes after open
         return WritePlan(
             converters=self._converters,
-            options=kafka_options.producer_options(
-                self._means.worker, self._spec.connector_config, client_id
-            ),
+            options=self._options(client_id),
             key_schema=batch.key_schema,
             value_schema=batch.value_schema,
         )
+
+    def _options(self, client_id: str) -> Mapping[str, str]:
+        return kafka_options.producer_options(self._means.worker, self._spec.connector_config, client_id)
+
+
+def _done(
+    batch: SourceBatch, records: int, topics: frozenset[TopicName], *, began_s: float, poll_s: float
+) -> BatchDone:
+    """Return what to report of a batch that Spark wrote."""
+    return BatchDone(
+        offsets=batch.offsets,
+        records=records,
+        topics=topics,
+        duration_s=time.monotonic() - began_s,
+        poll_s=poll_s,
+    )
 
 
 def _found(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
@@ -295,12 +328,12 @@ def _frame(batch: SourceBatch, spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(batch.table).coalesce(1)
 
 
-def _topics_of(batch: SourceBatch) -> Sequence[str | None]:
-    """Return the topics of a small batch's records."""
+def _topics_of(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
+    """Return the topics of a small batch's records: all go to `topic`, or each to its own."""
     if batch.table is None or not batch.table.num_rows:
         return []
-    if batch.topic is not None:
-        return [batch.topic]
+    if topic is not None:
+        return [topic]
     names: list[str | None] = batch.table["topic"].unique().to_pylist()
     return names
 

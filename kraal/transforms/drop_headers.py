@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 from kraal.transforms.part import VERSION, settings, some_distinct_entries
 
@@ -43,3 +44,8 @@ class DropHeaders(Transformation):
         return replace(
             record, headers=tuple(header for header in record.headers if header.key not in self._names)
         )
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        kept = tuple(header for header in given.headers if header.key not in self._names)
+        return replace(given, headers=kept, dropped=given.dropped | self._names)

@@ -9,11 +9,13 @@ from typing_extensions import override
 
 from kraal.config.checks import one_of_ignoring_case
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
+from kraal.transforms.column_parts import with_default
 from kraal.transforms.errors import IllegalArgument
 from kraal.transforms.part import REPLACE_NULL, PartTransformation, replace_null_key, settings
 from kraal.transforms.paths import Path
-from kraal.transforms.structs import require_map, require_struct
+from kraal.transforms.structs import field_of, require_map, require_struct
 
 _PURPOSE = "field extraction"
 
@@ -69,6 +71,21 @@ class ExtractField(PartTransformation):
             raise IllegalArgument(f"Unknown field: {self._written}")
         found = None if whole is None else self._path.in_struct(whole, replace_null=self._replace_null)
         return self.with_part(record, field.schema, found)
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = self.part_of(given)
+        schema = part.schema
+        if schema is None:
+            return given
+        last = len(self._path.steps) - 1
+        for at, step in enumerate(self._path.steps):
+            field = field_of(schema, step)
+            if field is None:
+                return None
+            part = with_default(part.field(field), replace_null=at < last or self._replace_null)
+            schema = field.schema
+        return given.with_part(part, is_key=self.is_key)
 
 
 class ExtractFieldKey(ExtractField):

@@ -8,8 +8,10 @@ from typing import ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 from kraal.plugins.schema import Field, Schema
+from kraal.transforms.column_parts import built
 from kraal.transforms.part import PartTransformation, PerSchema, settings
 from kraal.transforms.structs import struct, struct_schema
 
@@ -44,6 +46,14 @@ class HoistField(PartTransformation):
             return self.with_part(record, None, {self._field: value})
         hoisted = self._schemas(schema)
         return self.with_part(record, hoisted, struct(hoisted, {self._field: value}))
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = self.part_of(given)
+        if part.schema is None:
+            return None
+        hoisted = self._schemas(part.schema)
+        return given.with_part(*built(hoisted, {self._field: part}), is_key=self.is_key)
 
     def _hoisted(self, schema: Schema) -> Schema:
         return struct_schema(None, [Field(name=self._field, schema=schema)])

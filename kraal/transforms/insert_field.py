@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.columns import ByRecords, Columns, Part
 from kraal.plugins.records import TIMESTAMP, DataException, Instant, Record
 from kraal.plugins.schema import Field, Schema, Type
+from kraal.transforms.column_parts import built, constant, fields_read, frame_column, null_of
 from kraal.transforms.errors import ConfigException
 from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
 from kraal.transforms.structs import fields_of, read, require_map, require_struct, struct, struct_schema
@@ -140,6 +142,40 @@ class InsertField(PartTransformation):
                         yield each, record.timestamp_ms
                 case _:
                     yield each, self._static
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = self.part_of(given)
+        if part.schema is None:
+            return given
+        kept, doubts = fields_read(part, replace_null=self._replace_null)
+        longer, fixed = self._schemas(part.schema), set(given.fixed)
+        for each in self._insertions:
+            kept[each.name] = self._column(each, given)
+            if each.of in {"topic.field", "timestamp.field"}:
+                fixed |= {given.topic, given.timestamp_ms}
+        whole, more = built(longer, kept)
+        return replace(given.with_part(whole, (*doubts, *more), is_key=self.is_key), fixed=frozenset(fixed))
+
+    def _column(self, each: _Insertion, given: Columns) -> Part:
+        schema = each.field.schema
+        match each.of:
+            case "topic.field" if given.topic is None:
+                return frame_column("topic", schema)
+            case "topic.field":
+                return constant(schema, given.topic)
+            case "partition.field" if "partition" in given.has:
+                return frame_column("partition", schema)
+            case "timestamp.field" if "timestamp" in given.has:
+                return frame_column("timestamp", schema)
+            case "timestamp.field" if given.timestamp_ms is not None:
+                return constant(schema, Instant(given.timestamp_ms))
+            case "partition.field" | "timestamp.field":
+                return null_of(schema)
+            case "static.field":
+                return constant(schema, self._static)
+            case _:
+                raise ByRecords
 
     def _longer(self, schema: Schema) -> Schema:
         return struct_schema(schema, (*fields_of(schema), *(each.field for each in self._insertions)))

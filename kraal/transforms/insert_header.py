@@ -11,6 +11,7 @@ from typing_extensions import override
 from kraal.config.checks import non_null
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Header, Record
 from kraal.plugins.values import parse_string
 from kraal.transforms.part import VERSION, settings
@@ -54,3 +55,7 @@ class InsertHeader(Transformation):
     @override
     def apply(self, record: Record) -> Record:
         return replace(record, headers=(*record.headers, self._header))
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        return replace(given, headers=(*given.headers, self._header))

@@ -10,9 +10,11 @@ from typing_extensions import override
 
 from kraal.config.checks import non_empty
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.columns import ByRecords, Columns, Part
 from kraal.plugins.java_values import float32
 from kraal.plugins.records import DataException, Float32, Instant, Record
 from kraal.plugins.schema import Schema
+from kraal.transforms.column_parts import built, class_held, constant, emptied, fields_read, unless_null
 from kraal.transforms.java_numbers import big_decimal, long_of, wrapped
 from kraal.transforms.part import (
     REPLACE_NULL,
@@ -98,6 +100,28 @@ class MaskField(PartTransformation):
             item = read(old, field, replace_null=self._replace_null)
             new[field.name] = self._masked(item, field.schema) if field.name in self._fields else item
         return self.with_part(record, schema, struct(old.schema, new))
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = self.part_of(given)
+        if part.schema is None:
+            return None
+        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        for name in self._fields:
+            if name in fields:
+                fields[name] = self._masked_column(fields[name])
+        whole, more = built(part.schema, fields)
+        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
+
+    def _masked_column(self, part: Part) -> Part:
+        schema = part.schema
+        kind = None if schema is None else class_held(schema)
+        if schema is None or kind is None:
+            if self._replacement is not None:
+                raise ByRecords
+            return emptied(part)
+        mask = _NOTHING[kind] if self._replacement is None else _replaced(kind, self._replacement)
+        return unless_null(part, constant(schema, mask))
 
     def _masked(self, value: Any, schema: Schema | None) -> Any:
         if value is None:

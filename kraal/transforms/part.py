@@ -12,6 +12,7 @@ from kraal.config.checks import distinct_entries, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import split_list
 from kraal.plugins.api import Transformation
+from kraal.plugins.columns import Columns, Part
 from kraal.plugins.records import Record
 from kraal.plugins.schema import Schema
 from kraal.transforms.errors import ConfigException
@@ -66,6 +67,10 @@ class PartTransformation(Transformation):
     def value_of(self, record: Record) -> Any:
         """Return the part."""
         return record.key if self.is_key else record.value
+
+    def part_of(self, given: Columns) -> Part:
+        """Return the part as columns."""
+        return given.part(is_key=self.is_key)
 
     def with_part(self, record: Record, schema: Schema | None, value: Any) -> Record:
         """Return the record with another part. Written out: `dataclasses.replace` takes several times as long."""

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 from kraal.transforms.java_regex import compiled, java_regex, replaced_first
 from kraal.transforms.part import VERSION, settings
@@ -54,3 +55,9 @@ class RegexRouter(Transformation):
         if self._regex.fullmatch(record.topic) is None:
             return record
         return replace(record, topic=replaced_first(self._regex, record.topic, self._replacement))
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        if given.topic is None:
+            return None
+        return replace(given, topic=self.apply(Record(topic=given.topic)).topic)

@@ -11,8 +11,10 @@ from typing_extensions import override
 from kraal.config.checks import distinct_entries, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import as_strings, java_text
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import DataException, Record
 from kraal.plugins.schema import Field, Schema
+from kraal.transforms.column_parts import built, fields_read
 from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
 from kraal.transforms.structs import (
     field_of,
@@ -102,6 +104,16 @@ class ReplaceField(PartTransformation):
             name: read(old, origin, replace_null=self._replace_null) for name, origin in origins.items()
         }
         return self.with_part(record, changed, struct(changed, values))
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = self.part_of(given)
+        if part.schema is None:
+            return given
+        old, doubts = fields_read(part, replace_null=self._replace_null)
+        changed, origins = self._schemas(part.schema)
+        whole, more = built(changed, {name: old[origin.name] for name, origin in origins.items()})
+        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _stays(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)

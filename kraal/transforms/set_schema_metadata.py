@@ -9,8 +9,10 @@ from typing import ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import DataException, Record, Struct
 from kraal.plugins.schema import Schema
+from kraal.transforms.column_parts import built, fields_read
 from kraal.transforms.errors import ConfigException
 from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
 from kraal.transforms.structs import fields_of, read, struct
@@ -68,6 +70,15 @@ class SetSchemaMetadata(PartTransformation):
                 {field.name: read(value, field, replace_null=self._replace_null) for field in renamed.fields},
             )
         return self.with_part(record, renamed, value)
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = self.part_of(given)
+        if part.schema is None:
+            return given
+        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        whole, more = built(self._schemas(part.schema), fields)
+        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _renamed(self, schema: Schema) -> Schema:
         fields_of(schema)  # Java asks for them, and so refuses all but structs

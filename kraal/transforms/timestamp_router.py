@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
+from kraal.plugins.columns import Columns
 from kraal.plugins.java_values import java_text
 from kraal.plugins.records import DataException, Record
 from kraal.plugins.schema import Schema
@@ -67,6 +68,13 @@ class TimestampRouter(Transformation):
         return replace(
             record, topic=topic.replace("${timestamp}", formatted(self._pattern, record.timestamp_ms))
         )
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        if given.topic is None or "timestamp" in given.has:
+            return None
+        routed = self.apply(Record(topic=given.topic, timestamp_ms=given.timestamp_ms))
+        return replace(given, topic=routed.topic)
 
 
 def _shown(record: Record) -> str:

@@ -10,8 +10,10 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import DataException, Record
 from kraal.plugins.schema import Schema
+from kraal.transforms.column_parts import built, fields_read
 from kraal.transforms.part import (
     REPLACE_NULL,
     VERSION,
@@ -63,6 +65,18 @@ class ValueToKey(Transformation):
         schema = self._schemas(value.schema)
         key = {field.name: read(value, field, replace_null=self._replace_null) for field in schema.fields}
         return replace(record, key_schema=schema, key=struct(schema, key), value_schema=value.schema)
+
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        value = given.value
+        if value.schema is None:
+            return None
+        fields, doubts = fields_read(value, replace_null=self._replace_null)
+        schema = self._schemas(value.schema)
+        key, more = built(schema, {name: fields[name] for name in self._fields})
+        return given.with_part(replace(value, sure=True), doubts, is_key=False).with_part(
+            key, more, is_key=True
+        )
 
     def _key_schema(self, schema: Schema) -> Schema:
         fields = []

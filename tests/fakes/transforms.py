@@ -11,8 +11,9 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef
 from kraal.plugins.api import RetriableError, Transformation
-from kraal.plugins.chain import Chain, Stage
+from kraal.plugins.chain import Chain, Stage, make_chain
 from kraal.plugins.records import DataException, Header, Record
+from kraal.plugins.registry import Registry
 from kraal.plugins.schema import STRING
 from kraal.transforms.regex_router import RegexRouter
 
@@ -57,7 +58,7 @@ ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
 
 
 def chain_of(config: Mapping[str, str]) -> Chain:
-    """Make the chain of a config: `transforms=moody`, `transforms=router` with its own keys, or none."""
+    """Make the chain of a config: `transforms=moody`, `transforms=router` with its own keys, or of those that ship."""
     match config.get("transforms"):
         case "moody":
             return Chain((Stage(alias="moody", class_name=MOODY, transformation=Moody()),))
@@ -67,4 +68,4 @@ def chain_of(config: Mapping[str, str]) -> Chain:
             router.configure({k.removeprefix(prefix): v for k, v in config.items() if k.startswith(prefix)})
             return Chain((Stage(alias="router", class_name=ROUTER, transformation=router),))
         case _:
-            return Chain()
+            return make_chain(Registry.load(), config)

@@ -116,11 +116,12 @@ def _applied(turn: Of | None, value: Any) -> Any:
 
 
 def times_of(column: pa.Array) -> list[int | None]:
-    """Return a column of timestamps as milliseconds since 1970."""
-    found: list[int | None] = (
-        column.cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()).to_pylist()
-    )
-    return found
+    """Return a column of timestamps as milliseconds since 1970, rounded down as Spark's columns are."""
+    finer = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
+    if finer is not None:
+        return [None if found is None else found // finer for found in column.cast(pa.int64()).to_pylist()]
+    coarse: list[int | None] = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()
+    return coarse
 
 
 def json_text(value: Any, schema: Schema | None) -> str:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from kraal.config.checks import non_empty
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Predicate
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 from kraal.transforms.part import VERSION, settings
 
@@ -41,3 +42,9 @@ class HasHeaderKey(Predicate):
     @override
     def test(self, record: Record) -> bool:
         return any(header.key == self._name for header in record.headers)
+
+    @override
+    def known(self, given: Columns) -> bool | None:
+        if any(header.key == self._name for header in given.headers):
+            return True
+        return None if "headers" in given.has and self._name not in given.dropped else False

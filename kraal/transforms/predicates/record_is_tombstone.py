@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef
 from kraal.plugins.api import Predicate
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 from kraal.transforms.part import VERSION
 
@@ -26,3 +27,9 @@ class RecordIsTombstone(Predicate):
     @override
     def test(self, record: Record) -> bool:
         return record.value is None
+
+    @override
+    def known(self, given: Columns) -> bool | None:
+        if given.value.is_nothing:
+            return True
+        return False if given.value.sure else None

@@ -11,6 +11,7 @@ from typing_extensions import override
 from kraal.config.checks import all_of, non_empty
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Predicate
+from kraal.plugins.columns import Columns
 from kraal.plugins.records import Record
 from kraal.transforms.java_regex import compiled, java_regex
 from kraal.transforms.part import VERSION, settings
@@ -43,3 +44,7 @@ class TopicNameMatches(Predicate):
     @override
     def test(self, record: Record) -> bool:
         return self._pattern.fullmatch(record.topic) is not None
+
+    @override
+    def known(self, given: Columns) -> bool | None:
+        return None if given.topic is None else self.test(Record(topic=given.topic))

@@ -37,6 +37,9 @@ def test_times_are_instants_and_decimals_stay() -> None:
     assert values_of(pa.array([dt.date(1970, 1, 3)], pa.date32()), None) == [Instant(2 * 86_400_000)]
     assert values_of(pa.array([Decimal("1.50")], pa.decimal128(10, 2)), None) == [Decimal("1.50")]
     assert times_of(pa.array([moment, None], pa.timestamp("us", tz="UTC"))) == [1500, None]
+    early = pa.array([-1, -1000, -1001], pa.int64())
+    assert times_of(early.cast(pa.timestamp("us", tz="UTC"))) == [-1, -1, -2], "rounded down, as by columns"
+    assert times_of(early.cast(pa.timestamp("ms", tz="UTC"))) == [-1, -1000, -1001]
 
 
 def test_without_a_schema_structs_are_objects_and_a_variant_is_what_it_holds() -> None:

@@ -1,0 +1,33 @@
+"""Parts of records (`kraal.plugins.columns`) to Spark's columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraal.plugins.columns import ByRecords, Expression, Part
+from kraal.plugins.schema import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def column_of(part: Part) -> Column:
+    """Return the column of a part that has a schema. Bytes that are no UTF-8 become U+FFFD, as on the record path."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+    if part.fields is not None:
+        return F.struct(*[column_of(field).alias(name) for name, field in part.fields.items()])
+    if part.expression is None or part.schema is None:
+        raise ByRecords
+    column: Column = part.expression()
+    if part.as_read and part.schema.type is Type.STRING:
+        return F.make_valid_utf8(column)
+    return column
+
+
+def is_null(part: Part) -> Expression:
+    """Return what tells whether a part is null."""
+    whole = part.expression
+    if part.fields is not None or whole is None:
+        raise ByRecords
+    return lambda: whole().isNull()

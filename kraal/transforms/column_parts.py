@@ -1,0 +1,157 @@
+"""What column forms of transforms are made of: fields read, structs built, constants, masks.
+
+They stand beside `structs`, which is the same for values. Nothing here talks to Spark before an expression is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from kraal.plugins.columns import ByRecords, Expression, Part
+from kraal.plugins.java_time import MS_PER_DAY
+from kraal.plugins.records import DATE, TIMESTAMP, Instant
+from kraal.plugins.schema import Schema, Type
+from kraal.spark.column_parts import column_of, is_null
+
+_SPARK: Final[Mapping[Type, str]] = {
+    Type.INT8: "tinyint",
+    Type.INT16: "smallint",
+    Type.INT32: "int",
+    Type.INT64: "bigint",
+    Type.FLOAT32: "float",
+    Type.FLOAT64: "double",
+    Type.BOOLEAN: "boolean",
+    Type.STRING: "string",
+}
+_HELD: Final[Mapping[Type, str]] = {
+    Type.INT8: "java.lang.Byte",
+    Type.INT16: "java.lang.Short",
+    Type.INT32: "java.lang.Integer",
+    Type.INT64: "java.lang.Long",
+    Type.FLOAT32: "java.lang.Float",
+    Type.FLOAT64: "java.lang.Double",
+    Type.BOOLEAN: "java.lang.Boolean",
+    Type.STRING: "java.lang.String",
+}
+
+
+def class_held(schema: Schema) -> str | None:
+    """Return the Java class of a schema's values; None for lists and maps. Raises ByRecords for all others."""
+    if schema.type in {Type.ARRAY, Type.MAP} and schema.name is None:
+        return None
+    if schema.name in {DATE, TIMESTAMP}:
+        return "java.util.Date"
+    if schema.name is not None or schema.type not in _HELD:
+        raise ByRecords
+    return _HELD[schema.type]
+
+
+def fields_read(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tuple[Expression, ...]]:
+    """Return a struct's fields, with defaults for nulls, and the doubt whether it is there. Raises ByRecords."""
+    schema = part.schema
+    if schema is None or schema.type is not Type.STRUCT:
+        raise ByRecords
+    fields = {
+        field.name: with_default(part.field(field), replace_null=replace_null) for field in schema.fields
+    }
+    return fields, () if part.sure else (is_null(part),)
+
+
+def built(schema: Schema, fields: Mapping[str, Part]) -> tuple[Part, tuple[Expression, ...]]:
+    """Return a struct of `fields`, and the doubts whether one is null that must not be. Raises ByRecords."""
+    if not schema.fields:
+        raise ByRecords
+    held, doubts = {}, []
+    for field in schema.fields:
+        part = fields[field.name]
+        if not field.schema.optional and not part.sure:
+            doubts.append(is_null(part))
+            part = replace(part, sure=True)
+        held[field.name] = part
+    return Part(schema=schema, fields=held, sure=True), tuple(doubts)
+
+
+def with_default(part: Part, *, replace_null: bool) -> Part:
+    """Return a part with its schema's default for null, where that is wanted and there is one. Raises ByRecords."""
+    if part.schema is None or part.schema.default is None or not replace_null or part.sure:
+        return part
+    default = constant(part.schema, part.schema.default)
+
+    def chosen() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+        return F.coalesce(column_of(part), column_of(default))
+
+    return Part(schema=part.schema, expression=chosen, sure=True)
+
+
+def unless_null(part: Part, other: Part) -> Part:
+    """Return `other` where `part` is not null."""
+
+    def chosen() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        return F.when(~is_null(part)(), column_of(other))
+
+    return other if part.sure else Part(schema=part.schema, expression=chosen)
+
+
+def emptied(part: Part) -> Part:
+    """Return a list or a map without its elements; null stays null."""
+    is_map = part.schema is not None and part.schema.type is Type.MAP
+
+    def emptied_column() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        whole, none = column_of(part), F.lit(False)  # noqa: FBT003 - Spark's literal
+        return F.map_filter(whole, lambda _, __: none) if is_map else F.filter(whole, lambda _: none)
+
+    return Part(schema=part.schema, expression=emptied_column, sure=part.sure)
+
+
+def constant(schema: Schema, value: Any) -> Part:
+    """Return a value, never None, that all rows have. Raises ByRecords for one that Spark has no literal for."""
+    is_date, is_time = schema.name == DATE, schema.name == TIMESTAMP
+    logical = isinstance(value, Instant)
+    if isinstance(value, Decimal) or logical is not (is_date or is_time):
+        raise ByRecords
+    if not logical and (schema.name is not None or schema.type not in _SPARK):
+        raise ByRecords
+
+    def literal() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        if is_date:
+            return F.date_from_unix_date(F.lit(value.ms // MS_PER_DAY))
+        if is_time:
+            return F.timestamp_millis(F.lit(value.ms).cast("bigint"))
+        plain = float(value) if isinstance(value, float) else value
+        return F.lit(plain).cast(_SPARK[schema.type])
+
+    return Part(schema=schema, expression=literal, sure=True)
+
+
+def null_of(schema: Schema) -> Part:
+    """Return a null that all rows have."""
+
+    def null() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        return F.lit(None).cast("timestamp" if schema.name == TIMESTAMP else _SPARK[schema.type])
+
+    return Part(schema=schema, expression=null)
+
+
+def frame_column(name: str, schema: Schema) -> Part:
+    """Return a column of the frame that is no part of the data: topic, partition, timestamp in milliseconds."""
+
+    def column() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        found = F.col(name)
+        return F.timestamp_millis(F.unix_millis(found)) if schema.name == TIMESTAMP else found
+
+    return Part(schema=schema, expression=column, as_read=True)
