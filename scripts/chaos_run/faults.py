@@ -22,7 +22,8 @@ JVM_S: Final = 20.0
 LATE_S: Final = 2.0
 """An actor is not killed later than this: its deaths would come too close to each other."""
 _MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
-_FREEZES: Final = (Heavy.FREEZE_PYTHON, Heavy.FREEZE_JVM, Heavy.FREEZE_BOTH)
+_UNDOING_S: Final = {Heavy.KILL_WORKER: 20.0, Heavy.STOP_BROKER: 8.0, Heavy.KILL_BROKER: 8.0}
+"""About so long it takes to undo what takes long."""
 
 
 class Faults:
@@ -48,7 +49,10 @@ class Faults:
         earliest_s = 0.0
         for step in steps:
             begin_s = max(step.at_s, earliest_s)
-            if begin_s + step.hold_s + RECOVERY_S[0] > until_s or not self._reached(begin_s):
+            end_s = begin_s + step.hold_s + _UNDOING_S.get(step.fault, 0.0) + RECOVERY_S[0]
+            if end_s > until_s:
+                continue  # a shorter one may still fit
+            if not self._reached(begin_s):
                 return
             self._one(step)
             earliest_s = self._timeline.now_s() + RECOVERY_S[0]
