@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +121,9 @@ class _Stage:
         )
         ended = [*self._faults.ended, *self._end()]
         left = [each for member in self._members.all for each in member.left]
-        _, alive = psutil.wait_procs(left, timeout=GONE_S)
+        deadline_s = time.monotonic() + GONE_S
+        while (alive := [each for each in left if _lives(each)]) and time.monotonic() < deadline_s:
+            time.sleep(0.2)
         return verdict(
             Findings(
                 deliveries={pipe.name: pipe.delivery(self._feeder.written) for pipe in self._pipes},
@@ -157,6 +159,11 @@ class _Stage:
         )
         with ThreadPoolExecutor(len(jobs)) as threads:
             ends = {name: threads.submit(job) for name, job in jobs}
+            try:
+                wait(ends.values())
+            finally:  # Ctrl-C must not wait for the rest of the schedule
+                self._faults.stop()
+                self._clients.stop()
         for name, end in ends.items():
             if (error := end.exception()) is not None:
                 self._faults.failed.append(f"the thread of {name} ended with {error!r}")
@@ -185,6 +192,14 @@ class _Stage:
                     found.append(f"{member} ended with {code} when it was told to end")
         self._timeline.say("all workers have ended")
         return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it is there and no zombie: whose parent was killed may have nobody who collects it."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def _name(process: psutil.Process) -> str:
