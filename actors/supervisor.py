@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.supervisor import (
     ActorDied,
+    CrashActor,
     ListActors,
     Release,
     RestartDue,
     Supervise,
     SupervisorMessage,
 )
-from actors.system import Begin
+from actors.system import Begin, Crash
+from kraal.errors import NotFound
 
 if TYPE_CHECKING:
     from actors.clock import Clock
@@ -71,12 +73,23 @@ class Supervisor:
                 return None
             case ListActors():
                 return {a.name: child.restarts for a, child in self._children.items()}
+            case CrashActor():
+                self._crash(message)
+                return None
             case _:
                 assert_never(message)
 
     def _spawn(self, spec: Supervise) -> None:
         address = spec.address
         self._system.spawn(address, spec.factory, lambda error: self._address.tell(ActorDied(address, error)))
+
+    def _crash(self, message: CrashActor) -> None:
+        for address in self._children:
+            if address.name == message.name:
+                address.tell(Crash(message.reason))
+                return
+        names = ", ".join(sorted(address.name for address in self._children))
+        raise NotFound(f"No actor is called {message.name}; there are: {names}")
 
     def _died(self, message: ActorDied) -> None:
         address, error = message.address, message.error

@@ -32,6 +32,7 @@ from kraal.config.response_headers import sets_date
 from kraal.config.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
 from kraal.config.worker import WorkerConfig
 from kraal.config.worker_keys import allowed_origins
+from kraal.control import ControlPort
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
 from kraal.loggers import Loggers
@@ -100,6 +101,7 @@ class Process(ABC, Generic[C]):
         self._system = ThreadSystem()
         self._clock = ThreadClock()
         self._loggers = Loggers()
+        self._control: ControlPort | None = None
 
     @abstractmethod
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
@@ -176,11 +178,23 @@ class Process(ABC, Generic[C]):
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
         self._find_kafka(assembly)
+        self._open_control(assembly)
         self._started(assembly)
         while not self._ending:
             os.read(self._wake_reader, 64)
         self._shut_down(assembly, engine)
         return self._exit_code
+
+    def _open_control(self, assembly: Assembly) -> None:
+        """Let tests kill actors, if the worker's file says so; a port that is taken ends the process."""
+        port = self.config.test_control_port
+        if port is None:
+            return
+        try:
+            self._control = ControlPort(port, assembly.supervisor)
+        except KraalError as error:
+            log.critical("%s", error)
+            self.end(START_FAILED)
 
     def _tls(self, prefix: str) -> ssl.SSLContext | None:
         """Return the TLS context of listeners; None when none of them speaks HTTPS. Raises ConfigInvalid."""
@@ -290,6 +304,8 @@ class Process(ABC, Generic[C]):
         except KraalError as error:
             log.warning("not everything stopped in %g s: %s", timeout_s, error)
         self._stopped(assembly)
+        if self._control is not None:
+            self._control.close()
         self._server.stop()
         engine.close(10.0)
         left = self._system.close(5.0)

@@ -57,6 +57,14 @@ class ListActors(Ask[dict[str, int]]):
     """Return how often each living actor was restarted, by its address's name."""
 
 
+@dataclass(frozen=True, slots=True)
+class CrashActor(Ask[None]):
+    """Make a living actor die of `reason` at its next message: for the test control port. Raises NotFound."""
+
+    name: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate(Tell):
     """Check a connector config; `Validated` with `token` goes to `reply_to`."""
@@ -66,5 +74,5 @@ class Validate(Tell):
     reply_to: Address
 
 
-SupervisorMessage = Begin | Supervise | Release | ActorDied | RestartDue | ListActors
+SupervisorMessage = Begin | Supervise | Release | ActorDied | RestartDue | ListActors | CrashActor
 ValidatorMessage = Begin | Validate

@@ -25,7 +25,7 @@ from kraal.config.response_headers import HeaderRule, parse_header_rules
 from kraal.config.rest_tls import https_errors, https_warnings
 from kraal.config.supervision import STALL_TIMEOUT, AutoRestart, worker_policy
 from kraal.config.values import Resolve, as_strings
-from kraal.config.worker_keys import PREFIXES, REST, WORKER, WORKER_FAMILIES
+from kraal.config.worker_keys import CONTROL_PORT, PREFIXES, REST, WORKER, WORKER_FAMILIES
 from kraal.errors import ConfigInvalid
 from kraal.ids import WorkerId
 
@@ -72,6 +72,8 @@ class WorkerConfig:
     """What becomes of what has failed, where a connector does not say it."""
     stall_timeout_s: float
     """How long one step of a task may take before it counts as stalled; 0: for ever."""
+    test_control_port: int | None
+    """Where actors may be killed, on loopback; 0: any free port; None: nowhere."""
     cors_origin: str
     cors_methods: str
     response_headers: tuple[HeaderRule, ...]
@@ -189,6 +191,7 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "metrics_samples": checked.number("metrics.num.samples"),
         "auto_restart": worker_policy(values),
         "stall_timeout_s": seconds(STALL_TIMEOUT),
+        "test_control_port": None if values[CONTROL_PORT] is None else checked.number(CONTROL_PORT),
         "cors_origin": text("access.control.allow.origin"),
         "cors_methods": text("access.control.allow.methods"),
         "response_headers": parse_header_rules(text("response.http.headers.config")),

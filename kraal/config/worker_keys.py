@@ -11,6 +11,7 @@ from typing import Final
 from kraal.config.checks import (
     Check,
     at_least,
+    between,
     distinct_entries,
     non_empty,
     one_of,
@@ -29,6 +30,7 @@ _BOOLEAN, _CLASS, _INT, _LIST = ConfigType.BOOLEAN, ConfigType.CLASS, ConfigType
 _LONG, _PASSWORD, _STRING = ConfigType.LONG, ConfigType.PASSWORD, ConfigType.STRING
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
+CONTROL_PORT: Final = "kraal.test.control.port"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
@@ -173,6 +175,10 @@ _KRAAL = [
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "The JAAS file for basic authentication. Without it: the one that KAFKA_OPTS names, as for a JVM.",
          check=non_empty, source="Kraal"),
+    worker_key(CONTROL_PORT, _INT, _LOW,
+         "For tests only: a port of 127.0.0.1 where chaos scripts may have actors of the worker killed; 0: any free "
+         "one. Without it there is none.",
+         check=unless_null(between(0, 65_535)), source="Kraal"),
     *WORKER_SUPERVISION,
 ]  # fmt: skip
 

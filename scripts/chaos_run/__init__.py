@@ -1,0 +1,1 @@
+"""Hurts a real cluster by a seed, and judges what became of it."""

@@ -1,0 +1,40 @@
+"""What is wrong with an answer of REST, whatever is hurt meanwhile. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+GOOD: Final = frozenset({200, 201, 202, 204})
+KNOWN: Final = GOOD | {400, 404, 409, 500, 503}
+"""What Connect answers to the requests that are made here; 503 is Kraal's, with `Retry-After`."""
+EMPTY: Final = frozenset({202, 204})
+
+
+def wrong_with(status: int, content_type: str, body: bytes, retry_after: str | None = None) -> str | None:
+    """Say why an answer is not well-formed; None when it is: a known code, JSON, and errors in Connect's shape."""
+    if status not in KNOWN:
+        return f"the status {status} is none of {sorted(KNOWN)}"
+    if not body:
+        return None if status in EMPTY else f"{status} without a body"
+    if content_type.partition(";")[0].strip() != "application/json":
+        return f"the content type is {content_type!r}"
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        return f"the body is no JSON: {body[:200]!r}"
+    if status in GOOD:
+        return None
+    return _wrong_error(status, parsed, retry_after)
+
+
+def _wrong_error(status: int, parsed: Any, retry_after: str | None) -> str | None:
+    if not isinstance(parsed, dict) or parsed.keys() != {"error_code", "message"}:
+        return f"the error is not in Connect's shape: {str(parsed)[:200]}"
+    if parsed["error_code"] != status:
+        return f"the error_code {parsed['error_code']} is not the status {status}"
+    if not isinstance(parsed["message"], str) or not parsed["message"]:
+        return f"the error has no message: {str(parsed)[:200]}"
+    if "Traceback (most recent" in parsed["message"]:
+        return f"the error shows a traceback: {parsed['message'][:200]}"
+    return "503 without Retry-After" if status == 503 and not retry_after else None  # noqa: PLR2004 - as said

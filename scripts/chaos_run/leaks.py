@@ -1,0 +1,81 @@
+"""What workers hold after all is over, beside what they held before. Pure.
+
+Pools grow when they are first used, so that a thread more is no leak by itself: what is bounded by design is judged
+by its bound, and the rest by what there was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+BOUNDS: Final[Mapping[str, int]] = {
+    "kraal-job": 8,
+    "kraal-control": 4,
+    "kraal-cancel": 1,
+    "kraal-poller": 1,
+    "http": 1,
+    "plugin-check": 4,
+    "asyncio": 4,
+    "clock": 1,
+    "kafka-token": 1,
+    "_Shell": 24,
+}
+"""Threads of each kind that a worker may have whatever it had before; actors: below."""
+MORE_THREADS: Final = 1
+"""Of each other kind, for each worker."""
+MORE_NATIVE: Final = 8
+"""Threads that are not Python's (librdkafka's, Arrow's, Spark's bridge), for each worker."""
+MORE_FILES: Final = 24
+"""Open files and sockets, for each worker: idle connections to the JVM and to Kafka come and go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the process of one worker holds: its Python threads by name, all its threads, its open files."""
+
+    names: tuple[str, ...]
+    threads: int
+    files: int
+    processes: int
+    """The worker, and all below it."""
+    actors: int
+    """Under supervision."""
+
+
+def kind(name: str) -> str:
+    """Return a thread's name without what numbers it."""
+    return re.sub(r"[-_ ]*\(?\d.*$", "", name) or name
+
+
+def kinds(held: Sequence[Held]) -> Counter[str]:
+    """Count threads by kind over all workers."""
+    return Counter(kind(name) for each in held for name in each.names)
+
+
+def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
+    """Return a sentence for each thing of which there is more than there should be."""
+    workers = len(after)
+    found = []
+    was, now = kinds(before), kinds(after)
+    for name, count in sorted(now.items()):
+        most = max(was[name] + MORE_THREADS * workers, BOUNDS.get(name, 0) * workers)
+        if name == "_Shell":
+            most = sum(each.actors for each in after) + 4 * workers  # the supervisor, and errands of a moment
+        if count > most:
+            found.append(f"{count} threads {name} in {workers} workers, before {was[name]}, at most {most}")
+    native = [sum(each.threads - len(each.names) for each in held) for held in (before, after)]
+    files = [sum(each.files for each in held) for held in (before, after)]
+    processes = [sum(each.processes for each in held) for held in (before, after)]
+    for what, (first, last), more in (
+        ("threads that are not Python's", native, MORE_NATIVE),
+        ("open files", files, MORE_FILES),
+    ):
+        if last > first + more * workers:
+            found.append(f"{last} {what} in {workers} workers, before {first}, at most {more} more in each")
+    if processes[1] > processes[0]:
+        found.append(f"{processes[1]} processes of the workers, before {processes[0]}")
+    return found

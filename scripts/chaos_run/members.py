@@ -1,0 +1,185 @@
+"""A broker and workers as processes, each worker with a way of its own to the broker, through a proxy."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+from typing_extensions import override
+
+from kraal.embedded.broker import HOST, Broker, free_port
+from kraal.testing.process import WorkerProcess
+from scripts.chaos_run.leaks import Held
+from scripts.chaos_run.proxy import Proxy
+
+START_S: Final = 180.0
+CONTROL_S: Final = 2.0
+PROPERTIES: Final = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "1000",
+    "scheduled.rebalance.max.delay.ms": "0",
+    "consumer.session.timeout.ms": "6000",
+    "consumer.heartbeat.interval.ms": "1000",
+    "offset.storage.partitions": "1",
+    "status.storage.partitions": "2",
+    "spark.driver.memory": "512m",
+    "errors.auto.restart": "all",
+    "errors.auto.restart.max": "1000",
+    "errors.auto.restart.backoff.ms": "500",
+    "kraal.test.control.port": "0",
+}
+"""What is lost is noticed in seconds, and what fails for a fault that passes comes back by itself."""
+_CONTROL: Final = re.compile(r"test control port listens at [\d.]+:(\d+)")
+_DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
+
+
+class Member:
+    """One worker, started again and again in its directory. One thread starts and kills it; any thread asks."""
+
+    def __init__(self, number: int, directory: Path, proxy: Proxy, group: str) -> None:
+        """Describe the worker; nothing is started."""
+        self.number = number
+        self.proxy = proxy
+        self.url: str | None = None
+        """Where REST is; None while the worker is down."""
+        self.left: list[psutil.Process] = []
+        """What it left behind when it was killed, and should have ended by itself."""
+        self._control: int | None = None
+        properties = PROPERTIES | {"kraal.data.dir": str(directory / "data")}
+        self.process = WorkerProcess(directory, f"{HOST}:{proxy.port}", properties=properties, group=group)
+
+    @override
+    def __str__(self) -> str:
+        return f"worker {self.number}"
+
+    @property
+    def worker_id(self) -> str:
+        """What statuses call it; empty while it is down."""
+        return (self.url or "").partition("//")[2]
+
+    def start(self) -> None:
+        """Start it and wait until REST and the control port are there. Raises AssertionError."""
+        self.process.start(START_S)
+        self.process.wait_until("the control port listened", lambda: bool(_CONTROL.search(self._said())))
+        found = _CONTROL.search(self._said())
+        self._control = int(found[1]) if found else None
+        self.url = self.process.url
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self.url, self._control = None, None
+        self.left += self.process.kill()
+
+    def end(self) -> int:
+        """End it by SIGTERM; return its exit code. Raises AssertionError when it does not end."""
+        self.url, self._control = None, None
+        code = self.process.end(90.0)
+        self.left += self.process.tree()
+        return code
+
+    def control(self, **request: str) -> dict[str, Any]:
+        """Ask the control port; `error` is in the answer of a worker that is down, or frozen."""
+        port = self._control
+        if port is None:
+            return {"error": "it is down"}
+        try:
+            with socket.create_connection((HOST, port), timeout=CONTROL_S) as connection:
+                connection.sendall(json.dumps(request).encode() + b"\n")
+                answer: dict[str, Any] = json.loads(connection.makefile("rb").readline())
+        except (OSError, ValueError) as exc:
+            return {"error": f"it does not answer: {exc!r}"}
+        return answer
+
+    def held(self) -> Held | None:
+        """Return what it holds; None while it does not answer."""
+        threads, actors = self.control(do="threads"), self.control(do="list")
+        if "error" in threads or "error" in actors:
+            return None
+        with suppress(psutil.Error):
+            process = psutil.Process(self.process.pid)
+            return Held(
+                names=tuple(threads["threads"]),
+                threads=process.num_threads(),
+                files=process.num_fds(),
+                processes=sum(not _of_a_pool(each) for each in self.process.tree()),
+                actors=len(actors["actors"]),
+            )
+        return None
+
+    def deaths(self, reason: str) -> list[str]:
+        """Return what its log says of actors that died of anything but `reason`."""
+        text = self.process.log.read_text(encoding="utf-8", errors="replace")
+        found = [line for line in text.splitlines() if _DIED.search(line)]
+        return [f"{self}: {line}" for line in found if reason not in line]
+
+    def _said(self) -> str:
+        return self.process.log_text()
+
+
+class Members:
+    """The broker and all workers."""
+
+    def __init__(self, directory: Path, workers: int) -> None:
+        """Open the proxies; nothing else is started."""
+        ways = [free_port() for _ in range(workers)]
+        proxies = [Proxy(port) for port in ways]
+        self.broker = Broker(directory / "kafka", free_port())
+        self.broker = Broker(
+            directory / "kafka",
+            self.broker.port,
+            extra=_listeners(self.broker.port, ways, [proxy.port for proxy in proxies]),
+        )
+        self.group = "chaos"
+        self.all = [
+            Member(n, directory / f"worker-{n}", proxy, self.group) for n, proxy in enumerate(proxies)
+        ]
+
+    def start(self) -> None:
+        """Start the broker, and then all workers side by side."""
+        self.broker.start()
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(Member.start, self.all))
+
+    def up(self) -> list[Member]:
+        """Return the workers that have REST."""
+        return [each for each in self.all if each.url is not None]
+
+    def close(self) -> None:
+        """End whatever is left."""
+        for each in self.all:
+            each.process.close()
+        self.broker.stop()
+        for each in self.all:
+            each.proxy.close()
+
+
+def _listeners(port: int, ways: Sequence[int], proxies: Sequence[int]) -> dict[str, str]:
+    """Give each worker a listener of its own, which tells clients to come through the worker's proxy."""
+    controller = free_port()
+    names = [f"WORKER{n}" for n in range(len(ways))]
+    listens = [f"PLAINTEXT://{HOST}:{port}", f"CONTROLLER://{HOST}:{controller}"]
+    listens += [f"{name}://{HOST}:{way}" for name, way in zip(names, ways, strict=True)]
+    tells = [f"PLAINTEXT://{HOST}:{port}"]
+    tells += [f"{name}://{HOST}:{proxy}" for name, proxy in zip(names, proxies, strict=True)]
+    return {
+        "listeners": ",".join(listens),
+        "advertised.listeners": ",".join(tells),
+        "listener.security.protocol.map": ",".join(
+            f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "CONTROLLER", *names)
+        ),
+        "controller.quorum.voters": f"1@{HOST}:{controller}",
+    }
+
+
+def _of_a_pool(process: psutil.Process) -> bool:
+    """Whether it is one of Spark's Python processes, which come with work and go after a minute without it."""
+    with suppress(psutil.Error):
+        return any("pyspark.daemon" in part for part in process.cmdline())
+    return True

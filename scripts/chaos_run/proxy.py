@@ -1,0 +1,124 @@
+"""A TCP proxy on loopback that delays, cuts and half-opens what goes through it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from enum import Enum
+from typing import Any, Final
+
+from kraal.embedded.broker import HOST
+
+DELAY_S: Final = 0.25
+"""Of each piece of data, in each direction."""
+_PIECE: Final = 65_536
+_PATIENCE_S: Final = 10.0
+
+
+class Mode(Enum):
+    """What the proxy does."""
+
+    STRAIGHT = "passes everything on"
+    DELAY = "passes everything on late"
+    CUT = "breaks all connections, and refuses new ones"
+    HALF_OPEN = "keeps all connections, takes new ones, and passes nothing on"
+
+
+class Proxy:
+    """Listens on a free port and passes everything on to another one; a thread of its own."""
+
+    def __init__(self, target: int) -> None:
+        """Listen from now on; to `target` it connects for each connection that comes."""
+        self._target = target
+        self._mode = Mode.STRAIGHT
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
+        self._thread.start()
+        self._flows = asyncio.Event()
+        self.port: int = self._do(self._listen())
+
+    def set(self, mode: Mode) -> None:
+        """Do so from now on.
+
+        What was half-open is as after a network that was away: every second connection goes on with all that was
+        held back, and the others are broken, as by a router that has forgotten them.
+        """
+        self._do(self._set(mode))
+
+    def close(self) -> None:
+        """Break all connections and listen no more."""
+        self._do(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE_S)
+        self._loop.close()
+
+    def _do(self, what: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(_PATIENCE_S)
+
+    async def _listen(self) -> int:
+        self._flows.set()
+        self._server = await asyncio.start_server(self._serve, HOST, 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def _set(self, mode: Mode) -> None:
+        was, self._mode = self._mode, mode
+        if mode is Mode.CUT:
+            self._abort(self._writers)
+        elif was is Mode.HALF_OPEN:
+            self._abort(self._writers[::4])  # a connection has two writers
+        if mode is Mode.HALF_OPEN:
+            self._flows.clear()
+        else:
+            self._flows.set()
+
+    async def _close(self) -> None:
+        self._server.close()
+        self._abort(self._writers)
+        self._flows.set()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _abort(self, writers: list[asyncio.StreamWriter]) -> None:
+        for writer in list(writers):
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if self._mode is Mode.CUT:
+            writer.transport.abort()
+            return
+        await self._flows.wait()
+        try:
+            there, back = await asyncio.open_connection(HOST, self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        pair = [writer, back]
+        self._writers += pair
+        pumps = [asyncio.ensure_future(self._pump(*each)) for each in ((reader, back), (there, writer))]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            for each in pair:
+                self._writers.remove(each)
+                each.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while piece := await reader.read(_PIECE):
+                if self._mode is Mode.DELAY:
+                    await asyncio.sleep(DELAY_S)
+                await self._flows.wait()
+                writer.write(piece)
+                await writer.drain()

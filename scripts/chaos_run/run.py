@@ -1,0 +1,209 @@
+"""One run: start, hurt, repair, wait, judge, end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from kraal.control import REASON
+from scripts.chaos_run.clients import Clients
+from scripts.chaos_run.faults import Faults
+from scripts.chaos_run.leaks import Held, leaks
+from scripts.chaos_run.lines import line
+from scripts.chaos_run.members import Members
+from scripts.chaos_run.pipes import SIDE_TOPIC, Feeder, Pipe, backwards, read_topic
+from scripts.chaos_run.schedule import Schedule, schedule
+from scripts.chaos_run.settling import BOUND_S, Settling
+from scripts.chaos_run.timeline import Timeline
+from scripts.chaos_run.verdict import Findings, Line, verdict
+from scripts.harness.topics import create_topic
+
+BACK_S: Final = 35.0
+"""So much of the time is kept for what comes after the faults."""
+LEAST_S: Final = 30.0
+"""So long is hurt at least, however long the start took."""
+UP_S: Final = 180.0
+LET_GO_S: Final = 45.0
+"""How long workers may take to let go of what they no longer use."""
+GONE_S: Final = 20.0
+"""How long a killed worker's JVM may outlive it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the command line says."""
+
+    seed: int
+    seconds: float
+    workers: int
+    pipes: int
+
+
+def run(plan: Plan, directory: Path) -> list[Line]:
+    """Do it all and end all of it; return the verdict. Raises AssertionError when the cluster does not come up."""
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        members = Members(directory, plan.workers)
+        stack.callback(members.close)
+        stage = _Stage(plan, members, directory)
+        stack.callback(stage.close)
+        stage.start()
+        left_s = plan.seconds - (time.monotonic() - began_s) - BACK_S
+        return stage.judged(stage.hurt(max(LEAST_S, left_s)))
+
+
+class _Stage:
+    """The parts of a run."""
+
+    def __init__(self, plan: Plan, members: Members, directory: Path) -> None:
+        names = [f"pipe-{number}" for number in range(plan.pipes)]
+        self._pipes = [Pipe(name, directory / f"{name}.in", directory / f"{name}.out") for name in names]
+        (directory / "side.in").write_bytes(b"".join(line("side", number) for number in range(100)))
+        self._plan, self._members = plan, members
+        self._timeline = Timeline()
+        self._feeder = Feeder(self._pipes)
+        self._clients = Clients(members, self._pipes, directory, self._timeline)
+        self._faults = Faults(members, self._timeline)
+        self._settling = Settling(members, self._pipes, self._clients)
+        self._before: list[Held] = []
+
+    def start(self) -> None:
+        """Start all, and wait until lines flow."""
+        self._timeline.say("starting the broker and the workers")
+        self._members.start()
+        for topic in (SIDE_TOPIC, *(pipe.name for pipe in self._pipes)):
+            create_topic(self._members.broker.bootstrap, topic)
+        deadline_s = time.monotonic() + UP_S
+        missing = self._settling.want(deadline_s)
+        self._feeder.start()
+        missing = missing or self._settling.wait(None, deadline_s)
+        while not missing and any(pipe.last() < 0 for pipe in self._pipes):
+            if time.monotonic() > deadline_s:
+                missing = "no lines come out"
+            time.sleep(0.1)
+        if missing:
+            raise AssertionError(f"The cluster did not come up: {missing}")
+        self._before = self._held()
+        self._timeline.say("all runs")
+        self._timeline.restart()
+        self._feeder.standstill_s = 0.0
+
+    def hurt(self, seconds: float) -> tuple[float | None, str]:
+        """Do what the schedule says for so long, repair all, and wait; return how long it took, and what is missing."""
+        steps = schedule(self._plan.seed, self._plan.seconds, self._plan.workers)
+        self._timeline.say(f"faults for {seconds:.0f} s")
+        self._side_by_side(steps, seconds)
+        self._timeline.say("no more faults; repairing")
+        self._faults.revive()
+        repaired_s = time.monotonic()
+        deadline_s = repaired_s + BOUND_S
+        missing = self._settling.want(deadline_s)
+        self._feeder.stop()
+        missing = missing or self._settling.wait(self._feeder, deadline_s)
+        took_s = time.monotonic() - repaired_s
+        self._timeline.say(
+            f"MISSING: {missing}" if missing else f"all is as it is wanted, after {took_s:.1f} s"
+        )
+        return None if missing else took_s, missing
+
+    def judged(self, back: tuple[float | None, str]) -> list[Line]:
+        """Compare what there is with what there should be, end the workers, and return the verdict."""
+        leaked = self._leaked()
+        went_back = backwards(
+            read_topic(self._members.broker.bootstrap, f"{self._members.group}-offset"), self._pipes
+        )
+        ended = [*self._faults.ended, *self._end()]
+        left = [each for member in self._members.all for each in member.left]
+        deadline_s = time.monotonic() + GONE_S
+        while (alive := [each for each in left if _lives(each)]) and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        return verdict(
+            Findings(
+                deliveries={pipe.name: pipe.delivery(self._feeder.written) for pipe in self._pipes},
+                answers=self._clients.statuses,
+                unanswered=self._clients.unanswered,
+                malformed=self._clients.malformed,
+                back_s=back[0],
+                bound_s=BOUND_S,
+                missing=back[1],
+                ended=ended,
+                died=[each for member in self._members.all for each in member.deaths(REASON)],
+                backwards=went_back,
+                leaks=leaked,
+                left=[f"{each.pid}: {_name(each)}" for each in alive],
+                failed=self._faults.failed,
+                standstill_s=self._feeder.standstill_s,
+                killed=self._faults.counts,
+            )
+        )
+
+    def close(self) -> None:
+        """End the threads."""
+        self._faults.stop()
+        self._clients.stop()
+        self._feeder.stop()
+        self._clients.close()
+
+    def _side_by_side(self, steps: Schedule, seconds: float) -> None:
+        jobs: Sequence[tuple[str, Callable[[], None]]] = (
+            ("heavy", lambda: self._faults.heavy(steps.heavy, seconds)),
+            ("actors", lambda: self._faults.actors(steps.actors, seconds)),
+            ("requests", lambda: self._clients.run(steps.requests, seconds)),
+        )
+        with ThreadPoolExecutor(len(jobs)) as threads:
+            ends = {name: threads.submit(job) for name, job in jobs}
+            try:
+                wait(ends.values())
+            finally:  # Ctrl-C must not wait for the rest of the schedule
+                self._faults.stop()
+                self._clients.stop()
+        for name, end in ends.items():
+            if (error := end.exception()) is not None:
+                self._faults.failed.append(f"the thread of {name} ended with {error!r}")
+
+    def _held(self) -> list[Held]:
+        return [held for member in self._members.all if (held := member.held()) is not None]
+
+    def _leaked(self) -> list[str]:
+        deadline_s = time.monotonic() + LET_GO_S
+        while True:
+            now = self._held()
+            found = leaks(self._before, now) if len(now) == len(self._members.all) else ["not all answer"]
+            if not found or time.monotonic() > deadline_s:
+                return found
+            time.sleep(0.5)
+
+    def _end(self) -> list[str]:
+        found = []
+        for member in self._members.all:
+            try:
+                code = member.end()
+            except AssertionError as exc:
+                found.append(f"{member}: {str(exc).partition(chr(10))[0]}")
+            else:
+                if code != 0:
+                    found.append(f"{member} ended with {code} when it was told to end")
+        self._timeline.say("all workers have ended")
+        return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it is there and no zombie: whose parent was killed may have nobody who collects it."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())[:100]
+    except psutil.Error:
+        return "gone meanwhile"

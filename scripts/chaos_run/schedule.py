@@ -1,0 +1,204 @@
+"""What is hurt when: a pure function of the seed, so that a seed repeats a run.
+
+There are three kinds of steps, and each has a thread of its own when they are carried out. Heavy faults (processes,
+Spark, the broker, connections) come one after another: each is undone after `hold_s`, and has the rest of its turn
+for recovery. Actors die in between, and meanwhile, and clients ask all the time.
+
+A step names no pid and no port, for these differ from run to run: it has a worker's number, and `pick`, a number
+below 1 that chooses among what there is at its moment.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+SESSION_S: Final = 6.0
+"""`session.timeout.ms` of the workers."""
+FROZEN_S: Final = SESSION_S + 3.0
+"""How long something is frozen: longer than its session."""
+RECOVERY_S: Final = (5.0, 12.0)
+"""How long nothing else heavy happens after a fault was undone."""
+ACTOR_EVERY_S: Final = (2.0, 6.0)
+BUDGET_S: Final = 14.0
+"""The same actor of a worker dies at most this often: more than five deaths in 60 s would end the worker, by design."""
+ASK_EVERY_S: Final = (0.3, 1.5)
+CALM_S: Final = 3.0
+"""Nothing happens before."""
+
+
+class Heavy(StrEnum):
+    """Faults that are held for a while and then undone."""
+
+    KILL_WORKER = "kill -9 of a worker"
+    FREEZE_PYTHON = "SIGSTOP of a worker's Python"
+    FREEZE_JVM = "SIGSTOP of a worker's JVM"
+    FREEZE_BOTH = "SIGSTOP of a worker's Python and JVM"
+    KILL_JVM = "kill -9 of a worker's JVM"
+    STOP_BROKER = "stop of the broker"
+    KILL_BROKER = "kill -9 of the broker"
+    DELAY = "delay of a worker's connections to Kafka"
+    CUT = "cut of a worker's connections to Kafka"
+    HALF_OPEN = "half-open connections of a worker to Kafka"
+
+
+HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
+    Heavy.KILL_WORKER: (1.0, 4.0),
+    Heavy.FREEZE_PYTHON: (FROZEN_S, FROZEN_S),
+    Heavy.FREEZE_JVM: (FROZEN_S, FROZEN_S),
+    Heavy.FREEZE_BOTH: (FROZEN_S, FROZEN_S),
+    Heavy.KILL_JVM: (0.0, 0.0),
+    Heavy.STOP_BROKER: (2.0, 5.0),
+    Heavy.KILL_BROKER: (0.5, 4.0),
+    Heavy.DELAY: (4.0, 10.0),
+    Heavy.CUT: (0.5, 8.0),
+    Heavy.HALF_OPEN: (3.0, 10.0),
+}
+"""Seconds from the fault to its end, at least and at most."""
+
+
+class Actor(StrEnum):
+    """Kinds of actors, as their addresses' names begin."""
+
+    TASK = "task "
+    CONNECTOR = "connector "
+    HERDER = "herder"
+    WORKER = "worker"
+    MEMBERSHIP = "membership"
+    CONFIG_READER = "config reader"
+    STATUS_READER = "status reader"
+    CONFIG_WRITER = "config writer"
+    STATUS_WRITER = "status writer"
+    OFFSETS = "offsets"
+    OFFSET_DESK = "offset desk"
+    VALIDATOR = "validator"
+    PUBLISHER = "publisher"
+    FENCER = "fencer"
+
+
+class Request(StrEnum):
+    """What clients ask for. Side connectors come and go; pipes are those whose records are counted."""
+
+    CREATE_SIDE = "create a side connector"
+    DELETE_SIDE = "delete a side connector"
+    CONFIGURE_SIDE = "put a side connector's config"
+    CONFIGURE_PIPE = "put a pipe's config"
+    RESTART = "restart a connector"
+    RESTART_ALL = "restart a connector with its tasks"
+    RESTART_TASK = "restart a task"
+    PAUSE = "pause a connector"
+    RESUME = "resume a connector"
+    STATUS = "get a connector's status"
+    LIST = "list all connectors"
+    OFFSETS = "get a connector's offsets"
+
+
+_WEIGHTS: Final[dict[Request, int]] = {
+    Request.CREATE_SIDE: 3,
+    Request.DELETE_SIDE: 3,
+    Request.CONFIGURE_SIDE: 2,
+    Request.CONFIGURE_PIPE: 1,
+    Request.RESTART: 1,
+    Request.RESTART_ALL: 1,
+    Request.RESTART_TASK: 1,
+    Request.PAUSE: 1,
+    Request.RESUME: 3,
+    Request.STATUS: 4,
+    Request.LIST: 2,
+    Request.OFFSETS: 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyStep:
+    """Do `fault` to the worker of this number (nothing to the broker), and undo it `hold_s` seconds later."""
+
+    at_s: float
+    fault: Heavy
+    worker: int
+    hold_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ActorStep:
+    """Kill an actor of this kind on the worker of this number."""
+
+    at_s: float
+    actor: Actor
+    worker: int
+    pick: float
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStep:
+    """Have the worker of this number asked; `pick` chooses the connector."""
+
+    at_s: float
+    request: Request
+    worker: int
+    pick: float
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All steps, each kind in the order of time; seconds from the begin."""
+
+    heavy: tuple[HeavyStep, ...]
+    actors: tuple[ActorStep, ...]
+    requests: tuple[RequestStep, ...]
+
+
+def schedule(seed: int, seconds: float, workers: int, faults: Sequence[Heavy] = tuple(Heavy)) -> Schedule:
+    """Return what happens within `seconds`: every fault is undone by then, with time left to recover."""
+    return Schedule(
+        heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults)),
+        actors=tuple(_actors(_random(seed, "actors"), seconds, workers)),
+        requests=tuple(_requests(_random(seed, "requests"), seconds, workers)),
+    )
+
+
+def choose(names: Sequence[str], pick: float) -> str | None:
+    """Return the one of the names that `pick`, below 1, stands for; None when there is none."""
+    return sorted(names)[int(pick * len(names))] if names else None
+
+
+def _random(seed: int, part: str) -> random.Random:
+    return random.Random(f"{seed} {part}")  # noqa: S311 - chaos, not secrets
+
+
+def _heavy(
+    chance: random.Random, seconds: float, workers: int, faults: Sequence[Heavy]
+) -> Iterator[HeavyStep]:
+    at, bag = CALM_S, list[Heavy]()
+    while faults:
+        if not bag:  # every fault once before any comes again
+            bag = chance.sample(list(faults), len(faults))
+        fault = bag.pop()
+        hold = chance.uniform(*HOLD_S[fault])
+        after = at + hold + chance.uniform(*RECOVERY_S)
+        if after > seconds:
+            return
+        yield HeavyStep(round(at, 1), fault, chance.randrange(workers), round(hold, 1))
+        at = after
+
+
+def _actors(chance: random.Random, seconds: float, workers: int) -> Iterator[ActorStep]:
+    at, died = CALM_S, dict[tuple[Actor, int], float]()
+    while (at := at + chance.uniform(*ACTOR_EVERY_S)) < seconds:
+        # Tasks and connectors are many, and matter most.
+        actor = chance.choice([*Actor, *[Actor.TASK] * 3, *[Actor.CONNECTOR] * 2, *[Actor.HERDER] * 2])
+        worker, pick = chance.randrange(workers), round(chance.random(), 6)
+        if at - died.get((actor, worker), -BUDGET_S) >= BUDGET_S:
+            died[actor, worker] = at
+            yield ActorStep(round(at, 1), actor, worker, pick)
+
+
+def _requests(chance: random.Random, seconds: float, workers: int) -> Iterator[RequestStep]:
+    at = 0.0
+    kinds, weights = list(_WEIGHTS), list(_WEIGHTS.values())
+    while (at := at + chance.uniform(*ASK_EVERY_S)) < seconds:
+        [request] = chance.choices(kinds, weights)
+        yield RequestStep(round(at, 1), request, chance.randrange(workers), round(chance.random(), 6))

@@ -1,0 +1,101 @@
+"""Brings the cluster back to what is wanted, and says what is missing until it is so."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from scripts.chaos_run.clients import Call, Clients
+from scripts.chaos_run.members import Member, Members
+from scripts.chaos_run.pipes import SIDES, Feeder, Pipe
+
+BOUND_S: Final = 120.0
+"""So long the cluster may take, from the last repair on, until all is as it is wanted."""
+_EVERY_S: Final = 0.3
+_RUNNING: Final = "RUNNING"
+_DONE: Final = frozenset({200, 201, 202, 204})
+_NOT_FOUND: Final = 404
+
+
+class Settling:
+    """Waits for the wanted state: every pipe runs with one task each, and all its lines are through."""
+
+    def __init__(self, members: Members, pipes: Sequence[Pipe], clients: Clients) -> None:
+        """Nothing is asked yet."""
+        self._members, self._pipes, self._clients = members, pipes, clients
+
+    def want(self, deadline_s: float) -> str:
+        """Ask for the wanted state until all of it is accepted; return what was not by `deadline_s` (monotonic)."""
+        calls = [
+            Call("PUT", f"/connectors/{name}/config", dict(config))
+            for pipe in self._pipes
+            for name, config in pipe.configs.items()
+        ]
+        calls += [Call("PUT", f"/connectors/{name}/resume") for pipe in self._pipes for name in pipe.configs]
+        calls += [Call("DELETE", f"/connectors/side-{number}") for number in range(SIDES)]
+        for asked in calls:
+            why = self._until_accepted(asked, deadline_s)
+            if why:
+                return why
+        return ""
+
+    def wait(self, feeder: Feeder | None, deadline_s: float) -> str:
+        """Wait until all is as it is wanted; return what was missing at `deadline_s`. `feeder`: was stopped."""
+        while missing := self.missing(feeder):
+            if time.monotonic() > deadline_s:
+                return missing
+            time.sleep(_EVERY_S)
+        return ""
+
+    def missing(self, feeder: Feeder | None) -> str:
+        """Say what is not as it is wanted; empty when all is."""
+        for member in self._members.all:
+            if missing := self._missing_of(member):
+                return f"{member}: {missing}"
+        for pipe in self._pipes if feeder is not None else ():
+            last = pipe.last()
+            if feeder is not None and last != feeder.written - 1:
+                return f"the last line of {pipe.name} is {last}, of {feeder.written} that were written"
+        return ""
+
+    def _until_accepted(self, asked: Call, deadline_s: float) -> str:
+        turn = 0
+        while True:
+            up = self._members.up()
+            answer = self._clients.ask(up[turn % len(up)], asked) if up else None
+            accepted = answer is not None and (
+                answer[0] in _DONE or (asked.method == "DELETE" and answer[0] == _NOT_FOUND)
+            )
+            if accepted:
+                return ""
+            if time.monotonic() > deadline_s:
+                return f"{asked.method} {asked.path} is not accepted: {answer}"
+            turn += 1
+            time.sleep(_EVERY_S)
+
+    def _missing_of(self, member: Member) -> str:
+        health = self._clients.ask(member, Call("GET", "/health"))
+        if health is None or health[0] not in _DONE:
+            return f"its health is {health}"
+        answer = self._clients.ask(member, Call("GET", "/connectors?expand=status"))
+        if answer is None or answer[0] not in _DONE:
+            return f"its connectors are {answer}"
+        names = {name for pipe in self._pipes for name in pipe.configs}
+        workers = {each.worker_id for each in self._members.up()}
+        return missing_in(answer[1], names, workers)
+
+
+def missing_in(connectors: dict[str, Any], names: set[str], workers: set[str]) -> str:
+    """Say what a worker's `GET /connectors?expand=status` lacks; empty when it shows what is wanted. Pure."""
+    if connectors.keys() != names:
+        return f"it shows the connectors {sorted(connectors)}"
+    for name, entry in sorted(connectors.items()):
+        status = entry["status"]
+        parts = [status["connector"], *status["tasks"]]
+        states = [part["state"] for part in parts]
+        if states != [_RUNNING, _RUNNING]:
+            return f"{name} is {states}"
+        if not {part["worker_id"] for part in parts} <= workers:
+            return f"{name} is said to be on workers that are gone"
+    return ""

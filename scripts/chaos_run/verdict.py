@@ -1,0 +1,118 @@
+"""Whether the cluster kept what Kraal promises: one line for each promise, met or not. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scripts.chaos_run.lines import Delivery
+
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was seen."""
+
+    deliveries: Mapping[str, Delivery]
+    """By pipe."""
+    answers: Mapping[int, int]
+    """How often REST answered with each status."""
+    unanswered: int
+    """Requests without an answer: connections refused or broken, and time-outs."""
+    malformed: Sequence[str]
+    back_s: float | None
+    """From the last repair until all was as it is wanted; None: never."""
+    bound_s: float
+    missing: str
+    """What was not as it is wanted in the end."""
+    ended: Sequence[str]
+    """Workers that ended though nobody killed them, and such that did not end well when they were told to."""
+    died: Sequence[str]
+    """Deaths of actors that nobody asked for."""
+    backwards: Sequence[str]
+    """Source offsets that went back: an old owner's commit after the new one's."""
+    leaks: Sequence[str]
+    left: Sequence[str]
+    """Processes that outlived what they belong to."""
+    failed: Sequence[str]
+    """Faults that the script could not carry out or undo."""
+    standstill_s: float
+    """The longest time without a line in some sink file."""
+    killed: Mapping[str, int] = field(default_factory=dict)
+    """Faults that were carried out, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the verdict; `met` None: it only tells."""
+
+    text: str
+    met: bool | None
+
+
+def verdict(found: Findings) -> list[Line]:
+    """Return all lines, those that tell first."""
+    return [*_told(found), *_judged(found)]
+
+
+def passed(lines: Sequence[Line]) -> bool:
+    """Whether no line is unmet."""
+    return all(each.met is not False for each in lines)
+
+
+def _told(found: Findings) -> list[Line]:
+    faults = ", ".join(f"{count} x {kind}" for kind, count in sorted(found.killed.items()))
+    codes = ", ".join(f"{count} x {status}" for status, count in sorted(found.answers.items()))
+    deliveries = found.deliveries.values()
+    written, repeated = sum(d.written for d in deliveries), sum(d.repeated for d in deliveries)
+    stretches = sum(d.stretches for d in deliveries)
+    return [
+        Line(f"faults: {faults or 'none'}", None),
+        Line(f"REST: {codes or 'nothing'}; {found.unanswered} without an answer", None),
+        Line(f"records: {written}, of which {repeated} came again, in {stretches} stretches", None),
+        Line(f"longest standstill of a pipe: {found.standstill_s:.1f} s", None),
+    ]
+
+
+def _judged(found: Findings) -> list[Line]:
+    back = found.back_s is not None and found.back_s <= found.bound_s
+    took = "never" if found.back_s is None else f"after {found.back_s:.1f} s"
+    return [
+        *(_delivered(pipe, each) for pipe, each in sorted(found.deliveries.items())),
+        Line(
+            f"back to the wanted state {took} (bound {found.bound_s:.0f} s){_and(found.missing, back=back)}",
+            back,
+        ),
+        _none("every answer of REST is well-formed", found.malformed),
+        _none("no worker ended by itself, and all ended with 0", found.ended),
+        _none("no actor died of anything but this script", found.died),
+        _none("no source offset went back", found.backwards),
+        _none("no thread or file was leaked", found.leaks),
+        _none("no process was left", found.left),
+        _none("every fault was carried out and undone", found.failed),
+    ]
+
+
+def _and(missing: str, *, back: bool) -> str:
+    return "" if back or not missing else f": {missing}"
+
+
+def _delivered(pipe: str, each: Delivery) -> Line:
+    if each.written == 0:
+        return Line(f"{pipe}: nothing was written", met=False)
+    text = f"{pipe}: {each.written - each.missing} of {each.written} records delivered"
+    if each.missing:
+        text += f", the first missing one is {each.first_missing}"
+    if each.strange:
+        text += f", {each.strange} lines that were never written, such as {each.an_example!r}"
+    return Line(text, met=not each.missing and not each.strange)
+
+
+def _none(promise: str, faults: Sequence[str]) -> Line:
+    if not faults:
+        return Line(promise, met=True)
+    shown = "".join(f"\n      {each}" for each in faults[:_SHOWN])
+    more = f"\n      and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+    return Line(f"{promise}: not so {len(faults)} times{shown}{more}", met=False)

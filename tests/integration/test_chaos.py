@@ -1,0 +1,31 @@
+"""The 3-minute form of `scripts/chaos`, one seed; the long one is run by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 540.0
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_hurt_for_minutes_keeps_what_is_promised(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scripts.chaos_run", "--minutes", "3", "--seed", "8"]
+    command += ["--workers", "2", "--directory", str(tmp_path / "chaos")]
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    print(done.stdout)  # noqa: T201 - the timeline, should it be wanted
+    assert done.returncode == 0, f"{done.stdout[-20_000:]}\n{done.stderr[-5_000:]}"

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from typing_extensions import override
+
+from kraal.embedded.broker import free_port
+from scripts.chaos_run.clients import Call, Clients, call
+from scripts.chaos_run.members import Members
+from scripts.chaos_run.pipes import SIDES, Feeder, Pipe
+from scripts.chaos_run.schedule import Request
+from scripts.chaos_run.timeline import Timeline
+
+PIPES = [Pipe(f"pipe-{n}", Path(f"{n}.in"), Path(f"{n}.out")) for n in range(2)]
+PICKS = [n / 50 for n in range(50)]
+ERROR = {"error_code": 409, "message": "momentarily"}
+
+
+def calls(request: Request) -> list[Call]:
+    return [call(request, pick, PIPES, Path()) for pick in PICKS]
+
+
+@pytest.mark.parametrize(
+    ("request_", "method", "end"),
+    [
+        (Request.RESTART, "POST", "/restart"),
+        (Request.RESTART_ALL, "POST", "/restart?includeTasks=true"),
+        (Request.RESTART_TASK, "POST", "/tasks/0/restart"),
+        (Request.PAUSE, "PUT", "/pause"),
+        (Request.RESUME, "PUT", "/resume"),
+        (Request.STATUS, "GET", "/status"),
+        (Request.OFFSETS, "GET", "/offsets"),
+    ],
+)
+def test_a_request_may_be_about_any_connector(request_: Request, method: str, end: str) -> None:
+    found = calls(request_)
+    names = {f"pipe-{n}-{kind}" for n in range(2) for kind in ("source", "sink")}
+    assert {each.path for each in found} == {
+        f"/connectors/{name}{end}" for name in {*names, *(f"side-{n}" for n in range(SIDES))}
+    }
+    assert {(each.method, each.body) for each in found} == {(method, None)}
+
+
+def test_only_side_connectors_come_and_go() -> None:
+    for request in (Request.CREATE_SIDE, Request.DELETE_SIDE, Request.CONFIGURE_SIDE):
+        assert all("pipe" not in each.path for each in calls(request))
+    bodies = [each.body or {} for each in calls(Request.CREATE_SIDE)]
+    assert {body["name"] for body in bodies} == {f"side-{n}" for n in range(SIDES)}
+    assert {body["config"]["connector.class"] for body in bodies} == {"FileStreamSource", "FileStreamSink"}
+
+
+def test_a_pipe_keeps_its_files_and_topic_whatever_its_config_becomes() -> None:
+    configs = {name: config for pipe in PIPES for name, config in pipe.configs.items()}
+    for each in calls(Request.CONFIGURE_PIPE):
+        name = each.path.split("/")[2]
+        body = each.body or {}
+        assert {key: body[key] for key in configs[name] if key != "tasks.max"} == {
+            key: value for key, value in configs[name].items() if key != "tasks.max"
+        }
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers as `/STATUS` says."""
+
+    def do_GET(self) -> None:
+        status = int(self.path[1:])
+        body = json.dumps(ERROR).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    @override
+    def log_request(self, code: object = "-", size: object = "-") -> None:
+        del code, size
+
+
+@pytest.fixture
+def clients(tmp_path: Path) -> Iterator[Clients]:
+    members = Members(tmp_path, 2)
+    made = Clients(members, PIPES, tmp_path, Timeline())
+    yield made
+    made.close()
+    for member in members.all:
+        member.proxy.close()
+
+
+def test_every_answer_is_counted_and_looked_at(clients: Clients) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    member, down = clients._members.all
+    member.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        assert clients.ask(member, Call("GET", "/409")) == (409, ERROR)
+        assert clients.ask(member, Call("GET", "/404")) is None, "its error_code is another"
+        assert clients.ask(down, Call("GET", "/409")) is None, "nobody is asked"
+    finally:
+        clients._client.close()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert clients.statuses == {409: 1, 404: 1}
+    assert clients.unanswered == 0
+    [malformed] = clients.malformed
+    assert "GET /404 of worker 0: the error_code 409 is not the status 404" in malformed
+
+
+def test_no_answer_is_counted(clients: Clients) -> None:
+    member = clients._members.all[0]
+    member.url = f"http://127.0.0.1:{free_port()}"
+    assert clients.ask(member, Call("GET", "/409")) is None
+    assert clients.unanswered == 1
+    assert clients.malformed == []
+
+
+def test_lines_grow_in_all_files_alike_and_a_standstill_is_seen(tmp_path: Path) -> None:
+    pipes = [Pipe(f"pipe-{n}", tmp_path / f"{n}.in", tmp_path / f"{n}.out") for n in range(2)]
+    feeder = Feeder(pipes)
+    feeder.start()
+    never = threading.Event()
+    while feeder.written < 60:
+        never.wait(0.01)
+    feeder.stop()
+    assert feeder.standstill_s > 0, "nothing has come out"
+    for pipe in pipes:
+        assert pipe.last() == -1
+        pipe.source_file.rename(pipe.sink_file)
+        assert pipe.last() == feeder.written - 1
+        found = pipe.delivery(feeder.written)
+        assert (found.missing, found.strange, found.repeated) == (0, 0, 0)

@@ -1,0 +1,170 @@
+"""Faults are carried out on members that are fakes: what is done, undone, left out and noted."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from scripts.chaos_run.faults import LATE_S, Faults
+from scripts.chaos_run.members import Members
+from scripts.chaos_run.proxy import Mode
+from scripts.chaos_run.schedule import Actor, ActorStep, Heavy, HeavyStep
+from scripts.chaos_run.timeline import Timeline
+
+LONG_S = 1_000.0
+
+
+class FakeProcess:
+    """A worker that is there until it is killed."""
+
+    def __init__(self) -> None:
+        self.alive, self.exit_code = True, None
+
+
+class FakeMember:
+    """Notes what is done to it."""
+
+    def __init__(self, number: int, done: list[str]) -> None:
+        self.url: str | None = "http://127.0.0.1:1"
+        self.process = FakeProcess()
+        self.proxy = self
+        self.actors = ["herder", "task c-0", "task c-1", "worker"]
+        self.refuses_to_start = False
+        self._number, self._done = number, done
+
+    def kill(self) -> None:
+        self._done.append(f"kill {self._number}")
+        self.process.alive, self.url = False, None
+
+    def start(self) -> None:
+        assert not self.refuses_to_start, "it does not start\nits log"
+        self._done.append(f"start {self._number}")
+        self.process.alive, self.url = True, "http://127.0.0.1:2"
+
+    def set(self, mode: Mode) -> None:
+        self._done.append(f"{mode.name} {self._number}")
+
+    def control(self, **request: str) -> dict[str, Any]:
+        if request["do"] == "list":
+            return {"actors": dict.fromkeys(self.actors, 0)}
+        self._done.append(f"{request['actor']} of {self._number}")
+        return {"crashed": request["actor"]}
+
+
+class FakeBroker:
+    """Notes what is done to it."""
+
+    pid: int | None = 1
+
+    def __init__(self, done: list[str]) -> None:
+        self._done = done
+
+    def start(self) -> str:
+        self._done.append("broker starts")
+        return ""
+
+    def stop(self) -> bool:
+        self._done.append("broker stops")
+        return True
+
+    def kill(self) -> bool:
+        self._done.append("broker is killed")
+        return True
+
+
+class FakeMembers:
+    """Two of them."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.all = [FakeMember(number, self.done) for number in range(2)]
+        self.broker = FakeBroker(self.done)
+
+
+@pytest.fixture
+def members() -> FakeMembers:
+    return FakeMembers()
+
+
+@pytest.fixture
+def faults(members: FakeMembers) -> Faults:
+    return Faults(cast("Members", members), Timeline())
+
+
+@pytest.mark.parametrize(
+    ("fault", "done"),
+    [
+        (Heavy.KILL_WORKER, ["kill 1", "start 1"]),
+        (Heavy.STOP_BROKER, ["broker stops", "broker starts"]),
+        (Heavy.KILL_BROKER, ["broker is killed", "broker starts"]),
+        (Heavy.DELAY, ["DELAY 1", "STRAIGHT 1"]),
+        (Heavy.CUT, ["CUT 1", "STRAIGHT 1"]),
+        (Heavy.HALF_OPEN, ["HALF_OPEN 1", "STRAIGHT 1"]),
+    ],
+)
+def test_a_fault_is_done_undone_and_counted(
+    faults: Faults, members: FakeMembers, fault: Heavy, done: list[str]
+) -> None:
+    faults.heavy([HeavyStep(0.0, fault, 1, 0.0)], LONG_S)
+    assert members.done == done
+    assert faults.counts == {fault: 1}
+    assert faults.failed == []
+
+
+def test_what_would_not_be_over_in_time_is_left_out(faults: Faults, members: FakeMembers) -> None:
+    faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0), HeavyStep(0.0, Heavy.CUT, 0, 0.0)], 10.0)
+    assert members.done == ["CUT 0", "STRAIGHT 0"]
+
+
+def test_what_cannot_be_undone_is_noted(faults: Faults, members: FakeMembers) -> None:
+    members.all[0].refuses_to_start = True
+    faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], LONG_S)
+    [failed] = faults.failed
+    assert "kill -9 of a worker" in failed
+    assert "it does not start" in failed
+
+
+def test_a_worker_that_ended_by_itself_is_noted_and_started(faults: Faults, members: FakeMembers) -> None:
+    members.all[1].process.alive = False
+    faults.revive()
+    assert "ended with None" in faults.ended[0]
+    assert members.done == ["kill 1", "start 1"]
+
+
+def test_a_worker_that_we_killed_is_started_and_not_noted(faults: Faults, members: FakeMembers) -> None:
+    members.all[1].kill()
+    members.broker.pid = None
+    faults.revive()
+    assert faults.ended == []
+    assert members.done == ["kill 1", "broker starts", "start 1"]
+
+
+@pytest.mark.parametrize(
+    ("actor", "pick", "killed"),
+    [
+        (Actor.HERDER, 0.9, ["herder of 0"]),
+        (Actor.TASK, 0.0, ["task c-0 of 0"]),
+        (Actor.TASK, 0.9, ["task c-1 of 0"]),
+        (Actor.WORKER, 0.0, ["worker of 0"]),
+        (Actor.CONNECTOR, 0.0, []),
+    ],
+)
+def test_an_actor_is_chosen_among_those_of_its_kind(
+    faults: Faults, members: FakeMembers, actor: Actor, pick: float, killed: list[str]
+) -> None:
+    faults.actors([ActorStep(0.0, actor, 0, pick)], LONG_S)
+    assert members.done == killed
+    assert faults.counts.total() == len(killed)
+
+
+def test_an_actor_whose_time_has_passed_lives(faults: Faults, members: FakeMembers) -> None:
+    faults.actors([ActorStep(-LATE_S - 1, Actor.HERDER, 0, 0.0)], LONG_S)
+    assert members.done == []
+
+
+def test_nothing_is_done_after_it_was_stopped(faults: Faults, members: FakeMembers) -> None:
+    faults.stop()
+    faults.actors([ActorStep(0.5, Actor.HERDER, 0, 0.0)], LONG_S)
+    faults.heavy([HeavyStep(0.5, Heavy.CUT, 0, 0.0)], LONG_S)
+    assert members.done == []

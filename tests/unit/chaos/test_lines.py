@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from scripts.chaos_run.lines import judge, line, number_of
+
+
+def texts(*numbers: int) -> list[bytes]:
+    return [line("pipe-0", number)[:-1] for number in numbers]
+
+
+@pytest.mark.parametrize("number", [0, 7, 9_999_999_999])
+def test_a_line_knows_its_number(number: int) -> None:
+    assert number_of("pipe-0", line("pipe-0", number)[:-1]) == number
+
+
+def test_lines_of_one_pipe_are_all_of_one_length() -> None:
+    assert len({len(line("pipe-0", number)) for number in (0, 1, 12_345_678)}) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"pipe-0",
+        b"pipe-0 x y",
+        line("pipe-1", 3)[:-1],
+        line("pipe-0", 3)[:-2],
+        line("pipe-0", 3)[5:-1],
+        line("pipe-0", 3)[:-1].replace(b"3", b"4", 1),
+        line("pipe-0", 3)[:-1] + line("pipe-0", 4)[:-1],
+    ],
+)
+def test_what_is_damaged_torn_or_of_another_pipe_is_no_line(text: bytes) -> None:
+    assert number_of("pipe-0", text) is None
+
+
+@pytest.mark.parametrize(
+    ("numbers", "missing", "first", "repeated", "stretches"),
+    [
+        ([0, 1, 2, 3], 0, None, 0, 0),
+        ([0, 1, 0, 1, 2, 3], 0, None, 2, 1),
+        ([0, 0, 1, 1, 2, 3], 0, None, 2, 2),
+        ([0, 1, 3], 1, 2, 0, 0),
+        ([3, 2], 2, 0, 0, 1),
+        ([], 4, 0, 0, 0),
+    ],
+)
+def test_what_is_missing_and_what_came_again_is_counted(
+    numbers: Sequence[int], missing: int, first: int | None, repeated: int, stretches: int
+) -> None:
+    found = judge("pipe-0", 4, texts(*numbers))
+    assert (found.missing, found.first_missing, found.repeated) == (missing, first, repeated)
+    assert (found.stretches, found.strange, found.came) == (stretches, 0, len(numbers))
+
+
+def test_lines_that_were_never_written_are_strange() -> None:
+    found = judge("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
+    assert (found.strange, found.missing, found.repeated) == (2, 0, 0)
+    assert found.an_example == texts(2)[0]

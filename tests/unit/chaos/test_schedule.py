@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+
+import pytest
+
+from scripts.chaos_run.schedule import (
+    CALM_S,
+    HOLD_S,
+    RECOVERY_S,
+    SESSION_S,
+    Actor,
+    Heavy,
+    Request,
+    choose,
+    schedule,
+)
+
+SEEDS = range(20)
+HOUR_S = 3_600.0
+
+
+def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
+    assert schedule(7, 180, 3) == schedule(7, 180, 3)
+    one, other = schedule(7, 180, 3), schedule(8, 180, 3)
+    assert one.heavy != other.heavy
+    assert one.actors != other.actors
+    assert one.requests != other.requests
+
+
+def test_a_seed_means_the_same_tomorrow() -> None:
+    steps = schedule(7, 180, 3)
+    assert [(step.at_s, step.fault, step.worker) for step in steps.heavy[:3]] == [
+        (3.0, Heavy.DELAY, 2),
+        (18.1, Heavy.KILL_WORKER, 0),
+        (29.9, Heavy.STOP_BROKER, 0),
+    ]
+
+
+def test_a_longer_run_begins_as_a_shorter_one() -> None:
+    short, long = schedule(3, 180, 3), schedule(3, HOUR_S, 3)
+    assert long.heavy[: len(short.heavy)] == short.heavy
+    assert long.actors[: len(short.actors)] == short.actors
+    assert long.requests[: len(short.requests)] == short.requests
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_heavy_faults_come_one_by_one_with_time_to_recover(seed: int) -> None:
+    steps = schedule(seed, 180, 3).heavy
+    assert steps[0].at_s >= CALM_S
+    for former, later in itertools.pairwise(steps):
+        assert later.at_s >= former.at_s + former.hold_s + RECOVERY_S[0] - 0.2, "seconds are rounded"
+    assert steps[-1].at_s + steps[-1].hold_s + RECOVERY_S[0] <= 180.2
+    for step in steps:
+        least, most = HOLD_S[step.fault]
+        assert least - 0.1 <= step.hold_s <= most + 0.1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_fault_comes_once_before_any_comes_again(seed: int) -> None:
+    faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy]
+    for start in range(0, len(faults) - len(Heavy), len(Heavy)):
+        assert set(faults[start : start + len(Heavy)]) == set(Heavy)
+    assert max(Counter(faults).values()) - min(Counter(faults).values()) <= 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_actor_dies_so_often_that_its_worker_must_end(seed: int) -> None:
+    deaths = defaultdict(list)
+    for step in schedule(seed, HOUR_S, 3).actors:
+        deaths[step.actor, step.worker].append(step.at_s)
+    for times in deaths.values():
+        for first, sixth in zip(times, times[5:], strict=False):
+            assert sixth - first > 60 + 2, (
+                "more than five in a minute end a worker; 2 s is how late one may be"
+            )
+
+
+def test_an_hour_has_every_kind_of_everything() -> None:
+    steps = schedule(1, HOUR_S, 3)
+    assert {step.fault for step in steps.heavy} == set(Heavy)
+    assert {step.actor for step in steps.actors} == set(Actor)
+    assert {step.request for step in steps.requests} == set(Request)
+    assert {step.worker for step in steps.heavy} == {0, 1, 2}
+
+
+def test_what_is_frozen_is_so_for_longer_than_its_session() -> None:
+    for fault in (Heavy.FREEZE_PYTHON, Heavy.FREEZE_JVM, Heavy.FREEZE_BOTH):
+        assert HOLD_S[fault][0] > SESSION_S
+
+
+def test_faults_can_be_chosen() -> None:
+    steps = schedule(1, HOUR_S, 3, [Heavy.CUT])
+    assert {step.fault for step in steps.heavy} == {Heavy.CUT}
+    assert schedule(1, HOUR_S, 3, []).heavy == ()
+
+
+@pytest.mark.parametrize(
+    ("pick", "expected"), [(0.0, "a"), (0.33, "a"), (0.34, "b"), (0.99, "c"), (0.999999, "c")]
+)
+def test_a_pick_stands_for_a_name_whatever_order_they_come_in(pick: float, expected: str) -> None:
+    assert choose(["c", "a", "b"], pick) == expected
+    assert choose([], pick) is None

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.chaos_run.answers import wrong_with
+from scripts.chaos_run.leaks import Held, kind, leaks
+from scripts.chaos_run.lines import judge, line
+from scripts.chaos_run.pipes import Pipe, backwards
+from scripts.chaos_run.settling import missing_in
+from scripts.chaos_run.verdict import Findings, passed, verdict
+
+GOOD = judge("pipe-0", 3, [line("pipe-0", n)[:-1] for n in (0, 1, 0, 1, 2)])
+FINDINGS = Findings(
+    deliveries={"pipe-0": GOOD},
+    answers={200: 5, 409: 1},
+    unanswered=2,
+    malformed=[],
+    back_s=3.5,
+    bound_s=60,
+    missing="",
+    ended=[],
+    died=[],
+    backwards=[],
+    leaks=[],
+    left=[],
+    failed=[],
+    standstill_s=4.25,
+    killed={"kill -9 of the broker": 2},
+)
+
+
+def test_when_all_was_kept_the_verdict_says_so_with_figures() -> None:
+    lines = verdict(FINDINGS)
+    assert passed(lines)
+    texts = "\n".join(each.text for each in lines)
+    assert "faults: 2 x kill -9 of the broker" in texts
+    assert "REST: 5 x 200, 1 x 409; 2 without an answer" in texts
+    assert "records: 3, of which 2 came again, in 1 stretches" in texts
+    assert "longest standstill of a pipe: 4.2 s" in texts
+    assert "pipe-0: 3 of 3 records delivered" in texts
+    assert "back to the wanted state after 3.5 s (bound 60 s)" in texts
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (
+            replace(FINDINGS, deliveries={"p": judge("p", 2, [line("p", 0)[:-1]])}),
+            "the first missing one is 1",
+        ),
+        (replace(FINDINGS, deliveries={"p": judge("p", 1, [line("p", 0)[:-1], b"x"])}), "such as b'x'"),
+        (replace(FINDINGS, deliveries={"p": judge("p", 0, [])}), "p: nothing was written"),
+        (replace(FINDINGS, back_s=None, missing="c is FAILED"), "never (bound 60 s): c is FAILED"),
+        (replace(FINDINGS, back_s=61.0), "after 61.0 s (bound 60 s)"),
+        (replace(FINDINGS, malformed=["418"]), "418"),
+        (replace(FINDINGS, ended=["worker 1 ended with 4"]), "worker 1 ended with 4"),
+        (replace(FINDINGS, died=["herder died"]), "herder died"),
+        (replace(FINDINGS, backwards=["from 9 to 3"]), "from 9 to 3"),
+        (replace(FINDINGS, leaks=[str(n) for n in range(7)]), "not so 7 times"),
+        (replace(FINDINGS, left=["java"]), "java"),
+        (replace(FINDINGS, failed=["the broker did not start"]), "the broker did not start"),
+    ],
+)
+def test_whatever_was_not_kept_is_a_line_that_is_not_met(found: Findings, text: str) -> None:
+    lines = verdict(found)
+    assert not passed(lines)
+    assert [text in each.text for each in lines if each.met is False] == [True]
+
+
+ERROR = b'{"error_code": 409, "message": "Cannot complete request momentarily"}'
+JSON = "application/json; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body"),
+    [(200, JSON, b"[]"), (204, "", b""), (202, JSON, b'{"name": "c"}'), (202, "", b""), (409, JSON, ERROR)],
+)
+def test_well_formed_answers(status: int, kind: str, body: bytes) -> None:
+    assert wrong_with(status, kind, body) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "text"),
+    [
+        (418, JSON, b"{}", "the status 418 is none of"),
+        (200, JSON, b"", "200 without a body"),
+        (200, "text/html", b"[]", "the content type is 'text/html'"),
+        (200, JSON, b"[", "the body is no JSON: b'['"),
+        (404, JSON, ERROR, "the error_code 409 is not the status 404"),
+        (500, JSON, b'{"error_code": 500}', "not in Connect's shape"),
+        (500, JSON, b"[]", "not in Connect's shape"),
+        (500, JSON, b'{"error_code": 500, "message": null}', "no message"),
+        (500, JSON, b'{"error_code": 500, "message": "Traceback (most recent"}', "shows a traceback"),
+        (503, JSON, b'{"error_code": 503, "message": "later"}', "503 without Retry-After"),
+    ],
+)
+def test_what_is_wrong_with_an_answer(status: int, kind: str, body: bytes, text: str) -> None:
+    assert text in (wrong_with(status, kind, body) or "")
+
+
+def test_503_may_say_when_to_come_again() -> None:
+    assert wrong_with(503, JSON, b'{"error_code": 503, "message": "later"}', "1") is None
+
+
+HELD = Held(names=("MainThread", "_Shell-1", "kraal-job_0"), threads=10, files=50, processes=2, actors=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("_Shell-12", "_Shell"),
+        ("kraal-job_3", "kraal-job"),
+        ("kafka-io-connect-1", "kafka-io-connect"),
+        ("Thread-7 (run)", "Thread"),
+        ("clock", "clock"),
+        ("7", "7"),
+    ],
+)
+def test_threads_of_a_kind_have_one_name(name: str, expected: str) -> None:
+    assert kind(name) == expected
+
+
+def test_pools_may_grow_to_their_bounds() -> None:
+    grown = replace(HELD, names=(*HELD.names, *(f"kraal-job_{n}" for n in range(1, 8))), threads=17)
+    assert leaks([HELD], [grown]) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        (
+            replace(HELD, names=(*HELD.names, *(f"kraal-job_{n}" for n in range(8)))),
+            "9 threads kraal-job in 1 workers, before 1, at most 8",
+        ),
+        (
+            replace(HELD, names=(*HELD.names, "new-1", "new-2")),
+            "2 threads new in 1 workers, before 0, at most 1",
+        ),
+        (replace(HELD, names=tuple(f"_Shell-{n}" for n in range(6))), "6 threads _Shell in 1 workers"),
+        (replace(HELD, threads=16 + 3), "16 threads that are not Python's in 1 workers, before 7"),
+        (replace(HELD, files=75), "75 open files in 1 workers, before 50"),
+        (replace(HELD, processes=3), "3 processes of the workers, before 2"),
+    ],
+)
+def test_what_is_more_than_it_may_be_is_told(after: Held, text: str) -> None:
+    [found] = leaks([HELD], [after])
+    assert text in found
+
+
+PIPES = [Pipe("pipe-0", Path("in"), Path("out"))]
+
+
+def record(connector: str, position: int | None) -> tuple[bytes, bytes | None]:
+    key = f'["{connector}",{{"filename":"f"}}]'.encode()
+    return key, None if position is None else f'{{"position":{position}}}'.encode()
+
+
+def test_offsets_that_only_rise_are_nobodys_late_commit() -> None:
+    records = [record("pipe-0-source", n) for n in (1, 5, 5, 9)]
+    others = [record("side-0", n) for n in (5, 1)]
+    assert backwards([*records, *others, record("pipe-0-source", None)], PIPES) == []
+
+
+def test_an_offset_that_goes_back_is_told() -> None:
+    records = [record("pipe-0-source", n) for n in (5, 9, 7, 8)]
+    assert backwards(records, PIPES) == ["pipe-0-source: from 9 to 7"]
+
+
+def shown(*states: str, worker: str = "w:1") -> dict[str, object]:
+    parts = [{"state": state, "worker_id": worker} for state in states]
+    return {"c": {"status": {"connector": parts[0], "tasks": parts[1:]}}}
+
+
+@pytest.mark.parametrize(
+    ("connectors", "text"),
+    [
+        ({}, "it shows the connectors []"),
+        (shown("RUNNING"), "c is ['RUNNING']"),
+        (shown("RUNNING", "FAILED"), "c is ['RUNNING', 'FAILED']"),
+        (shown("RUNNING", "RUNNING", "RUNNING"), "c is"),
+        (shown("RUNNING", "RUNNING", worker="w:2"), "c is said to be on workers that are gone"),
+    ],
+)
+def test_what_is_not_as_it_is_wanted_is_told(connectors: dict[str, object], text: str) -> None:
+    assert missing_in(connectors, {"c"}, {"w:1"}).startswith(text)
+    assert missing_in(shown("RUNNING", "RUNNING"), {"c"}, {"w:1"}) == ""
