@@ -1,0 +1,178 @@
+"""Offsets over REST where a Java worker or a Kraal worker leads: the same answers, and both see what was changed.
+
+What the leader answers is Java's own in one of the two groups, so every text here is held against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.testing.process import Answer, WorkerProcess
+from tests.fakes.java_worker import JavaWorker, MixedCluster
+from tests.fakes.pipe import RUNNING, Pipe, create_topic
+
+pytestmark = pytest.mark.timeout(180)
+
+ALTERED = Answer(200, {"message": "The offsets for this connector have been altered successfully"})
+RESET = Answer(200, {"message": "The offsets for this connector have been reset successfully"})
+LINE = 84
+
+
+@pytest.fixture(scope="module", params=["java", "kraal"])
+def workers(
+    request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[WorkerProcess]]:
+    """Two workers of which the first leads; it is of the kind named."""
+    cluster = MixedCluster(tmp_path_factory.mktemp("mixed-offsets"), kafka.bootstrap)
+    starts = [cluster.start_java, cluster.start_kraal]
+    if request.param == "kraal":
+        starts.reverse()
+    try:
+        yield [start() for start in starts]
+        codes = {type(worker): worker.end() for worker in cluster.workers}
+    finally:
+        cluster.close()
+    assert codes == {JavaWorker: 143, WorkerProcess: 0}
+
+
+@pytest.fixture
+def pipe(workers: list[WorkerProcess], kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
+    """A pipe through which ten lines have gone; asked for through the follower."""
+    made = Pipe(workers[1], tmp_path)
+    create_topic(kafka.bootstrap, made.topic)
+    made.write(10)
+    made.create()
+    for name in (made.source, made.sink):
+        made.worker.wait_for_states(name, RUNNING)
+    made.worker.wait_until("ten lines were through", made.is_through_exactly)
+    yield made
+    made.delete()
+
+
+def source_at(pipe: Pipe, position: object) -> list[Any]:
+    return [{"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position}}]
+
+
+def sink_at(pipe: Pipe, position: object) -> list[Any]:
+    partition = {"kafka_topic": pipe.topic, "kafka_partition": 0}
+    return [{"partition": partition, "offset": {"kafka_offset": position}}]
+
+
+def shows(worker: WorkerProcess, path: str, wanted: Answer) -> bool:
+    return worker.get(path) == wanted
+
+
+def refused(worker: WorkerProcess, name: str, pairs: object) -> tuple[int, str]:
+    answer = worker.ask("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs})
+    return answer.status, answer.body["message"]
+
+
+def test_offsets_whoever_leads_and_whoever_is_asked(workers: list[WorkerProcess], pipe: Pipe) -> None:
+    leader, follower = workers
+    at = {pipe.source: source_at, pipe.sink: sink_at}
+    ends = {pipe.source: 10 * LINE, pipe.sink: 10}
+    for name, pairs in at.items():
+        path = f"/connectors/{name}/offsets"
+        wanted = Answer(200, {"offsets": pairs(pipe, ends[name])})
+        for worker in workers:
+            worker.wait_until("it showed the offsets", partial(shows, worker, path, wanted))
+        not_stopped = (
+            "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
+            f"specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
+        )
+        assert refused(follower, name, pairs(pipe, 1)) == (400, not_stopped)
+        assert follower.ask("PUT", f"/connectors/{name}/stop").status == 204
+        follower.wait_for_states(name, ["STOPPED"])
+        for worker in workers:
+            assert worker.ask("PATCH", path, {"offsets": pairs(pipe, 3)}) == ALTERED
+            assert [each.get(path) for each in workers] == [Answer(200, {"offsets": pairs(pipe, 3)})] * 2
+        for worker in workers:
+            assert worker.ask("DELETE", path) == RESET
+            assert [each.get(path) for each in workers] == [Answer(200, {"offsets": []})] * 2
+    assert leader.ask("PATCH", f"/connectors/{pipe.sink}/offsets", {"offsets": sink_at(pipe, 7)}) == ALTERED
+    for name in at:
+        assert leader.ask("PUT", f"/connectors/{name}/resume").status == 202
+    numbers = [*range(10), 7, 8, 9, *range(10)]
+    pipe.worker.wait_until(
+        "it came again from there", lambda: [int(line[:10]) for line in pipe.sink_lines()] == numbers
+    )
+
+
+def test_the_texts_are_those_of_java_whoever_leads(workers: list[WorkerProcess], pipe: Pipe) -> None:
+    follower = workers[1]
+    needed = (400, "Partitions / offsets need to be provided for an alter offsets request")
+    assert refused(follower, pipe.source, []) == needed
+    assert refused(follower, pipe.source, None) == needed
+    assert refused(follower, "nobody", source_at(pipe, 1)) == (404, "Connector nobody not found")
+    for method in ("GET", "DELETE"):
+        found = follower.ask(method, "/connectors/nobody/offsets")
+        assert (found.status, found.body["message"]) == (404, "Connector nobody not found")
+    for name in (pipe.source, pipe.sink):
+        assert follower.ask("PUT", f"/connectors/{name}/stop").status == 204
+        follower.wait_for_states(name, ["STOPPED"])
+    for partition, offset, text in SOURCE_RULES:
+        assert refused(follower, pipe.source, [{"partition": partition, "offset": offset}]) == (500, text)
+    for partition, offset, text in SINK_RULES:
+        assert refused(follower, pipe.sink, [{"partition": partition, "offset": offset}]) == (400, text)
+    unknown = {"kafka_topic": "there-is-none", "kafka_partition": 0}
+    assert refused(follower, pipe.sink, [{"partition": unknown, "offset": {"kafka_offset": 1}}]) == (
+        500,
+        f"Failed to alter consumer group offsets for connector {pipe.sink}",
+    )
+
+
+FILE: dict[str, Any] = {"filename": "f"}
+T0: dict[str, Any] = {"kafka_topic": "t", "kafka_partition": 0}
+NO_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
+NO_PRIMITIVE = "Offsets may only contain primitive types as values, but field {} contains {}"
+NO_PARTITION = (
+    "Failed to parse the following Kafka partition value in the provided offsets: '{}'. Partition values for sink "
+    "connectors need to be integers."
+)
+NO_OFFSET = (
+    "Failed to parse the following Kafka offset value in the provided offsets: '{}'. Offset values for sink connectors "
+    "need to be integers."
+)
+NO_KEYS = (
+    "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'"
+)
+
+SOURCE_RULES: list[tuple[Any, Any, str]] = [
+    ({}, {"position": 1}, "Partition objects should contain the key 'filename'"),
+    (FILE, {"pos": 1}, "Offset objects should either be null or contain the key 'position'"),
+    (FILE, {"position": "1"}, NO_LONG),
+    (FILE, {"position": 1.0}, NO_LONG),
+    (FILE, {"position": True}, NO_LONG),
+    (FILE, {"position": None}, NO_LONG),
+    (FILE, {"position": -1}, "The value for the 'position' key in the offset should be a non-negative value"),
+    ({"filename": ["f"]}, None, NO_PRIMITIVE.format("filename", "ARRAY")),
+    (FILE, {"position": {}}, NO_PRIMITIVE.format("position", "MAP")),
+    (FILE, {"position": 2**63}, NO_PRIMITIVE.format("position", "class java.math.BigInteger")),
+]
+SINK_RULES: list[tuple[Any, Any, str]] = [
+    (None, {"kafka_offset": 1}, "The partition for a sink connector offset cannot be null or missing"),
+    ({"kafka_topic": "t"}, None, NO_KEYS),
+    ({"kafka_partition": 0}, None, NO_KEYS),
+    (T0 | {"kafka_topic": None}, None, "Kafka topic names must be valid strings and may not be null"),
+    (T0 | {"kafka_partition": None}, None, "Kafka partitions must be valid numbers and may not be null"),
+    (T0 | {"kafka_partition": "x"}, None, NO_PARTITION.format("x")),
+    (T0 | {"kafka_partition": 1.5}, None, NO_PARTITION.format("1.5")),
+    (T0 | {"kafka_partition": True}, None, NO_PARTITION.format("true")),
+    (T0 | {"kafka_partition": [1, 2]}, None, NO_PARTITION.format("[1, 2]")),
+    (T0 | {"kafka_partition": 2**31}, None, NO_PARTITION.format(2**31)),
+    (T0 | {"kafka_partition": "1_0"}, None, NO_PARTITION.format("1_0")),
+    (
+        T0,
+        {"offset": 1},
+        "The offset for a sink connector should either be null or contain the key 'kafka_offset'",
+    ),
+    (T0, {"kafka_offset": None}, NO_OFFSET.format("null")),
+    (T0, {"kafka_offset": "1e3"}, NO_OFFSET.format("1e3")),
+    (T0, {"kafka_offset": 2**63}, NO_OFFSET.format(2**63)),
+]
