@@ -17,7 +17,7 @@ from kraal.testing.process import Answer, WorkerProcess
 from tests.fakes.java_worker import JavaWorker, MixedCluster
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.slow  # two groups of a Java and a Kraal worker
 
 ALTERED = Answer(200, {"message": "The offsets for this connector have been altered successfully"})
 RESET = Answer(200, {"message": "The offsets for this connector have been reset successfully"})
@@ -29,7 +29,7 @@ def workers(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[WorkerProcess]]:
     """Two workers of which the first leads; it is of the kind named."""
-    cluster = MixedCluster(tmp_path_factory.mktemp("mixed-offsets"), kafka.bootstrap)
+    cluster = MixedCluster(directory=tmp_path_factory.mktemp("mixed-offsets"), bootstrap=kafka.bootstrap)
     starts = [cluster.start_java, cluster.start_kraal]
     if request.param == "kraal":
         starts.reverse()
