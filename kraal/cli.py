@@ -13,6 +13,7 @@ from kraal.client.commands import COMMANDS
 from kraal.commands import Lazy, LazyGroup
 from kraal.errors import KraalError
 from kraal.secrets import secrets
+from kraal.stacks import stacks_on_signal
 
 USAGE = 1
 """Exit code for a command line that cannot be understood, as Connect's scripts have it."""
@@ -81,6 +82,7 @@ def standalone(worker: Path, connectors: tuple[Path, ...], style: str) -> None:
     Each connector file names the config that is wanted: what is so already stays, another config replaces it.
     Exit codes: 0 ended by a signal, 2 could not start, 3 a connector file failed, 4 an actor died too often.
     """
+    stacks_on_signal()
     # Imported late: other commands need none of it.
     from kraal.logs import LogFormat, log_to_stderr  # noqa: PLC0415
     from kraal.process import START_FAILED  # noqa: PLC0415
@@ -103,6 +105,7 @@ def distributed(worker: Path, style: str) -> None:
 
     Exit codes: 0 ended by a signal, 2 could not start, 4 an actor died too often.
     """
+    stacks_on_signal()
     # Imported late: other commands need none of it.
     from kraal.distributed import run_distributed  # noqa: PLC0415
     from kraal.logs import LogFormat, log_to_stderr  # noqa: PLC0415

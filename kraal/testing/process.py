@@ -9,7 +9,7 @@
     assert worker.end() == 0
 
 REST is on a free port of loopback, another one after each start. Every wait has a deadline, and its error ends
-with the end of the worker's log.
+with the end of the worker's log, and with what its threads are doing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from typing import Any
 import httpx2
 import psutil
 
+from kraal import stacks
 from kraal.ids import Config
+from kraal.testing.stacks import stacks_of
 
 PATIENCE_S = 240.0
 """How long most things may take: Spark starts slowly on a busy machine."""
@@ -53,6 +55,9 @@ class WorkerProcess:
 
     Not thread-safe.
     """
+
+    stacks_signal = stacks.SIGNAL
+    """Has the process write its stacks to its log."""
 
     def __init__(
         self,
@@ -146,7 +151,7 @@ class WorkerProcess:
         """Wait until the process has ended; return its exit code, negative for a signal."""
         with suppress(subprocess.TimeoutExpired):
             return self._started().wait(timeout_s)
-        raise AssertionError(f"the worker did not end in {timeout_s:g} s\n{self._tail()}")
+        raise AssertionError(f"the worker did not end in {timeout_s:g} s\n{self.evidence()}")
 
     def end(self, timeout_s: float = END_S) -> int:
         """End the process by SIGTERM; return its exit code."""
@@ -214,7 +219,11 @@ class WorkerProcess:
         """Ask REST; `body` is sent as JSON unless None."""
         if self._client is None:
             raise RuntimeError("the worker was not started")
-        answer = self._client.request(method, path, json=body)  # None sends no body
+        try:
+            answer = self._client.request(method, path, json=body)  # None sends no body
+        except httpx2.TimeoutException as exc:
+            exc.add_note(self.evidence())
+            raise
         return Answer(answer.status_code, answer.json() if answer.content else None)
 
     def get(self, path: str) -> Answer:
@@ -278,8 +287,13 @@ class WorkerProcess:
             if not self.alive:
                 raise AssertionError(f"the worker ended ({self.exit_code}) before {what}\n{self._tail()}")
             if time.monotonic() > deadline:
-                raise AssertionError(f"it took more than {timeout_s:g} s until {what}\n{self._tail()}")
+                raise AssertionError(f"it took more than {timeout_s:g} s until {what}\n{self.evidence()}")
             time.sleep(_EVERY_S)
+
+    def evidence(self) -> str:
+        """Return the end of the log, and what the threads are doing, which the process is asked to write there."""
+        tail = self._tail()
+        return f"{tail}\n{stacks_of(self.pid, self.log, self.stacks_signal)}" if self.alive else tail
 
     # --- own ------------------------------------------------------------------------------------------------
 

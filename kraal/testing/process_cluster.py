@@ -54,6 +54,7 @@ class ProcessCluster:
         *,
         directory: Path | None = None,
         bootstrap: str | None = None,
+        broker: Broker | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
         """Describe the cluster; nothing is started before `start`, which `with` calls.
@@ -63,23 +64,27 @@ class ProcessCluster:
             directory: where workers and broker have their files; None: a temporary one, removed at the end.
             bootstrap: a running broker; None: the one that the environment's `KRAAL_TESTING_BOOTSTRAP` names, or
                 else `start` starts one, on loopback, and `close` stops it.
+            broker: which one `with` starts and `close` stops, and no other; None: as said before.
             properties: worker properties that win over `QUICK`.
         """
         self.group = f"cluster-{uuid.uuid4().hex[:8]}"
         """`group.id`, and the beginning of the internal topics' names."""
         self.workers: list[WorkerProcess] = []
         """All there ever were, in the order of their numbers; dead ones too."""
-        self.broker: Broker | None = None
+        self.broker: Broker | None = broker
         """The broker, if it is this cluster's own."""
         self._count = workers
         self._temporary = tempfile.TemporaryDirectory(prefix="kraal-") if directory is None else None
         self._directory = Path(self._temporary.name) if self._temporary else directory or Path()
-        self._bootstrap = bootstrap or os.environ.get("KRAAL_TESTING_BOOTSTRAP") or None
+        named = bootstrap or os.environ.get("KRAAL_TESTING_BOOTSTRAP") or None
+        self._bootstrap = named if broker is None else broker.bootstrap
         self._properties = {**QUICK, **(properties or {})}
 
     def __enter__(self) -> Self:
         """Start the broker, if none was named, and the workers; end all of it again if that fails."""
         try:
+            if self.broker is not None:
+                self.broker.start()
             self.start(self._count)
         except BaseException:
             self.close()
@@ -281,8 +286,7 @@ class ProcessCluster:
         while not done():
             if time.monotonic() > deadline:
                 logs = "\n".join(
-                    f"--- {worker.directory.name}\n" + "\n".join(worker.log_text().splitlines()[-40:])
-                    for worker in self.workers
+                    f"--- {worker.directory.name}\n{worker.evidence()}" for worker in self.workers
                 )
                 raise AssertionError(f"it took more than {timeout_s:g} s until {what}\n{logs}")
             time.sleep(_EVERY_S)

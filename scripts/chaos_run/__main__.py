@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from scripts.chaos_run.run import Plan, run
+from scripts.chaos_run.schedule import KINDS
 from scripts.chaos_run.verdict import passed
 
 
@@ -23,7 +24,13 @@ def main() -> int:
     """Run, and print the verdict; return 1 when a line of it is not met."""
     logging.disable(logging.CRITICAL)  # clients complain of a broker that is away, as they should
     chosen = _arguments()
-    plan = Plan(seed=chosen.seed, seconds=60 * chosen.minutes, workers=chosen.workers, pipes=chosen.pipes)
+    plan = Plan(
+        seed=chosen.seed,
+        seconds=60 * chosen.minutes,
+        workers=chosen.workers,
+        pipes=chosen.pipes,
+        kinds=tuple(chosen.only or KINDS),
+    )
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     began_s = time.monotonic()
@@ -54,6 +61,13 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=3, metavar="N", help="worker processes (3)")
     parser.add_argument("--pipes", type=int, default=3, metavar="N", help="pairs of a source and a sink (3)")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=KINDS,
+        metavar="KIND",
+        help=f"do nothing but this; may be given several times: {', '.join(KINDS)}",
+    )
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where files and logs go, and are kept")
     return parser.parse_args()
 

@@ -86,7 +86,7 @@ class Faults:
                 self._check(member)
             undo = self._do(step.fault, member)
             if undo is None:
-                self._timeline.say(f"{step.fault}: not now, {member} has no JVM")
+                self._timeline.say(f"{step.fault}: cannot be done to {member} now")
                 return
             self.counts[step.fault] += 1
             self._timeline.say(
@@ -114,6 +114,8 @@ class Faults:
         if fault is Heavy.KILL_BROKER:
             broker.kill()
             return lambda: _start(broker.start)
+        if fault in (Heavy.FULL_DISK, Heavy.READ_ONLY_DISK):
+            return self._hurt_disk(fault, member)
         processes = self._processes(fault, member)
         if not processes:
             return None
@@ -123,6 +125,14 @@ class Faults:
         for process in processes:
             process.send_signal(signal.SIGSTOP)
         return lambda: _go_on(processes)
+
+    def _hurt_disk(self, fault: Heavy, member: Member) -> Callable[[], None] | None:
+        """Spark starts anew meanwhile, which takes files."""
+        disk, jvm = self._members.disk, self._processes(Heavy.KILL_JVM, member)
+        undo = disk.fill() if fault is Heavy.FULL_DISK else disk.protect(member.data)
+        if undo is not None and jvm:
+            jvm[0].kill()
+        return undo
 
     def _processes(self, fault: Heavy, member: Member) -> list[psutil.Process]:
         python = psutil.Process(member.process.pid)

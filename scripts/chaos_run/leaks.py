@@ -33,12 +33,16 @@ MORE_FILES: Final = 24
 """Open files and sockets, for each worker: idle connections to the JVM and to Kafka come and go."""
 
 
+_NATIVE: Final = "threads that are not Python's"
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """What the process of one worker holds: its Python threads by name, all its threads, its open files."""
 
     names: tuple[str, ...]
-    threads: int
+    threads: tuple[str, ...]
+    """All its threads, as the kernel calls them."""
     files: int
     processes: int
     """The worker, and all below it."""
@@ -67,15 +71,23 @@ def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
             most = sum(each.actors for each in after) + 4 * workers  # the supervisor, and errands of a moment
         if count > most:
             found.append(f"{count} threads {name} in {workers} workers, before {was[name]}, at most {most}")
-    native = [sum(each.threads - len(each.names) for each in held) for held in (before, after)]
+    native = [sum(len(each.threads) - len(each.names) for each in held) for held in (before, after)]
     files = [sum(each.files for each in held) for held in (before, after)]
     processes = [sum(each.processes for each in held) for held in (before, after)]
     for what, (first, last), more in (
-        ("threads that are not Python's", native, MORE_NATIVE),
+        (_NATIVE, native, MORE_NATIVE),
         ("open files", files, MORE_FILES),
     ):
         if last > first + more * workers:
             found.append(f"{last} {what} in {workers} workers, before {first}, at most {more} more in each")
+            if what == _NATIVE:
+                found[-1] += f": {_more(before, after)}"
     if processes[1] > processes[0]:
         found.append(f"{processes[1]} processes of the workers, before {processes[0]}")
     return found
+
+
+def _more(before: Sequence[Held], after: Sequence[Held]) -> str:
+    """Name the threads, all of them, that have become more."""
+    was, now = (Counter(name for each in held for name in each.threads) for held in (before, after))
+    return ", ".join(f"{count} more {name}" for name, count in (now - was).most_common())

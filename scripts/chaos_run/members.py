@@ -15,27 +15,25 @@ import psutil
 from typing_extensions import override
 
 from kraal.embedded.broker import HOST, Broker, free_port
+from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
+from scripts.chaos_run.disk import Disk
 from scripts.chaos_run.leaks import Held
 from scripts.chaos_run.proxy import Proxy
 
 START_S: Final = 180.0
 CONTROL_S: Final = 2.0
 PROPERTIES: Final = {
-    "session.timeout.ms": "6000",
-    "heartbeat.interval.ms": "1000",
-    "scheduled.rebalance.max.delay.ms": "0",
     "consumer.session.timeout.ms": "6000",
     "consumer.heartbeat.interval.ms": "1000",
     "offset.storage.partitions": "1",
-    "status.storage.partitions": "2",
-    "spark.driver.memory": "512m",
     "errors.auto.restart": "all",
     "errors.auto.restart.max": "1000",
     "errors.auto.restart.backoff.ms": "500",
     "kraal.test.control.port": "0",
 }
-"""What is lost is noticed in seconds, and what fails for a fault that passes comes back by itself."""
+"""Beside the cluster's own, so that what is lost is noticed in seconds, and what fails for a fault that passes comes
+back by itself."""
 _CONTROL: Final = re.compile(r"test control port listens at [\d.]+:(\d+)")
 _DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
 
@@ -43,17 +41,18 @@ _DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
 class Member:
     """One worker, started again and again in its directory. One thread starts and kills it; any thread asks."""
 
-    def __init__(self, number: int, directory: Path, proxy: Proxy, group: str) -> None:
+    def __init__(self, number: int, process: WorkerProcess, data: Path, proxy: Proxy) -> None:
         """Describe the worker; nothing is started."""
         self.number = number
+        self.process = process
         self.proxy = proxy
+        self.data = data
+        """Its data directory."""
         self.url: str | None = None
         """Where REST is; None while the worker is down."""
         self.left: list[psutil.Process] = []
         """What it left behind when it was killed, and should have ended by itself."""
         self._control: int | None = None
-        properties = PROPERTIES | {"kraal.data.dir": str(directory / "data")}
-        self.process = WorkerProcess(directory, f"{HOST}:{proxy.port}", properties=properties, group=group)
 
     @override
     def __str__(self) -> str:
@@ -106,7 +105,7 @@ class Member:
             process = psutil.Process(self.process.pid)
             return Held(
                 names=tuple(threads["threads"]),
-                threads=process.num_threads(),
+                threads=_thread_names(process.pid),
                 files=process.num_fds(),
                 processes=sum(not _of_a_pool(each) for each in self.process.tree()),
                 actors=len(actors["actors"]),
@@ -124,25 +123,30 @@ class Member:
 
 
 class Members:
-    """The broker and all workers."""
+    """The broker, all workers, and their disk: a cluster in which each worker has a way and a directory of its own."""
 
     def __init__(self, directory: Path, workers: int) -> None:
         """Open the proxies; nothing else is started."""
         ways = [free_port() for _ in range(workers)]
         proxies = [Proxy(port) for port in ways]
-        self.broker = Broker(directory / "kafka", free_port())
+        port = free_port()
         self.broker = Broker(
             directory / "kafka",
-            self.broker.port,
-            extra=_listeners(self.broker.port, ways, [proxy.port for proxy in proxies]),
+            port,
+            extra=_listeners(port, ways, [proxy.port for proxy in proxies]),
         )
-        self.group = "chaos"
-        self.all = [
-            Member(n, directory / f"worker-{n}", proxy, self.group) for n, proxy in enumerate(proxies)
-        ]
+        self._cluster = ProcessCluster(
+            workers, directory=directory, broker=self.broker, properties=PROPERTIES
+        )
+        self.group = self._cluster.group
+        self.disk = Disk(directory / "disk")
+        self.all = [self._member(number, proxy) for number, proxy in enumerate(proxies)]
 
     def start(self) -> None:
-        """Start the broker, and then all workers side by side."""
+        """Make the disk, start the broker, and then all workers side by side."""
+        self.disk.open()
+        for each in self.all:
+            each.data.mkdir()
         self.broker.start()
         with ThreadPoolExecutor() as threads:
             list(threads.map(Member.start, self.all))
@@ -152,12 +156,20 @@ class Members:
         return [each for each in self.all if each.url is not None]
 
     def close(self) -> None:
-        """End whatever is left."""
-        for each in self.all:
-            each.process.close()
-        self.broker.stop()
+        """End whatever is left, and keep the disk's files."""
+        self._cluster.close()
         for each in self.all:
             each.proxy.close()
+        self.disk.close()
+
+    def _member(self, number: int, proxy: Proxy) -> Member:
+        data = self.disk.path / f"worker-{number}"
+        own = {
+            "bootstrap.servers": f"{HOST}:{proxy.port}",
+            "kraal.data.dir": str(data),
+            "spark.local.dir": str(data),
+        }
+        return Member(number, self._cluster.add(own), data, proxy)
 
 
 def _listeners(port: int, ways: Sequence[int], proxies: Sequence[int]) -> dict[str, str]:
@@ -176,6 +188,15 @@ def _listeners(port: int, ways: Sequence[int], proxies: Sequence[int]) -> dict[s
         ),
         "controller.quorum.voters": f"1@{HOST}:{controller}",
     }
+
+
+def _thread_names(pid: int) -> tuple[str, ...]:
+    """Return what the kernel calls the threads of a process; Python's have its own name."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):
+            found.append((task / "comm").read_text(encoding="utf-8", errors="replace").strip())
+    return tuple(found)
 
 
 def _of_a_pool(process: psutil.Process) -> bool:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-from confluent_kafka import Consumer, TopicPartition
+from typing import Final
 
 from scripts.chaos_run.lines import Delivery, judge, line, number_of
 from scripts.harness.lines import size
@@ -21,7 +18,6 @@ LINES: Final = 20
 LOOK_S: Final = 0.05
 SIDE_TOPIC: Final = "side"
 SIDES: Final = 4
-_READ_S: Final = 30.0
 _SOURCE: Final = "FileStreamSource"
 _SINK: Final = "FileStreamSink"
 
@@ -119,51 +115,3 @@ class Feeder:
             with pipe.source_file.open("ab") as file:
                 file.write(b"".join(line(pipe.name, number) for number in numbers))
         self.written += LINES
-
-
-def backwards(records: Iterable[tuple[bytes, bytes | None]], pipes: Sequence[Pipe]) -> list[str]:
-    """Return where the offset of a pipe's source went back, by the records of the offset topic in their order.
-
-    A task commits what it has read on from, so that its offset only ever rises; one that an old owner commits
-    after the new one's is behind it.
-    """
-    ours = {f"{pipe.name}-source" for pipe in pipes}
-    newest: dict[bytes, int] = {}
-    found = []
-    for key, value in records:
-        connector, _ = json.loads(key)
-        if connector not in ours or value is None:
-            continue
-        position = int(json.loads(value)["position"])
-        if position < newest.get(key, 0):
-            found.append(f"{connector}: from {newest[key]} to {position}")
-        newest[key] = position
-    return found
-
-
-def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes | None]]:
-    """Return keys and values of all records of a topic of one partition. Raises AssertionError when it cannot."""
-    settings: Mapping[str, Any] = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "chaos-script",  # demanded by the library; nothing is subscribed or committed
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "log_level": 2,
-    }
-    consumer = Consumer(dict(settings))
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        records: list[tuple[bytes, bytes | None]] = []
-        deadline = time.monotonic() + _READ_S
-        while time.monotonic() < deadline:
-            message: Any = consumer.poll(1.0)
-            if message is None:
-                continue
-            if message.error() is not None:
-                if message.error().name() == "_PARTITION_EOF":
-                    return records
-                continue
-            records.append((message.key(), message.value()))
-        raise AssertionError(f"{topic} could not be read in {_READ_S:.0f} s")
-    finally:
-        consumer.close()

@@ -13,12 +13,14 @@ from typing import Final
 import psutil
 
 from kraal.control import REASON
+from kraal.embedded.records import BrokerRecord, read_topic
 from scripts.chaos_run.clients import Clients
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.leaks import Held, leaks
 from scripts.chaos_run.lines import line
 from scripts.chaos_run.members import Members
-from scripts.chaos_run.pipes import SIDE_TOPIC, Feeder, Pipe, backwards, read_topic
+from scripts.chaos_run.offsets import GROUPS_TOPIC, backwards, commits_backwards, is_commit
+from scripts.chaos_run.pipes import SIDE_TOPIC, Feeder, Pipe
 from scripts.chaos_run.schedule import Schedule, schedule
 from scripts.chaos_run.settling import BOUND_S, Settling
 from scripts.chaos_run.timeline import Timeline
@@ -30,6 +32,7 @@ BACK_S: Final = 35.0
 LEAST_S: Final = 30.0
 """So long is hurt at least, however long the start took."""
 UP_S: Final = 180.0
+READ_S: Final = 60.0
 LET_GO_S: Final = 45.0
 """How long workers may take to let go of what they no longer use."""
 GONE_S: Final = 20.0
@@ -44,6 +47,8 @@ class Plan:
     seconds: float
     workers: int
     pipes: int
+    kinds: tuple[str, ...]
+    """Of `KINDS`: nothing else is done."""
 
 
 def run(plan: Plan, directory: Path) -> list[Line]:
@@ -64,7 +69,8 @@ class _Stage:
 
     def __init__(self, plan: Plan, members: Members, directory: Path) -> None:
         names = [f"pipe-{number}" for number in range(plan.pipes)]
-        self._pipes = [Pipe(name, directory / f"{name}.in", directory / f"{name}.out") for name in names]
+        disk = members.disk.path
+        self._pipes = [Pipe(name, directory / f"{name}.in", disk / f"{name}.out") for name in names]
         (directory / "side.in").write_bytes(b"".join(line("side", number) for number in range(100)))
         self._plan, self._members = plan, members
         self._timeline = Timeline()
@@ -97,7 +103,7 @@ class _Stage:
 
     def hurt(self, seconds: float) -> tuple[float | None, str]:
         """Do what the schedule says for so long, repair all, and wait; return how long it took, and what is missing."""
-        steps = schedule(self._plan.seed, self._plan.seconds, self._plan.workers)
+        steps = schedule(self._plan.seed, self._plan.seconds, self._plan.workers, self._plan.kinds)
         self._timeline.say(f"faults for {seconds:.0f} s")
         self._side_by_side(steps, seconds)
         self._timeline.say("no more faults; repairing")
@@ -116,9 +122,8 @@ class _Stage:
     def judged(self, back: tuple[float | None, str]) -> list[Line]:
         """Compare what there is with what there should be, end the workers, and return the verdict."""
         leaked = self._leaked()
-        went_back = backwards(
-            read_topic(self._members.broker.bootstrap, f"{self._members.group}-offset"), self._pipes
-        )
+        sources = self._records(f"{self._members.group}-offset")
+        sinks = self._records(GROUPS_TOPIC)
         ended = [*self._faults.ended, *self._end()]
         left = [each for member in self._members.all for each in member.left]
         deadline_s = time.monotonic() + GONE_S
@@ -135,7 +140,8 @@ class _Stage:
                 missing=back[1],
                 ended=ended,
                 died=[each for member in self._members.all for each in member.deaths(REASON)],
-                backwards=went_back,
+                backwards=[*backwards(sources, self._pipes), *commits_backwards(sinks, self._pipes)],
+                commits=len(sources) + sum(is_commit(each, self._pipes) for each in sinks),
                 leaks=leaked,
                 left=[f"{each.pid}: {_name(each)}" for each in alive],
                 failed=self._faults.failed,
@@ -150,6 +156,9 @@ class _Stage:
         self._clients.stop()
         self._feeder.stop()
         self._clients.close()
+
+    def _records(self, topic: str) -> list[BrokerRecord]:
+        return read_topic(self._members.broker.bootstrap, topic, timeout_s=READ_S)
 
     def _side_by_side(self, steps: Schedule, seconds: float) -> None:
         jobs: Sequence[tuple[str, Callable[[], None]]] = (

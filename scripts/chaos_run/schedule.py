@@ -43,6 +43,8 @@ class Heavy(StrEnum):
     DELAY = "delay of a worker's connections to Kafka"
     CUT = "cut of a worker's connections to Kafka"
     HALF_OPEN = "half-open connections of a worker to Kafka"
+    FULL_DISK = "full disk, under a worker whose JVM is killed"
+    READ_ONLY_DISK = "read-only data directory of a worker whose JVM is killed"
 
 
 HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
@@ -56,8 +58,21 @@ HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
     Heavy.DELAY: (4.0, 10.0),
     Heavy.CUT: (0.5, 8.0),
     Heavy.HALF_OPEN: (3.0, 10.0),
+    Heavy.FULL_DISK: (4.0, 8.0),
+    Heavy.READ_ONLY_DISK: (4.0, 8.0),
 }
 """Seconds from the fault to its end, at least and at most."""
+
+
+def kind_of(fault: Heavy) -> str:
+    """Return what the command line calls a fault: `kill-worker`."""
+    return fault.name.lower().replace("_", "-")
+
+
+ACTORS: Final = "actors"
+CLIENTS: Final = "clients"
+KINDS: Final = (*map(kind_of, Heavy), ACTORS, CLIENTS)
+"""What a run may be restricted to, as the command line calls it."""
 
 
 class Actor(StrEnum):
@@ -151,12 +166,16 @@ class Schedule:
     requests: tuple[RequestStep, ...]
 
 
-def schedule(seed: int, seconds: float, workers: int, faults: Sequence[Heavy] = tuple(Heavy)) -> Schedule:
-    """Return what happens within `seconds`: every fault is undone by then, with time left to recover."""
+def schedule(seed: int, seconds: float, workers: int, kinds: Sequence[str] = KINDS) -> Schedule:
+    """Return what happens within `seconds`: every fault is undone by then, with time left to recover.
+
+    `kinds`: some of `KINDS`; steps of the others are left out.
+    """
+    faults = [fault for fault in Heavy if kind_of(fault) in kinds]
     return Schedule(
         heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults)),
-        actors=tuple(_actors(_random(seed, "actors"), seconds, workers)),
-        requests=tuple(_requests(_random(seed, "requests"), seconds, workers)),
+        actors=tuple(_actors(_random(seed, "actors"), seconds, workers)) if ACTORS in kinds else (),
+        requests=tuple(_requests(_random(seed, "requests"), seconds, workers)) if CLIENTS in kinds else (),
     )
 
 

@@ -32,7 +32,9 @@ class Findings:
     died: Sequence[str]
     """Deaths of actors that nobody asked for."""
     backwards: Sequence[str]
-    """Source offsets that went back: an old owner's commit after the new one's."""
+    """Offsets of sources and sinks that went back: an old owner's commit after the new one's."""
+    commits: int
+    """Of the pipes' sources and sinks, that were looked at."""
     leaks: Sequence[str]
     left: Sequence[str]
     """Processes that outlived what they belong to."""
@@ -72,6 +74,7 @@ def _told(found: Findings) -> list[Line]:
         Line(f"faults: {faults or 'none'}", None),
         Line(f"REST: {codes or 'nothing'}; {found.unanswered} without an answer", None),
         Line(f"records: {written}, of which {repeated} came again, in {stretches} stretches", None),
+        Line(f"commits looked at: {found.commits}", None),
         Line(f"longest standstill of a pipe: {found.standstill_s:.1f} s", None),
     ]
 
@@ -88,7 +91,8 @@ def _judged(found: Findings) -> list[Line]:
         _none("every answer of REST is well-formed", found.malformed),
         _none("no worker ended by itself, and all ended with 0", found.ended),
         _none("no actor died of anything but this script", found.died),
-        _none("no source offset went back", found.backwards),
+        _none("no offset of a source or sink went back: no commit of an old owner", found.backwards),
+        *([] if found.commits else [Line("not one commit was found", met=False)]),
         _none("no thread or file was leaked", found.leaks),
         _none("no process was left", found.left),
         _none("every fault was carried out and undone", found.failed),

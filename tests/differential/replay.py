@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.differential.exchange import Answer, Here, Request, send
 from tests.differential.normal import normal
@@ -43,6 +43,8 @@ class Replay:
     url: str
     here: Here
     patience: Patience
+    evidence: Callable[[], str] = str
+    """Says what the worker is doing, when it does not answer."""
 
     def run(self, steps: Iterable[Step]) -> list[Sequence[Answer]]:
         """Carry out all steps; return the answers of each, as `normal` leaves them."""
@@ -71,6 +73,8 @@ class Replay:
         deadline = time.monotonic() + min(MOMENTARY_S, self.patience.condition_s)
         while True:
             answer = normal(send(self.url, request.at(self.here)), self.here)
+            if answer.status == 0 and answer.reason == TimeoutError.__name__:
+                return replace(answer, body=f"{answer.body}\n{self.evidence()}")
             if not is_momentary(answer) or time.monotonic() > deadline:
                 return answer
             time.sleep(_EVERY_S)

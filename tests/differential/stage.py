@@ -72,7 +72,7 @@ def replay_on_both(
     wanted = [step.in_mode(mode) for step in steps if step.only in ("", mode)]
     with workers(mode, directory, bootstrap) as both, ThreadPoolExecutor() as threads:
         java, kraal = threads.map(
-            lambda worker: Replay(worker.url, _here(worker), patience).run(wanted), both
+            lambda worker: Replay(worker.url, _here(worker), patience, worker.evidence).run(wanted), both
         )
     return [Replayed(*each) for each in zip(wanted, java, kraal, strict=True)]
 

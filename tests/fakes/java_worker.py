@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -34,6 +35,8 @@ class JavaWorker(WorkerProcess):
 
     Otherwise as a Kraal worker.
     """
+
+    stacks_signal = signal.SIGQUIT
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -18,8 +20,15 @@ LONG_S = 1_000.0
 class FakeProcess:
     """A worker that is there until it is killed."""
 
-    def __init__(self) -> None:
-        self.alive, self.exit_code = True, None
+    def __init__(self, done: list[str]) -> None:
+        self.alive, self.exit_code, self.pid = True, None, os.getpid()
+        self._done = done
+
+    def jvm(self) -> FakeProcess:
+        return self
+
+    def kill(self) -> None:
+        self._done.append("JVM is killed")
 
 
 class FakeMember:
@@ -27,7 +36,8 @@ class FakeMember:
 
     def __init__(self, number: int, done: list[str]) -> None:
         self.url: str | None = "http://127.0.0.1:1"
-        self.process = FakeProcess()
+        self.process = FakeProcess(done)
+        self.data = f"data {number}"
         self.proxy = self
         self.actors = ["herder", "task c-0", "task c-1", "worker"]
         self.refuses_to_start = False
@@ -73,6 +83,26 @@ class FakeBroker:
         return True
 
 
+class FakeDisk:
+    """Notes what is done to it; may be one that cannot be hurt."""
+
+    def __init__(self, done: list[str]) -> None:
+        self._done = done
+        self.can = True
+
+    def fill(self) -> Callable[[], None] | None:
+        return self._hurt("full disk")
+
+    def protect(self, directory: str) -> Callable[[], None] | None:
+        return self._hurt(f"{directory} is read-only")
+
+    def _hurt(self, how: str) -> Callable[[], None] | None:
+        if not self.can:
+            return None
+        self._done.append(how)
+        return lambda: self._done.append("disk is well")
+
+
 class FakeMembers:
     """Two of them."""
 
@@ -80,6 +110,7 @@ class FakeMembers:
         self.done: list[str] = []
         self.all = [FakeMember(number, self.done) for number in range(2)]
         self.broker = FakeBroker(self.done)
+        self.disk = FakeDisk(self.done)
 
 
 @pytest.fixture
@@ -101,6 +132,9 @@ def faults(members: FakeMembers) -> Faults:
         (Heavy.DELAY, ["DELAY 1", "STRAIGHT 1"]),
         (Heavy.CUT, ["CUT 1", "STRAIGHT 1"]),
         (Heavy.HALF_OPEN, ["HALF_OPEN 1", "STRAIGHT 1"]),
+        (Heavy.KILL_JVM, ["JVM is killed"]),
+        (Heavy.FULL_DISK, ["full disk", "JVM is killed", "disk is well"]),
+        (Heavy.READ_ONLY_DISK, ["data 1 is read-only", "JVM is killed", "disk is well"]),
     ],
 )
 def test_a_fault_is_done_undone_and_counted(
@@ -109,6 +143,14 @@ def test_a_fault_is_done_undone_and_counted(
     faults.heavy([HeavyStep(0.0, fault, 1, 0.0)], LONG_S)
     assert members.done == done
     assert faults.counts == {fault: 1}
+    assert faults.failed == []
+
+
+def test_what_cannot_be_done_here_is_not_counted(faults: Faults, members: FakeMembers) -> None:
+    members.disk.can = False
+    faults.heavy([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], LONG_S)
+    assert members.done == []
+    assert faults.counts == {}
     assert faults.failed == []
 
 

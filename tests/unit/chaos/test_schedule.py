@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 
 from scripts.chaos_run.schedule import (
     CALM_S,
     HOLD_S,
+    KINDS,
     RECOVERY_S,
     SESSION_S,
     Actor,
     Heavy,
     Request,
     choose,
+    kind_of,
     schedule,
 )
 
@@ -32,9 +35,9 @@ def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
 def test_a_seed_means_the_same_tomorrow() -> None:
     steps = schedule(7, 180, 3)
     assert [(step.at_s, step.fault, step.worker) for step in steps.heavy[:3]] == [
-        (3.0, Heavy.DELAY, 2),
-        (18.1, Heavy.KILL_WORKER, 0),
-        (29.9, Heavy.STOP_BROKER, 0),
+        (3.0, Heavy.KILL_JVM, 2),
+        (14.7, Heavy.HALF_OPEN, 0),
+        (30.3, Heavy.KILL_WORKER, 0),
     ]
 
 
@@ -91,9 +94,18 @@ def test_what_is_frozen_is_so_for_longer_than_its_session() -> None:
 
 
 def test_faults_can_be_chosen() -> None:
-    steps = schedule(1, HOUR_S, 3, [Heavy.CUT])
+    steps = schedule(1, HOUR_S, 3, ["cut"])
     assert {step.fault for step in steps.heavy} == {Heavy.CUT}
+    assert not steps.actors
+    assert not steps.requests
+    assert schedule(1, HOUR_S, 3, ["actors"]) == replace(schedule(1, HOUR_S, 3), heavy=(), requests=())
     assert schedule(1, HOUR_S, 3, []).heavy == ()
+
+
+def test_every_fault_has_a_name_for_the_command_line() -> None:
+    for fault in Heavy:
+        assert {step.fault for step in schedule(1, HOUR_S, 3, [kind_of(fault)]).heavy} == {fault}
+        assert kind_of(fault) in KINDS
 
 
 @pytest.mark.parametrize(

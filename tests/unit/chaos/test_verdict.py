@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from scripts.chaos_run.answers import wrong_with
 from scripts.chaos_run.leaks import Held, kind, leaks
 from scripts.chaos_run.lines import judge, line
-from scripts.chaos_run.pipes import Pipe, backwards
 from scripts.chaos_run.settling import missing_in
 from scripts.chaos_run.verdict import Findings, passed, verdict
 
@@ -24,6 +22,7 @@ FINDINGS = Findings(
     ended=[],
     died=[],
     backwards=[],
+    commits=7,
     leaks=[],
     left=[],
     failed=[],
@@ -59,6 +58,7 @@ def test_when_all_was_kept_the_verdict_says_so_with_figures() -> None:
         (replace(FINDINGS, ended=["worker 1 ended with 4"]), "worker 1 ended with 4"),
         (replace(FINDINGS, died=["herder died"]), "herder died"),
         (replace(FINDINGS, backwards=["from 9 to 3"]), "from 9 to 3"),
+        (replace(FINDINGS, commits=0), "not one commit was found"),
         (replace(FINDINGS, leaks=[str(n) for n in range(7)]), "not so 7 times"),
         (replace(FINDINGS, left=["java"]), "java"),
         (replace(FINDINGS, failed=["the broker did not start"]), "the broker did not start"),
@@ -105,7 +105,8 @@ def test_503_may_say_when_to_come_again() -> None:
     assert wrong_with(503, JSON, b'{"error_code": 503, "message": "later"}', "1") is None
 
 
-HELD = Held(names=("MainThread", "_Shell-1", "kraal-job_0"), threads=10, files=50, processes=2, actors=1)
+PYTHONS = ("python",) * 10
+HELD = Held(names=("MainThread", "_Shell-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2, actors=1)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,9 @@ def test_threads_of_a_kind_have_one_name(name: str, expected: str) -> None:
 
 
 def test_pools_may_grow_to_their_bounds() -> None:
-    grown = replace(HELD, names=(*HELD.names, *(f"kraal-job_{n}" for n in range(1, 8))), threads=17)
+    grown = replace(
+        HELD, names=(*HELD.names, *(f"kraal-job_{n}" for n in range(1, 8))), threads=("python",) * 17
+    )
     assert leaks([HELD], [grown]) == []
 
 
@@ -140,7 +143,10 @@ def test_pools_may_grow_to_their_bounds() -> None:
             "2 threads new in 1 workers, before 0, at most 1",
         ),
         (replace(HELD, names=tuple(f"_Shell-{n}" for n in range(6))), "6 threads _Shell in 1 workers"),
-        (replace(HELD, threads=16 + 3), "16 threads that are not Python's in 1 workers, before 7"),
+        (
+            replace(HELD, threads=(*PYTHONS, *["rdk:main"] * 9)),
+            "16 threads that are not Python's in 1 workers, before 7, at most 8 more in each: 9 more rdk:main",
+        ),
         (replace(HELD, files=75), "75 open files in 1 workers, before 50"),
         (replace(HELD, processes=3), "3 processes of the workers, before 2"),
     ],
@@ -148,25 +154,6 @@ def test_pools_may_grow_to_their_bounds() -> None:
 def test_what_is_more_than_it_may_be_is_told(after: Held, text: str) -> None:
     [found] = leaks([HELD], [after])
     assert text in found
-
-
-PIPES = [Pipe("pipe-0", Path("in"), Path("out"))]
-
-
-def record(connector: str, position: int | None) -> tuple[bytes, bytes | None]:
-    key = f'["{connector}",{{"filename":"f"}}]'.encode()
-    return key, None if position is None else f'{{"position":{position}}}'.encode()
-
-
-def test_offsets_that_only_rise_are_nobodys_late_commit() -> None:
-    records = [record("pipe-0-source", n) for n in (1, 5, 5, 9)]
-    others = [record("side-0", n) for n in (5, 1)]
-    assert backwards([*records, *others, record("pipe-0-source", None)], PIPES) == []
-
-
-def test_an_offset_that_goes_back_is_told() -> None:
-    records = [record("pipe-0-source", n) for n in (5, 9, 7, 8)]
-    assert backwards(records, PIPES) == ["pipe-0-source: from 9 to 7"]
 
 
 def shown(*states: str, worker: str = "w:1") -> dict[str, object]:

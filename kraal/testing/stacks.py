@@ -1,0 +1,83 @@
+"""What a process is doing that does not do what it should: asked for before a wait gives up.
+
+A Kraal worker writes the stacks of its Python threads to standard error on SIGUSR1, also while a C library's call
+keeps the interpreter for itself. What threads of libraries do, the kernel says: their names, states, and what in the
+kernel they wait for.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+PATIENCE_S: Final = 3.0
+"""How long a process may take to write its stacks."""
+_QUIET_S: Final = 0.3
+_EVERY_S: Final = 0.05
+_PROC: Final = Path("/proc")
+
+
+def stacks_of(pid: int, log: Path, number: signal.Signals) -> str:
+    """Have a process write its stacks to `log`, and return them, and what the kernel says of its threads.
+
+    Waits at most `PATIENCE_S`: a frozen process writes nothing. Empty when there is no such process any more.
+    """
+    start = _size(log)
+    with suppress(psutil.Error):
+        if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+            return ""
+        psutil.Process(pid).send_signal(number)
+        said = _written_since(start, log) or "(it wrote no stacks: it is frozen, or does not know the signal)"
+        return f"process {pid}, its stacks:\n{said.rstrip()}\nits threads, as the kernel sees them:\n{threads(pid)}"
+    return ""
+
+
+def threads(pid: int) -> str:
+    """Return the threads of a process with how many are alike: name, state, what they wait for. Linux; else empty."""
+    found: dict[str, int] = {}
+    with suppress(OSError):
+        for task in (_PROC / str(pid) / "task").iterdir():
+            with suppress(OSError, ValueError, IndexError):
+                name = (task / "comm").read_text(encoding="utf-8", errors="replace").strip()
+                state = (
+                    (task / "stat")
+                    .read_text(encoding="utf-8", errors="replace")
+                    .rpartition(")")[2]
+                    .split()[0]
+                )
+                line = f"{name} {state} {_waits_for(task)}".rstrip()
+                found[line] = found.get(line, 0) + 1
+    return "\n".join(f"{count} x {line}" for line, count in sorted(found.items()))
+
+
+def _waits_for(task: Path) -> str:
+    with suppress(OSError):  # not everybody may know
+        return (task / "wchan").read_text(encoding="ascii", errors="replace").strip().strip("0")
+    return ""
+
+
+def _written_since(start: int, log: Path) -> str:
+    """Return what comes to a file after `start`, once nothing more comes for a moment."""
+    until = time.monotonic() + PATIENCE_S
+    last, since = start, time.monotonic()
+    while time.monotonic() < until:
+        time.sleep(_EVERY_S)
+        now = _size(log)
+        if now != last:
+            last, since = now, time.monotonic()
+        elif now > start and time.monotonic() - since > _QUIET_S:
+            break
+    with suppress(OSError):
+        return log.read_bytes()[start:].decode(errors="replace")
+    return ""
+
+
+def _size(file: Path) -> int:
+    with suppress(OSError):
+        return file.stat().st_size
+    return 0
