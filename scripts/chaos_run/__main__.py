@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import logging
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -19,9 +20,12 @@ from scripts.chaos_run.run import Plan, run
 from scripts.chaos_run.schedule import KINDS
 from scripts.chaos_run.verdict import passed
 
+_TERMINATED = 128 + signal.SIGTERM
+
 
 def main() -> int:
     """Run, and print the verdict; return 1 when a line of it is not met."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))  # so that all that was started ends
     logging.disable(logging.CRITICAL)  # clients complain of a broker that is away, as they should
     chosen = _arguments()
     plan = Plan(
