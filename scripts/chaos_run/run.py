@@ -22,7 +22,7 @@ from scripts.chaos_run.members import Members
 from scripts.chaos_run.offsets import GROUPS_TOPIC, backwards, commits_backwards, is_commit
 from scripts.chaos_run.pipes import SIDE_TOPIC, Feeder, Pipe
 from scripts.chaos_run.schedule import Schedule, schedule
-from scripts.chaos_run.settling import BOUND_S, Settling
+from scripts.chaos_run.settling import Settling, bound_s
 from scripts.chaos_run.timeline import Timeline
 from scripts.chaos_run.verdict import Findings, Line, verdict
 from scripts.harness.topics import create_topic
@@ -79,6 +79,7 @@ class _Stage:
         self._faults = Faults(members, self._timeline)
         self._settling = Settling(members, self._pipes, self._clients)
         self._before: list[Held] = []
+        self._bound_s = 0.0
 
     def start(self) -> None:
         """Start all, and wait until lines flow."""
@@ -97,6 +98,7 @@ class _Stage:
         if missing:
             raise AssertionError(f"The cluster did not come up: {missing}")
         self._before = self._held()
+        self._bound_s = bound_s(self._timeline.now_s())
         self._timeline.say("all runs")
         self._timeline.restart()
         self._feeder.standstill_s = 0.0
@@ -109,7 +111,7 @@ class _Stage:
         self._timeline.say("no more faults; repairing")
         self._faults.revive()
         repaired_s = time.monotonic()
-        deadline_s = repaired_s + BOUND_S
+        deadline_s = repaired_s + self._bound_s
         missing = self._settling.want(deadline_s)
         self._feeder.stop()
         missing = missing or self._settling.wait(self._feeder, deadline_s)
@@ -136,7 +138,7 @@ class _Stage:
                 unanswered=self._clients.unanswered,
                 malformed=self._clients.malformed,
                 back_s=back[0],
-                bound_s=BOUND_S,
+                bound_s=self._bound_s,
                 missing=back[1],
                 ended=ended,
                 died=[each for member in self._members.all for each in member.deaths(REASON)],

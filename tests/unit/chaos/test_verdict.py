@@ -7,7 +7,7 @@ import pytest
 from scripts.chaos_run.answers import wrong_with
 from scripts.chaos_run.leaks import Held, kind, leaks
 from scripts.chaos_run.lines import judge, line
-from scripts.chaos_run.settling import missing_in
+from scripts.chaos_run.settling import bound_s, missing_in
 from scripts.chaos_run.verdict import Findings, passed, verdict
 
 GOOD = judge("pipe-0", 3, [line("pipe-0", n)[:-1] for n in (0, 1, 0, 1, 2)])
@@ -174,3 +174,8 @@ def shown(*states: str, worker: str = "w:1") -> dict[str, object]:
 def test_what_is_not_as_it_is_wanted_is_told(connectors: dict[str, object], text: str) -> None:
     assert missing_in(connectors, {"c"}, {"w:1"}).startswith(text)
     assert missing_in(shown("RUNNING", "RUNNING"), {"c"}, {"w:1"}) == ""
+
+
+def test_a_machine_that_is_slow_to_start_all_may_be_slow_to_bring_it_back() -> None:
+    assert bound_s(20) == 120
+    assert bound_s(150) == 300
