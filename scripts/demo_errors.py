@@ -25,7 +25,7 @@ RECORDS: Final = (
     '{"order": 2, "card": "4000',
     '{"order": 3, "card": "1881 1881"}',
 )
-WRITTEN: Final = ("{card=****, order=1}", "{card=****, order=3}")
+WRITTEN: Final = ("{order=1, card=****}", "{order=3, card=****}")
 
 
 def run(bootstrap: str, worker: Worker, directory: Path) -> None:

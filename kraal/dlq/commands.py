@@ -162,9 +162,10 @@ def show(
     is_json: bool,
 ) -> None:
     """Print dead letters: the latest, or those from --partition and --offset on."""
+    place = _place(partition, offset)
     box = find_box(None if is_topic else rest, kafka, name)
     spans = kafka.spans(box.topic)
-    if place := _place(partition, offset):
+    if place:
         letters: Iterable[Letter] = islice(_held(kafka, box, from_offset(spans, box.topic, *place)), limit)
     else:
         letters = _latest(kafka, box, spans, limit)

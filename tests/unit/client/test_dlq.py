@@ -8,7 +8,7 @@ import pytest
 
 from kraal.cli import CLIENT
 from kraal.dlq import commands, kafka
-from kraal.dlq.letters import Letter, as_json
+from kraal.dlq.letters import CannotReplay, Letter, as_json, target_of
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
 from tests.fakes.connect import Connect
 from tests.fakes.dead_letters import MemoryKafka, letter
@@ -69,23 +69,16 @@ def test_show_tells_where_a_record_was_and_why_it_failed(kraal: Kraal, sink: str
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "offsets"),
-    [
-        pytest.param(["orders-sink"], [0, 2, 3], id="a connector's own"),
-        pytest.param(["orders-sink", "--limit", "2"], [2, 3], id="the latest"),
-        pytest.param(["orders-sink", "--limit", "3"], [0, 2, 3], id="the latest, others between them"),
-        pytest.param(["dead"], [0, 1, 2, 3], id="a topic's"),
-        pytest.param(["dead", "--topic"], [0, 1, 2, 3], id="a topic's, for sure"),
-        pytest.param(
-            ["dead", "--partition", "0", "--offset", "1", "--limit", "2"], [1, 2], id="from a place on"
-        ),
-    ],
-)
-def test_show_chooses(kraal: Kraal, sink: str, arguments: list[str], offsets: list[int]) -> None:
-    del sink
-    lines = kraal.out("dlq", "show", *arguments, "--json").splitlines()
-    assert [json.loads(line)["offset"] for line in lines] == offsets
+def test_show_chooses(kraal: Kraal, sink: str) -> None:
+    def shown(*arguments: str) -> list[int]:
+        lines = kraal.out("dlq", "show", *arguments, "--json").splitlines()
+        return [json.loads(line)["offset"] for line in lines]
+
+    assert shown(sink) == [0, 2, 3], "a connector's own"
+    assert shown(sink, "--limit", "2") == [2, 3], "the latest"
+    assert shown(sink, "--limit", "3") == [0, 2, 3], "the latest, another's between them"
+    assert shown("dead") == shown("dead", "--topic") == [0, 1, 2, 3], "a topic's"
+    assert shown("dead", "--partition", "0", "--offset", "1", "--limit", "2") == [1, 2], "from a place on"
 
 
 def test_a_letters_json_has_everything(kraal: Kraal, sink: str) -> None:
@@ -172,12 +165,8 @@ def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKaf
         pytest.param({"partition": "0"}, "orders-0", id="one that is there"),
     ],
 )
-def test_a_partition_that_is_not_there_is_left_to_the_key(
-    kraal: Kraal, cluster: MemoryKafka, sink: str, said: dict[str, str | None], expected: str
-) -> None:
-    cluster.letters["dead"] = [letter(0, said)]
-    kraal.out("dlq", "replay", sink)
-    assert str(cluster.written[0][1]) == expected
+def test_a_partition_that_is_not_there_is_left_to_the_key(said: dict[str, str | None], expected: str) -> None:
+    assert str(target_of(letter(0, said), None, {"orders": 2})) == expected
 
 
 def test_what_is_not_written_is_not_remembered(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
@@ -187,32 +176,33 @@ def test_what_is_not_written_is_not_remembered(kraal: Kraal, cluster: MemoryKafk
 
 
 @pytest.mark.parametrize(
-    ("letters", "arguments", "said"),
+    ("found", "to", "said"),
     [
         (
-            [letter(0, connector=None)],
-            [],
+            letter(0, connector=None),
+            None,
             (
                 "dead-0@0 does not say from which topic it came, because it has no header __connect.errors.topic"
                 " (errors.deadletterqueue.context.headers.enable was false): give --to TOPIC"
             ),
         ),
-        ([letter(0, {"topic": "gone"})], [], "the topic gone of dead-0@0 does not exist"),
-        ([letter(0)], ["--to", "gone"], "the topic gone does not exist"),
-        (
-            [letter(0)],
-            ["--to", "dead"],
-            "dead-0@0 would be replayed into the dead-letter topic itself: give --to TOPIC",
-        ),
-        ([letter(0)], ["--partition", "0", "--offset", "5"], "dead-0 has no offset 5; there are: 0 to 0."),
-        ([], ["--partition", "2", "--offset", "5"], "The topic dead has no partition 2: it has 1."),
+        (letter(0, {"topic": "gone"}), None, "the topic gone of dead-0@0 does not exist"),
+        (letter(0), "gone", "the topic gone does not exist"),
+        (letter(0), "dead", "dead-0@0 would be replayed into the dead-letter topic itself: give --to TOPIC"),
     ],
 )
-def test_what_cannot_be_replayed_is_one_sentence(
-    kraal: Kraal, cluster: MemoryKafka, sink: str, letters: list[Letter], arguments: list[str], said: str
-) -> None:
-    cluster.letters["dead"] = letters
-    assert kraal.error("dlq", "replay", sink, *arguments) == f"Error: {said}"
+def test_what_cannot_be_replayed_is_one_sentence(found: Letter, to: str | None, said: str) -> None:
+    with pytest.raises(CannotReplay) as raised:
+        target_of(found, to, {"orders": 2, "dead": 1})
+    assert str(raised.value) == said
+
+
+def test_what_cannot_be_found_or_replayed_ends_with_1(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+    assert kraal.error("dlq", "replay", sink, "--to", "gone") == "Error: the topic gone does not exist"
+    said = kraal.error("dlq", "replay", sink, "--partition", "0", "--offset", "5")
+    assert said == "Error: dead-0 has no offset 5; there are: 0 to 3."
+    said = kraal.error("dlq", "show", sink, "--partition", "2", "--offset", "5")
+    assert said == "Error: The topic dead has no partition 2: it has 1."
     assert cluster.written == []
 
 
@@ -233,19 +223,13 @@ def test_names_that_mean_nothing_are_one_sentence(
     assert "cannot be reached" in kraal.error("dlq", "show", "orders")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["show", "dead", "--partition", "0"],
-        ["replay", "dead", "--offset", "0"],
-        ["replay", "dead", "--partition", "0", "--offset", "0", "--from-beginning"],
-        ["show", "dead", "--limit", "0"],
-        ["show"],
-    ],
-)
-def test_what_cannot_be_understood_is_2(kraal: Kraal, cluster: MemoryKafka, arguments: list[str]) -> None:
-    del cluster
-    assert kraal("dlq", *arguments).exit_code == 2
+def test_what_cannot_be_understood_is_2(kraal: Kraal, cluster: MemoryKafka) -> None:
+    assert kraal("dlq", "show", "dead", "--partition", "0").exit_code == 2
+    place = ("--partition", "0", "--offset", "0")
+    assert kraal("dlq", "replay", "dead", *place, "--from-beginning").exit_code == 2
+    assert kraal("dlq", "show", "dead", "--limit", "0").exit_code == 2
+    assert kraal("dlq", "show").exit_code == 2
+    assert (cluster.written, kraal.connect.asked()) == ([], [])
 
 
 def test_kafkas_address_is_needed_and_may_stand_in_the_clients_file(
