@@ -32,6 +32,8 @@ _FACTS: Final = (
     ("exception.stacktrace", "stacktrace"),
 )
 """Headers without their prefix, and what JSON calls them."""
+_CAUSE: Final = "Caused by: "
+"""How a line of a stack trace begins that names a cause; the last is the one to see to."""
 _NUMBERS: Final = ("partition", "offset", "task")
 
 
@@ -161,6 +163,8 @@ def _told(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "failed at", f"{facts.get('stage')} of {facts.get('class')}"
     message = facts.get("message")
     yield "because", f"{facts.get('exception')}" + (f": {message}" if message else "")
+    if causes := [line for line in str(facts.get("stacktrace")).splitlines() if line.startswith(_CAUSE)]:
+        yield "caused by", causes[-1].removeprefix(_CAUSE)
 
 
 def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:

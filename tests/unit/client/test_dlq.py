@@ -8,7 +8,7 @@ import pytest
 
 from kraal.cli import CLIENT
 from kraal.dlq import commands, kafka
-from kraal.dlq.letters import CannotReplay, Letter, as_json, target_of
+from kraal.dlq.letters import CannotReplay, Letter, as_json, as_text, target_of
 from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
 from tests.fakes.connect import Connect
 from tests.fakes.dead_letters import MemoryKafka, letter
@@ -92,6 +92,12 @@ def test_a_letters_json_has_everything(kraal: Kraal, sink: str) -> None:
             "message": "no\nJSON", "stacktrace": "DataException\n\tat x",
         },
     }  # fmt: skip
+
+
+def test_the_innermost_cause_is_told() -> None:
+    stack = "DataException: no\n\tat x\nCaused by: A: outer\n\tat y\nCaused by: B: end of input\n\tat z"
+    lines = list(as_text(letter(0, {"exception.stacktrace": stack}), stack=False))
+    assert [line for line in lines if "caused by" in line] == ["  caused by   B: end of input"]
 
 
 def test_bytes_that_are_no_text_are_base64_and_a_letter_without_headers_says_so() -> None:
