@@ -35,6 +35,9 @@ EMBEDDED = {
     "jars": Lazy("kraal.embedded.commands", "jars_command"),
 }
 
+CLIENT = {**COMMANDS, "dlq": Lazy("kraal.dlq.commands", "dlq")}
+"""What asks running workers, in the order in which help shows it; dead letters also ask Kafka."""
+
 
 class Commands(LazyGroup):
     """A group in which any of our errors ends the command with its sentence and exit code 1."""
@@ -54,15 +57,15 @@ class Commands(LazyGroup):
         """List what asks a running worker apart from what runs one."""
         found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         limit = formatter.width - 6 - max(map(len, found))
-        ours = [name for name in found if name not in COMMANDS]
-        for title, names in (("Workers", ours), ("Client of a running worker, also of Java's", [*COMMANDS])):
+        ours = [name for name in found if name not in CLIENT]
+        for title, names in (("Workers", ours), ("Client of a running worker, also of Java's", [*CLIENT])):
             rows = [(name, each.get_short_help_str(limit)) for name in names if (each := found[name])]
             with formatter.section(title):
                 formatter.write_dl(rows)
 
 
 @click.group(
-    cls=Commands, lazy={**COMMANDS, **EMBEDDED}, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=Commands, lazy={**CLIENT, **EMBEDDED}, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, prog_name="kraal")
 def main() -> None:

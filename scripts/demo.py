@@ -1,7 +1,8 @@
 """Send a file through Spark into a Kafka topic and out into another file, controlled over Connect's REST API.
 
 Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileStreamSink, shows how far they are,
-compares both files, and stays up until Ctrl-C. Everything it starts ends with it, and its files go, too.
+compares both files, and shows what a transform and a bad record do; then it stays up until Ctrl-C. Everything it starts
+ends with it, and its files go, too.
 With --cluster, several `kraal distributed` share the work, and one of them is killed meanwhile.
 """
 
@@ -21,7 +22,7 @@ from typing import Any
 
 from kraal.embedded.broker import HOST, Broker, free_port
 from kraal.errors import KraalError
-from scripts import demo_cluster
+from scripts import demo_cluster, demo_errors
 from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
 from scripts.harness.rest import all_running
@@ -199,6 +200,8 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     say("")
     for name, text in checked:
         say(f"{name:12}{text}")
+    say("")
+    demo_errors.run(broker.bootstrap, worker, directory)
     if not arguments.once:
         with suppress(KeyboardInterrupt):
             demo.stay()

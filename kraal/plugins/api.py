@@ -85,6 +85,7 @@ __all__ = [
     "Recommendation",
     "Recommender",
     "Record",
+    "Reporter",
     "RetriableError",
     "Rule",
     "Schema",
@@ -116,6 +117,10 @@ __all__ = [
 
 class RetriableError(Exception):
     """Raised by a plugin for what may pass by itself; the runtime tries the same batch again later."""
+
+
+Reporter = Callable[[TopicPartition, int, BaseException], None]
+"""Takes what a sink says of one record: where it is, its offset, what is wrong."""
 
 
 class OffsetsNotSupported(Exception):
@@ -278,6 +283,20 @@ class SinkBatch:
     ranges: Mapping[TopicPartition, tuple[int, int]]
     value_schema: Schema | None = None
     key_schema: Schema | None = None
+    reporter: Reporter | None = None
+    """The runtime's half of `report`; a test of a plugin gives its own."""
+
+    def report(self, place: TopicPartition, offset: int, error: BaseException) -> None:
+        """Say that a record cannot be written, and why; the others can, and go on (KIP-610).
+
+        `place` and `offset`: its columns in `frame`, or where it was read. When `write` returns, the record counts
+        against `errors.tolerance`, is logged and becomes a dead letter, as the config has it. Any thread of this
+        process, while `write` runs. Raises what ends a task that tolerates no errors: let it pass; ValueError for a
+        record that is not in the batch. Source: ErrantRecordReporter.report; docs/errors.md.
+        """
+        if self.reporter is None:
+            raise RuntimeError("nobody takes reports: this batch was made without a reporter")
+        self.reporter(place, offset, error)
 
 
 class SinkTask(ABC):
@@ -299,7 +318,8 @@ class SinkTask(ABC):
     def write(self, batch: SinkBatch) -> None:
         """Write the batch; when this returns it is written. Runs on a job thread and may run Spark jobs.
 
-        A batch may come again after a failure or a restart. Raises RetriableError to have it again.
+        A batch may come again after a failure or a restart. Raises RetriableError to have it again. For single
+        records that cannot be written there is `batch.report`.
         """
 
     def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case

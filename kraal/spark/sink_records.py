@@ -8,7 +8,7 @@ once. Dead letters are written before the sink is asked, and both before the bat
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from kraal.spark.arrow import map_in_arrow
 from kraal.spark.dead_letters import DeadLetters, Letter
 from kraal.spark.records.fates import settle
 from kraal.spark.records.fault import Fault, headers_of
-from kraal.spark.records.sink_pass import COLUMNS, DDL, OUT, Shown, SinkPass
+from kraal.spark.records.sink_pass import COLUMNS, DDL, OUT, Raw, Shown, SinkPass
 from kraal.spark.records.steps import Steps, Summary, summed
 from kraal.spark.source_records import RunCancelled
 
@@ -70,6 +70,15 @@ class SinkRecords:
             found.unpersist()
         return summary
 
+    def bury(self, found: Iterable[tuple[Raw, Fault]]) -> None:
+        """Write dead letters of records that the sink has reported, if there are to be any. Raises as `few`."""
+        if self.dead is not None:
+            letters = [
+                Letter([*raw.headers, *self._told(fault)], raw.key, raw.value, raw.timestamp_ms)
+                for raw, fault in found
+            ]
+            self._bury(self.dead, letters)
+
     def cancel(self) -> None:
         """Have everything that waits end soon; any thread."""
         self.cancelled.set()
@@ -103,11 +112,14 @@ class SinkRecords:
 
     def _letter(self, row: Mapping[str, Any], fault: Fault) -> Letter:
         own = [(header["key"], header["value"]) for header in row["headers"] or ()]
-        task, stamp = self.spec.task, row["timestamp"]
-        assert self.dead is not None  # noqa: S101 - or the pass keeps no rows for letters
-        told = headers_of(fault, task.connector, task.task) if self.dead.topic.tells else ()
+        stamp = row["timestamp"]
         stamp_ms = None if stamp is None else round(stamp.timestamp() * 1000)
-        return Letter([*own, *told], row["key"], row["value"], stamp_ms)
+        return Letter([*own, *self._told(fault)], row["key"], row["value"], stamp_ms)
+
+    def _told(self, fault: Fault) -> Sequence[tuple[str, bytes | None]]:
+        task = self.spec.task
+        assert self.dead is not None  # noqa: S101 - or nobody wants letters
+        return headers_of(fault, task.connector, task.task) if self.dead.topic.tells else ()
 
     def _frame(self, rows: DataFrame) -> DataFrame:
         """Return the rows as the sink wants them."""

@@ -15,9 +15,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kraal.ids import TopicName
-from kraal.metrics.errors import NO_ERRORS
+from kraal.metrics.errors import ErrorCounts
 from kraal.offsets import Offset, SourcePartition
-from kraal.plugins.api import Schema, SinkBatch, SinkTask, TaskContext, TopicPartition
+from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, TaskContext, TopicPartition
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.jobs import JobGroup
@@ -25,13 +25,17 @@ from kraal.spark.member import Member, Record
 from kraal.spark.plugins import Converters, make_converters
 from kraal.spark.ranges import next_ranges, start_of
 from kraal.spark.record_path import record_path
+from kraal.spark.records.reports import Reports, settle_reports
+from kraal.spark.records.sink_pass import COLUMNS
 from kraal.spark.records.steps import Summary
+from kraal.spark.records.tolerance import Tolerance
 from kraal.spark.sink_frame import connect_frame, tail_table
 from kraal.spark.sink_records import SinkRecords
 from kraal.spark.source_run import Means
 from kraal.spark.work import Launch, Outcome
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from kraal.spark.session import Spark
@@ -192,12 +196,13 @@ class SinkWork:
         by_records = self._records
         if by_records is not None:
             return self._write(
-                ranges, len(records), lambda spark, put: by_records.few(table, ranges, spark, put)
+                ranges, len(records), lambda spark, put: by_records.few(table, ranges, spark, put), table
             )
         return self._write(
             ranges,
             len(records),
             lambda spark, put: self._plain(spark.tiny.createDataFrame(table).coalesce(1), put),
+            table,
         )
 
     def _bulk(self) -> Outcome:
@@ -242,11 +247,23 @@ class SinkWork:
             .load()
         )
 
-    def _write(self, ranges: Ranges, records: int, through: Through) -> Outcome:
-        """Take a batch through to the plugin; `through` says what became of its records, None: they all went."""
-        began = time.monotonic()
+    def _write(
+        self, ranges: Ranges, records: int, through: Through, table: pa.Table | None = None
+    ) -> Outcome:
+        """Take a batch through to the plugin; `through` says what became of its records, None: they all went.
+
+        `table`: the records, if they are here.
+        """
+        began, by_records = time.monotonic(), self._records
+        reports = Reports(ranges, Tolerance() if by_records is None else by_records.steps.tolerance)
         with self._group.job(f"{self._spec.task} sink") as spark:
-            summary = through(spark, partial(self._put, ranges))
+            summary: Summary | None = None
+            try:
+                summary = through(spark, partial(self._put, ranges, reports.report))
+            except Exception:
+                if reports.fatal is None:
+                    raise
+            reported = self._settle(reports, spark.session, table)
         self._positions |= {place: end for place, (_, end) in ranges.items()}
         self._uncommitted = ranges
         names = {p.topic for p in ranges} if summary is None else summary.topics
@@ -261,7 +278,26 @@ class SinkWork:
             read=records if summary is None else summary.read,
             topics=frozenset(map(TopicName, names)),
             duration_s=time.monotonic() - began,
-            errors=NO_ERRORS if summary is None else summary.counts,
+            errors=reported if summary is None else summary.counts + reported,
+        )
+
+    def _settle(self, reports: Reports, spark: SparkSession, table: pa.Table | None) -> ErrorCounts:
+        """See to the records that the plugin has reported; they are read again for dead letters and the log."""
+        by_records, tolerance = self._records, reports.tolerance
+        buries = by_records is not None and by_records.dead is not None
+        shows = tolerance.logs and tolerance.shows_records
+
+        def read_again(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
+            if table is not None:
+                return table
+            raw = self._read(spark, {place: (offsets[0], offsets[-1] + 1)})
+            return raw.where(raw["offset"].isin(*offsets)).select(*COLUMNS).toArrow()
+
+        return settle_reports(
+            self._spec.task,
+            reports,
+            read_again if buries or shows else None,
+            by_records.bury if by_records is not None and buries else None,
         )
 
     def _plain(self, raw: DataFrame, put: Callable[..., None]) -> None:
@@ -273,13 +309,20 @@ class SinkWork:
     def _put(
         self,
         ranges: Ranges,
+        reporter: Reporter,
         frame: DataFrame,
         key_schema: Schema | None = None,
         value_schema: Schema | None = None,
     ) -> None:
         assert self._task is not None  # noqa: S101 - as above
         self._task.write(
-            SinkBatch(frame=frame, ranges=dict(ranges), key_schema=key_schema, value_schema=value_schema)
+            SinkBatch(
+                frame=frame,
+                ranges=dict(ranges),
+                key_schema=key_schema,
+                value_schema=value_schema,
+                reporter=reporter,
+            )
         )
 
     def _measure(self, records: Sequence[Record]) -> None:

@@ -23,6 +23,7 @@ from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.dead_letters import read_dead_letter_topic
 from kraal.spark.plugins import make_converters, make_steps
 from kraal.spark.records.fates import settle
+from kraal.spark.records.reports import Reports, settle_reports
 from kraal.spark.records.sink_pass import SinkPass
 from kraal.spark.records.source_pass import DeadTopic
 from kraal.spark.records.steps import Steps, summed
@@ -176,9 +177,15 @@ class SinkWork:
         summary, _ = summed(row.pop("note") for row in rows)
         settle(self.spec.task, summary, self._steps.tolerance)
         good = [_shown(row, shown) for row in rows if row["topic"] is not None]
+        reports = Reports(ranges, self._steps.tolerance)
         if good:
             frame: Any = MemoryFrame(good)
-            self._task.write(SinkBatch(frame=frame, ranges=ranges))
+            try:
+                self._task.write(SinkBatch(frame=frame, ranges=ranges, reporter=reports.report))
+            except Exception:
+                if reports.fatal is None:
+                    raise
+        reported = settle_reports(self.spec.task, reports, None, None)
         self._positions |= {place: end for place, (_, end) in ranges.items()}
         return BatchDone(
             offsets={
@@ -191,7 +198,7 @@ class SinkWork:
             read=summary.read,
             topics=frozenset(map(TopicName, summary.topics)),
             duration_s=0.0,
-            errors=summary.counts,
+            errors=summary.counts + reported,
         )
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:

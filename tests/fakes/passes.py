@@ -68,20 +68,23 @@ def kafka_row(value: bytes | None, offset: int, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+KAFKA = pa.schema(
+    [
+        *(
+            sink_pass.OUT.field(name)
+            for name in sink_pass.COLUMNS
+            if name not in ("timestamp", "timestampType")
+        ),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
+        ("timestampType", pa.int32()),
+    ]
+)
+"""Of such records."""
+
+
 def sink(rows: Sequence[dict[str, Any]], one: SinkPass) -> tuple[list[dict[str, Any]], list[Fault], Summary]:
     """Take rows through; return all rows with a topic, the dead letters' faults, and the summary."""
-    schema = pa.schema(
-        [
-            *(
-                sink_pass.OUT.field(name)
-                for name in sink_pass.COLUMNS
-                if name not in ("timestamp", "timestampType")
-            ),
-            ("timestamp", pa.timestamp("ms", tz="UTC")),
-            ("timestampType", pa.int32()),
-        ]
-    )
-    batch = pa.RecordBatch.from_pylist(list(rows), schema)
+    batch = pa.RecordBatch.from_pylist(list(rows), KAFKA)
     made = list(_sent(one)([batch]))
     found = pa.Table.from_batches(made, sink_pass.OUT).to_pylist()
     summary, faults = summed([row["note"] for row in found])

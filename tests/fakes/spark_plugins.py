@@ -23,6 +23,7 @@ from kraal.plugins.api import (
     SourcePartition,
     SourceTask,
     TaskContext,
+    TopicPartition,
 )
 from kraal.plugins.headers import SimpleHeaderConverter
 from kraal.plugins.records import DataException
@@ -73,7 +74,7 @@ class ListSourceTask(SourceTask):
 
 
 class ListSinkTask(SinkTask):
-    """Collects what it gets."""
+    """Collects what it gets, but for values that begin with `refuse`, which it reports."""
 
     name: str
 
@@ -87,7 +88,11 @@ class ListSinkTask(SinkTask):
         if failures:
             raise failures.popleft()
         rows = batch.frame.select("topic", "partition", "offset", "value").collect()
-        WRITTEN[self.name].extend((r[0], r[1], r[2], r[3]) for r in rows)
+        for topic, partition, offset, value in rows:
+            if str(value).strip('"').lower().startswith("refuse"):
+                batch.report(TopicPartition(topic, partition), offset, ValueError("nobody wants it"))
+            else:
+                WRITTEN[self.name].append((topic, partition, offset, value))
 
 
 class _Lists(Connector):

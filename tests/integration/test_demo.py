@@ -54,6 +54,13 @@ def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def errors_of(text: str) -> str:
+    """Return what is printed of the transform and the dead letter, without times."""
+    part = text.partition("A transform and a dead letter: ")[2].partition("Stopping the worker")[0]
+    assert part
+    return re.sub(r"(orders-dead-0@0 +)\S+ \S+", r"\1TIME", part)
+
+
 def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) -> None:
     done = run(scratch, "--once", "--lines", str(LINES), "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -66,6 +73,8 @@ def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) ->
         assert re.search(rf"^{what} +{LINES:,}  ", done.stdout, flags=re.MULTILINE), what
     assert re.search(r"^contents +equal ", done.stdout, flags=re.MULTILINE)
     assert re.search(r"^REST +http://127\.0\.0\.1:\d+$", done.stdout, flags=re.MULTILINE)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert errors_of(done.stdout) == errors_of(readme), "the README shows what is printed"
 
 
 def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> None:

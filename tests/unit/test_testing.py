@@ -27,6 +27,7 @@ from kraal.plugins.api import (
     SourcePartition,
     SourceTask,
     TaskContext,
+    TopicPartition,
 )
 from kraal.testing import FAKE_SOURCE, Cluster
 
@@ -100,6 +101,11 @@ class KeeperTask(SinkTask):
     def write(self, batch: SinkBatch) -> None:
         if self.config.get("wants") == "sql":
             batch.frame.createOrReplaceTempView("rows")
+        if self.config.get("wants") == "no two":
+            for row in batch.frame.collect():
+                if row["value"] == "two":
+                    place = TopicPartition(row["topic"], row["partition"])
+                    batch.report(place, row["offset"], ValueError("two is too many"))
         assert batch.frame.toArrow().num_rows == batch.frame.count()
         self.kept.extend((row["value"], row["offset"]) for row in batch.frame.collect())
 
@@ -305,6 +311,20 @@ def test_a_sink_gets_what_is_written_and_goes_on_behind_what_it_committed() -> N
         c.write("lines", "three", None)
         c.wait_until("all came", lambda: len(KeeperTask.kept) == 4)
     assert KeeperTask.kept == [("one", 0), ("two", 1), ("three", 2), (None, 3)]
+
+
+def test_a_sink_reports_a_record_which_is_counted_or_fails_it() -> None:
+    config = {"connector.class": "Keeper", "topics": "lines", "wants": "no two"}
+    with Cluster(1, plugins=[Keeper]) as c:
+        c.create("k", {**config, "errors.tolerance": "all"})
+        c.create("strict", config)
+        c.write("lines", "one", "two", "three")
+        c.wait_for_states("strict", ["RUNNING", "FAILED"])
+        c.wait_until("the others came", lambda: len(KeeperTask.kept) == 3)
+        c.wait_for_states("k", RUNNING)
+        trace = c.status("strict")["tasks"][0]["trace"]
+        assert "Tolerance exceeded in error handler: builtins.ValueError: two is too many" in trace
+        c.delete("strict")
 
 
 def test_a_sink_that_wants_a_real_frame_says_so() -> None:

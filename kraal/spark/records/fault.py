@@ -32,6 +32,8 @@ class Stage(StrEnum):
     KEY_CONVERTER = "KEY_CONVERTER"
     VALUE_CONVERTER = "VALUE_CONVERTER"
     HEADER_CONVERTER = "HEADER_CONVERTER"
+    TASK_PUT = "TASK_PUT"
+    """Of a sink: its plugin said that it cannot write the record (KIP-610)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,7 @@ class SinkPass:
 
 
 @dataclass(frozen=True, slots=True)
-class _Raw:
+class Raw:
     """A record as Kafka has it."""
 
     topic: str
@@ -104,7 +104,7 @@ class _Rows:
 
     def add(
         self,
-        record: Record | _Raw,
+        record: Record | Raw,
         headers: Pairs,
         key: bytes | None,
         value: bytes | None,
@@ -144,7 +144,7 @@ class _Running:
         rows, ledger = _Rows(), self.ledger
         steps = self._steps
         apply, decode_key, decode_value = steps.chain.apply, steps.key.decode, steps.value.decode
-        for raw in _raw_records(part):
+        for raw in raw_records(part):
             ledger.read += 1
             try:
                 key_schema, key = decode_key(raw.topic, raw.key)
@@ -163,15 +163,13 @@ class _Running:
                 rows.add(*row)
         return rows.batch()
 
-    def _row(
-        self, raw: _Raw, record: Record, out: Record
-    ) -> tuple[Record, Pairs, bytes | None, bytes | None]:
+    def _row(self, raw: Raw, record: Record, out: Record) -> tuple[Record, Pairs, bytes | None, bytes | None]:
         """Return a record as the sink wants it; headers that no transform touched stay the bytes they were."""
         headers = raw.headers if out.headers is record.headers else self._encoded(out)
         render = self._render
         return out, headers, render(out.key_schema, out.key), render(out.value_schema, out.value)
 
-    def _carefully(self, raw: _Raw, rows: _Rows) -> None:
+    def _carefully(self, raw: Raw, rows: _Rows) -> None:
         """Take one record step by step."""
         steps, attempt, topic = self._steps, self.ledger.attempt, raw.topic
         try:
@@ -198,13 +196,13 @@ class _Running:
         self.ledger.written += 1
         rows.add(*row)
 
-    def _leave_out(self, raw: _Raw, fault: Fault, rows: _Rows) -> None:
+    def _leave_out(self, raw: Raw, fault: Fault, rows: _Rows) -> None:
         placed = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
         self.ledger.give_up(placed, dead_letter=self._keeps_dead)
         if self._keeps_dead:
             rows.add(raw, raw.headers, raw.key, raw.value, fault_note(placed))
 
-    def _headers(self, raw: _Raw) -> tuple[Header, ...]:
+    def _headers(self, raw: Raw) -> tuple[Header, ...]:
         decode = self._steps.headers.decode_header
         return tuple(Header(name, *decode(raw.topic, name, data)) for name, data in raw.headers)
 
@@ -214,7 +212,7 @@ class _Running:
 
 
 def _record(
-    raw: _Raw,
+    raw: Raw,
     key_schema: Schema | None,
     key: Any,
     value_schema: Schema | None,
@@ -234,7 +232,8 @@ def _record(
     )
 
 
-def _raw_records(part: pa.RecordBatch) -> Iterator[_Raw]:
+def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[Raw]:
+    """Yield the records of a table that has `COLUMNS`; `timestampType` may be missing."""
     count = part.num_rows
     at = part.schema.get_field_index("timestampType")
     kinds: list[Any] = [None] * count if at < 0 else part.column(at).to_pylist()
@@ -252,7 +251,7 @@ def _raw_records(part: pa.RecordBatch) -> Iterator[_Raw]:
     for topic, partition, offset, stamp, kind, headers, key, value in rows:
         pairs = [(header["key"], header["value"]) for header in headers] if headers else ()
         known = stamp if kind is None or kind >= 0 else None
-        yield _Raw(topic, partition, offset, known, kind, pairs, key, value)
+        yield Raw(topic, partition, offset, known, kind, pairs, key, value)
 
 
 def _text(schema: Schema | None, value: Any) -> bytes | None:

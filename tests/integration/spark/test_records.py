@@ -121,6 +121,55 @@ def test_a_sink_gets_a_backlog_and_a_tail_without_the_bad_ones_which_are_buried_
     assert letters[0].timestamp() == first.timestamp()
 
 
+def test_what_a_sink_reports_is_buried_with_the_bytes_that_kafka_had_and_the_others_are_written(
+    stage: Stage,
+) -> None:
+    """A backlog and a tail, a transform that changes the topic. Source: KIP-610."""
+    topic, dead = stage.topic(), f"dead-{uuid.uuid4().hex[:8]}"
+    stage.produce(topic, [f"refuse {n}" if n in (7, 700) else f"a{n}" for n in range(1500)])
+    route = {
+        "transforms": "route",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": ".*",
+        "transforms.route.replacement": "elsewhere",
+    }
+    config = {**TOLERANT, **route, "topics": topic, "errors.deadletterqueue.topic.name": dead}
+    task, opening = opened(stage, "ListSink", config)
+    done = 0
+    while done < 1500:
+        done += take(opening)
+    stage.produce(topic, ["tail", "refuse tail", "bad tail"])
+    while done < 1503:
+        done += take(opening)
+    end(opening)
+    values = [str(value).strip('"') for *_, value in plugins.WRITTEN[task]]
+    assert values == [*(f"a{n}" for n in range(1500) if n not in (7, 700)), "tail"]
+    assert {topic for topic, *_ in plugins.WRITTEN[task]} == {"elsewhere"}
+    letters = stage.messages(dead, 4)
+    told = {letter.value(): dict(letter.headers()) for letter in letters}
+    assert len(letters) == len(told) == 4
+    assert told.pop(b"bad tail")["__connect.errors.stage"] == b"VALUE_CONVERTER"
+    for value, offset in ((b"refuse 7", b"7"), (b"refuse 700", b"700"), (b"refuse tail", b"1501")):
+        assert told[value]["__connect.errors.topic"] == topic.encode()
+        assert told[value]["__connect.errors.offset"] == offset
+        assert told[value]["__connect.errors.stage"] == b"TASK_PUT"
+        assert told[value]["__connect.errors.class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
+        assert told[value]["__connect.errors.exception.message"] == b"nobody wants it"
+
+
+def test_what_a_sink_reports_fails_it_where_nothing_is_tolerated_also_by_columns(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.produce(topic, ["a", "refuse", "b"])
+    _, opening = opened(stage, "ListSink", {"topics": topic})
+    opening.run.next()
+    failed = opening.expect(Failed)
+    lines = failed.trace.splitlines()
+    assert lines[0] == "builtins.ValueError: nobody wants it"
+    assert "org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler" in lines
+    assert f"\tat stage TASK_PUT of org.apache.kafka.connect.sink.SinkTask, record {topic}-0@1" in lines
+    assert failed.errors.errors == 1
+
+
 def take(opening: Opening) -> int:
     """Have one batch written and committed; return how many records it had."""
     opening.run.next()

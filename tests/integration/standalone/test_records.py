@@ -11,7 +11,9 @@ from typing import Any
 import confluent_kafka as ck
 import httpx2
 import pytest
+from click.testing import CliRunner
 
+from kraal.cli import main
 from kraal.embedded.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import RUNNING, create_topic
@@ -169,6 +171,37 @@ def test_a_bad_record_of_a_sink_becomes_a_dead_letter_and_the_others_are_written
     assert line in worker.log_text()
     topics = worker.get(f"/connectors/{name}/topics").body[name]["topics"]
     assert topics == [name]
+    see_and_replay(worker, kafka, name, dead)
+    worker.wait_until("it failed again", lambda: metric(worker, name, "total_records_skipped") == 2)
+    check_replayed(messages(kafka, dead, 2))
+
+
+def check_replayed(letters: Sequence[Any]) -> None:
+    """See that the second letter is the first, which was read again from another place."""
+    first, again = letters
+    assert (again.key(), again.value(), again.timestamp()) == (first.key(), first.value(), first.timestamp())
+    assert again.headers()[0] == ("own", b"\x01")
+    headers = [dict(letter.headers()) for letter in letters]
+    assert [each.pop("__connect.errors.offset") for each in headers] == [b"1", b"4"]
+    assert len(again.headers()) == len(first.headers()) == 11
+
+
+def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -> None:
+    """Have `kraal dlq` list, show and replay the one letter of a connector."""
+
+    def dlq(*arguments: str) -> str:
+        env = {"KRAAL_URL": worker.url, "KRAAL_BOOTSTRAP_SERVERS": kafka.bootstrap}
+        done = CliRunner().invoke(main, ["dlq", *arguments], env=env)
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    (row,) = [each for each in json.loads(dlq("ls", "-o", "json")) if each["connector"] == name]
+    assert row == {"connector": name, "topic": dead, "letters": 1, "left_to_replay": 1}
+    shown = json.loads(dlq("show", name, "--json"))
+    assert (shown["key"], shown["value"], shown["error"]["offset"]) == ("k", "{no json", 1)
+    assert dlq("replay", name, "--dry-run").splitlines()[0] == f"{dead}-0@0 -> {name}-0"
+    assert dlq("replay", name) == f"1 letter of {dead} written to {name}\n"
+    assert dlq("replay", dead, "--topic", "--partition", "0", "--offset", "0", "--dry-run").count("->") == 1
 
 
 def test_a_bad_record_fails_a_sink_that_tolerates_none_and_the_trace_says_why(

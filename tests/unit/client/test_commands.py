@@ -14,8 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete, get_completion_class
 from click.testing import CliRunner
 
-from kraal.cli import EMBEDDED, main
-from kraal.client.commands import COMMANDS
+from kraal.cli import CLIENT, EMBEDDED, main
 from kraal.client.commands.completion import SHELLS
 from kraal.commands import Lazy
 from kraal.testing.plugins import FAKE_SOURCE
@@ -34,7 +33,7 @@ def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[str
             yield path
 
 
-PATHS = list(leaves(each.load() for each in COMMANDS.values()))
+PATHS = list(leaves(each.load() for each in CLIENT.values()))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -52,10 +51,10 @@ def test_the_list_of_commands_has_the_client_apart() -> None:
     text = CliRunner().invoke(main, ["--help"]).stdout
     workers, client = text.split("Client of a running worker")
     assert {"standalone", "distributed", "kafka"} <= set(workers.split())
-    assert all(f"  {name} " in client for name in COMMANDS)
+    assert all(f"  {name} " in client for name in CLIENT)
 
 
-@pytest.mark.parametrize(("name", "lazy"), [*COMMANDS.items(), *EMBEDDED.items()])
+@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *EMBEDDED.items()])
 def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: str, lazy: Lazy) -> None:
     assert lazy.load().name == name
 

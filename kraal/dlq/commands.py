@@ -1,0 +1,286 @@
+"""`kraal dlq ls`, `show`, `replay`: what connectors could not handle, and another try."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from kraal.client.commands.command import (
+    ClientGroup,
+    NameType,
+    asking,
+    emit,
+    emit_table,
+    output_option,
+    say,
+)
+from kraal.client.rest import Rest
+from kraal.config.properties import read_properties
+from kraal.dlq.choice import Box, find_box, from_offset, last, not_yet, topics_of
+from kraal.dlq.kafka import Kafka, Span
+from kraal.dlq.letters import Letter, Target, as_json, as_text, target_of
+
+SHOWN: Final = 10
+AT_ONCE: Final = 500
+"""So many letters are written, and then remembered, at a time."""
+
+_BOOTSTRAP: Final = "bootstrap.servers"
+
+
+def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that say which Kafka, and call it with a `Kafka` behind its `Rest`."""
+
+    @click.option(
+        "--bootstrap-servers",
+        envvar="KRAAL_BOOTSTRAP_SERVERS",
+        show_envvar=True,
+        metavar="HOST:PORT,...",
+        help=f"Kafka's address; else {_BOOTSTRAP} of --command-config.",
+    )
+    @click.option(
+        "--command-config",
+        "path",
+        envvar="KRAAL_COMMAND_CONFIG",
+        show_envvar=True,
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Properties of a Kafka client, by Java's names: security, time-outs.",
+    )
+    @functools.wraps(function)
+    def run(rest: Rest, *, bootstrap_servers: str | None, path: Path | None, **options: Any) -> None:
+        settings = {} if path is None else read_properties(path, "client's properties file")
+        if bootstrap_servers:
+            settings[_BOOTSTRAP] = bootstrap_servers
+        if not settings.get(_BOOTSTRAP, "").strip():
+            raise click.UsageError(
+                f"Give --bootstrap-servers, or {_BOOTSTRAP} in the file of --command-config."
+            )
+        with Kafka(settings) as kafka:
+            function(rest, kafka, **options)
+
+    return asking(run)
+
+
+class _BoxName(NameType):
+    """The name of a connector or a topic, which is not empty."""
+
+
+_box_argument = click.argument("name", type=_BoxName(), metavar="CONNECTOR|TOPIC")
+_topic_flag = click.option(
+    "--topic", "is_topic", is_flag=True, help="The name is a topic's: no worker is asked."
+)
+_partition = click.option("--partition", type=click.IntRange(min=0), metavar="P", help="With --offset.")
+_offset = click.option("--offset", type=click.IntRange(min=0), metavar="O", help="With --partition.")
+
+
+@click.group(
+    "dlq",
+    cls=ClientGroup,
+    short_help="See and replay dead letters.",
+    examples=(
+        "export KRAAL_BOOTSTRAP_SERVERS=localhost:9092",
+        "kraal dlq ls",
+        "kraal dlq show orders-sink",
+        "kraal dlq replay orders-sink --dry-run",
+        "kraal dlq replay orders-sink",
+    ),
+)
+def dlq() -> None:
+    """See the records that connectors could not handle, and give them back to their topics (KIP-298)."""
+
+
+@dlq.command("ls", examples=("kraal dlq ls --bootstrap-servers localhost:9092", "kraal dlq ls -o json"))
+@output_option
+@_on_kafka
+def ls(rest: Rest, kafka: Kafka, *, style: str) -> None:
+    """List the connectors that have a dead-letter topic, and how many letters are in it.
+
+    LETTERS is of the whole topic, also when connectors share it; `-` is a topic that does not exist yet.
+    """
+    found = rest.get("connectors", query=[("expand", "info")])
+    rows = [_row(kafka, name, topic) for name, topic in topics_of(found)]
+    if style != "table":
+        emit(rows, style)
+        return
+    emit_table(
+        ("CONNECTOR", "TOPIC", "LETTERS", "LEFT TO REPLAY"),
+        [["-" if cell is None else str(cell) for cell in row.values()] for row in rows],
+        "No connector has a dead-letter topic.",
+    )
+
+
+def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
+    letters = left = None
+    if topic in kafka.partitions:
+        spans = kafka.spans(topic)
+        letters = sum(span.count for span in spans.values())
+        committed = kafka.committed(Box(topic, name).group, topic)
+        left = sum(span.count for span in not_yet(spans, committed).values())
+    return {"connector": name, "topic": topic, "letters": letters, "left_to_replay": left}
+
+
+@dlq.command(
+    "show",
+    examples=(
+        "kraal dlq show orders-sink",
+        "kraal dlq show orders-dead --topic --partition 0 --offset 17 --limit 1 --stack",
+        "kraal dlq show orders-sink --limit 1000 --json | jq -r .error.message | sort | uniq -c",
+    ),
+)
+@_box_argument
+@_topic_flag
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=SHOWN,
+    show_default=True,
+    metavar="N",
+    help="At most so many.",
+)
+@_partition
+@_offset
+@click.option("--stack", is_flag=True, help="Print stack traces as well.")
+@click.option("--json", "is_json", is_flag=True, help="A JSON object a line, with everything.")
+@_on_kafka
+def show(
+    rest: Rest,
+    kafka: Kafka,
+    *,
+    name: str,
+    is_topic: bool,
+    limit: int,
+    partition: int | None,
+    offset: int | None,
+    stack: bool,
+    is_json: bool,
+) -> None:
+    """Print dead letters: the latest, or those from --partition and --offset on."""
+    place = _place(partition, offset)
+    box = find_box(None if is_topic else rest, kafka, name)
+    spans = kafka.spans(box.topic)
+    if place:
+        letters: Iterable[Letter] = islice(_held(kafka, box, from_offset(spans, box.topic, *place)), limit)
+    else:
+        letters = _latest(kafka, box, spans, limit)
+    seen = 0
+    for letter in letters:
+        if is_json:
+            click.echo(json.dumps(as_json(letter)))  # ASCII: nothing in it moves a cursor
+        else:
+            say("\n".join([*([""] if seen else []), *as_text(letter, stack=stack)]))
+        seen += 1
+    if not seen:
+        click.echo("No dead letters.", err=True)
+
+
+def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
+    if (partition is None) != (offset is None):
+        raise click.UsageError("Give both --partition and --offset, or neither.")
+    return None if partition is None or offset is None else (partition, offset)
+
+
+def _held(kafka: Kafka, box: Box, spans: dict[int, Span]) -> Iterator[Letter]:
+    return (letter for letter in kafka.read(box.topic, spans) if box.holds(letter))
+
+
+def _latest(kafka: Kafka, box: Box, spans: dict[int, Span], limit: int) -> Iterable[Letter]:
+    """Return the last letters by time; a connector that shares its topic may have them far back, so all are read."""
+    wanted = last(spans, limit)
+    found = list(_held(kafka, box, wanted))
+    if len(found) < limit and wanted != spans:
+        newest: deque[Letter] = deque(maxlen=limit)
+        for number, span in spans.items():
+            kept = deque(_held(kafka, box, {number: span}), maxlen=limit)
+            newest = deque(sorted([*newest, *kept], key=_by_time)[-limit:], maxlen=limit)
+        return newest
+    return sorted(found, key=_by_time)[-limit:]
+
+
+def _by_time(letter: Letter) -> tuple[int, int, int]:
+    return letter.timestamp_ms or 0, letter.partition, letter.offset
+
+
+@dlq.command(
+    "replay",
+    examples=(
+        "kraal dlq replay orders-sink --dry-run",
+        "kraal dlq replay orders-sink",
+        "kraal dlq replay orders-sink --limit 10 --to orders-retry",
+        "kraal dlq replay orders-dead --topic --partition 0 --offset 17",
+    ),
+)
+@_box_argument
+@_topic_flag
+@click.option("--to", metavar="TOPIC", help="Write all to this topic, by their keys.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many; default: all there are."
+)
+@_partition
+@_offset
+@click.option("--from-beginning", is_flag=True, help="Also what was replayed before.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written where, and write nothing.")
+@_on_kafka
+def replay(
+    rest: Rest,
+    kafka: Kafka,
+    *,
+    name: str,
+    is_topic: bool,
+    to: str | None,
+    limit: int | None,
+    partition: int | None,
+    offset: int | None,
+    from_beginning: bool,
+    dry_run: bool,
+) -> None:
+    """Write dead letters back to the topic and partition they came from, without the headers of their error.
+
+    What was replayed is remembered as the offsets of a consumer group, so the next replay goes on behind it. With
+    --partition and --offset that one letter is replayed, or --limit from there, and nothing is remembered. Letters
+    that come while it runs are left to the next. A record that fails again becomes a new dead letter.
+    """
+    place = _place(partition, offset)
+    if place and from_beginning:
+        raise click.UsageError("Give either --from-beginning or --partition and --offset.")
+    box = find_box(None if is_topic else rest, kafka, name)
+    spans = kafka.spans(box.topic)
+    if place:
+        spans, limit = from_offset(spans, box.topic, *place), limit or 1
+    elif not from_beginning:
+        spans = not_yet(spans, kafka.committed(box.group, box.topic))
+    remembers = place is None and not dry_run
+    written: Counter[str] = Counter()
+    letters = ((letter, target_of(letter, to, kafka.partitions)) for letter in _held(kafka, box, spans))
+    chosen = islice(letters, limit)
+    while piece := list(islice(chosen, AT_ONCE)):
+        if dry_run:
+            for letter, target in piece:
+                say(f"{letter.place} -> {target}")
+        else:
+            kafka.write(piece)
+        if remembers:
+            kafka.commit(box.group, box.topic, _behind(piece))
+        written.update(target.topic for _, target in piece)
+    if remembers and limit is None:
+        kafka.commit(box.group, box.topic, {number: span.end for number, span in spans.items()})
+    _tell(box, written, dry_run=dry_run)
+
+
+def _behind(piece: Iterable[tuple[Letter, Target]]) -> dict[int, int]:
+    return {letter.partition: letter.offset + 1 for letter, _ in piece}
+
+
+def _tell(box: Box, written: Counter[str], *, dry_run: bool) -> None:
+    if not written:
+        click.echo(f"Nothing to replay in {box.topic}.", err=True)
+    for topic, count in sorted(written.items()):
+        letters = "1 letter" if count == 1 else f"{count} letters"
+        would = "would be written" if dry_run else "written"
+        say(f"{letters} of {box.topic} {would} to {topic}")

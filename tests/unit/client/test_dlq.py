@@ -1,0 +1,266 @@
+"""`kraal dlq ls`, `show`, `replay`: what they print, write and remember; Kafka is in memory."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kraal.cli import CLIENT
+from kraal.dlq import commands, kafka
+from kraal.dlq.letters import CannotReplay, Letter, as_json, as_text, target_of
+from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
+from tests.fakes.connect import Connect
+from tests.fakes.dead_letters import MemoryKafka, letter
+from tests.unit.client.conftest import Files, Kraal
+
+CONFIG = {"connector.class": FAKE_SINK, "topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> MemoryKafka:
+    found = MemoryKafka()
+    monkeypatch.setattr(commands, "Kafka", found)
+    monkeypatch.setenv("KRAAL_BOOTSTRAP_SERVERS", "k:9092")
+    return found
+
+
+@pytest.fixture
+def sink(worker: Connect, cluster: MemoryKafka) -> str:
+    """A connector with three dead letters, and one of another connector between them."""
+    worker.create("orders-sink", {"name": "orders-sink", **CONFIG})
+    cluster.letters["dead"] = [letter(0), letter(1, connector="other"), letter(2), letter(3)]
+    return "orders-sink"
+
+
+def values(cluster: MemoryKafka) -> list[bytes | None]:
+    return [each.value for each, _ in cluster.written]
+
+
+def test_ls_counts_the_letters_of_each_connector_that_has_a_topic_for_them(
+    kraal: Kraal, worker: Connect, cluster: MemoryKafka, sink: str
+) -> None:
+    worker.create("later", {"name": "later", **CONFIG, "errors.deadletterqueue.topic.name": "none-yet"})
+    worker.create("plain", {"name": "plain", "connector.class": FAKE_SOURCE})
+    kraal.out("dlq", "replay", sink, "--limit", "1")
+    assert kraal.out("dlq", "ls").splitlines() == [
+        "CONNECTOR     TOPIC      LETTERS   LEFT TO REPLAY",
+        "later         none-yet   -         -",
+        "orders-sink   dead       4         3",
+    ]
+    assert json.loads(kraal.out("dlq", "ls", "-o", "json"))[0] == {
+        "connector": "later", "topic": "none-yet", "letters": None, "left_to_replay": None
+    }  # fmt: skip
+    assert cluster.settings == {"bootstrap.servers": "k:9092"}
+
+
+def test_show_tells_where_a_record_was_and_why_it_failed(kraal: Kraal, sink: str) -> None:
+    assert kraal.out("dlq", "show", sink, "--limit", "1", "--stack").splitlines() == [
+        "dead-0@3   2023-11-14 22:13:20.003+00:00",
+        "  from        orders-1@103",
+        "  connector   orders-sink, task 0",
+        "  failed at   VALUE_CONVERTER of JsonConverter",
+        "  because     DataException: no JSON",
+        "  key         k3",
+        "  value       bad 3",
+        r"  header      own = \x01",
+        "    DataException",
+        "      at x",
+    ]
+
+
+def test_show_chooses(kraal: Kraal, sink: str) -> None:
+    def shown(*arguments: str) -> list[int]:
+        lines = kraal.out("dlq", "show", *arguments, "--json").splitlines()
+        return [json.loads(line)["offset"] for line in lines]
+
+    assert shown(sink) == [0, 2, 3], "a connector's own"
+    assert shown(sink, "--limit", "2") == [2, 3], "the latest"
+    assert shown(sink, "--limit", "3") == [0, 2, 3], "the latest, another's between them"
+    assert shown("dead") == shown("dead", "--topic") == [0, 1, 2, 3], "a topic's"
+    assert shown("dead", "--partition", "0", "--offset", "1", "--limit", "2") == [1, 2], "from a place on"
+
+
+def test_a_letters_json_has_everything(kraal: Kraal, sink: str) -> None:
+    found = json.loads(kraal.out("dlq", "show", sink, "--limit", "1", "--json"))
+    assert found == {
+        "topic": "dead", "partition": 0, "offset": 3, "timestamp": 1700000000003, "key": "k3", "value": "bad 3",
+        "headers": [{"key": "own", "value": "\x01"}],
+        "error": {
+            "topic": "orders", "partition": 1, "offset": 103, "connector": "orders-sink", "task": 0,
+            "stage": "VALUE_CONVERTER", "class": "JsonConverter", "exception": "DataException",
+            "message": "no\nJSON", "stacktrace": "DataException\n\tat x",
+        },
+    }  # fmt: skip
+
+
+def test_the_innermost_cause_is_told() -> None:
+    stack = "DataException: no\n\tat x\nCaused by: A: outer\n\tat y\nCaused by: B: end of input\n\tat z"
+    lines = list(as_text(letter(0, {"exception.stacktrace": stack}), stack=False))
+    assert [line for line in lines if "caused by" in line] == ["  caused by   B: end of input"]
+
+
+def test_bytes_that_are_no_text_are_base64_and_a_letter_without_headers_says_so() -> None:
+    bare = Letter(
+        topic="d", partition=0, offset=0, timestamp_ms=None, key=None, value=b"\xff", headers=[("h", None)]
+    )
+    assert as_json(bare) == {
+        "topic": "d", "partition": 0, "offset": 0, "timestamp": None, "key": None, "value_base64": "/w==",
+        "headers": [{"key": "h", "value": None}], "error": None,
+    }  # fmt: skip
+
+
+def test_replay_writes_to_the_partition_they_came_from_without_the_headers_and_only_once(
+    kraal: Kraal, cluster: MemoryKafka, sink: str
+) -> None:
+    assert kraal.out("dlq", "replay", sink) == "3 letters of dead written to orders\n"
+    assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
+    assert {str(target) for _, target in cluster.written} == {"orders-1"}
+    assert cluster.written[0][0].own_headers == [("own", b"\x01")]
+    assert cluster.groups == {"kraal-dlq-replay/dead/orders-sink": {0: 4}}
+    assert kraal.error("dlq", "replay", sink, code=0) == "Nothing to replay in dead."
+    cluster.letters["dead"].append(letter(4))
+    kraal.out("dlq", "replay", sink)
+    assert values(cluster)[3:] == [b"bad 4"]
+    kraal.out("dlq", "replay", sink, "--from-beginning")
+    assert len(cluster.written) == 8
+
+
+def test_a_limited_replay_is_gone_on_with(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+    kraal.out("dlq", "replay", sink, "--limit", "2")
+    assert cluster.groups == {"kraal-dlq-replay/dead/orders-sink": {0: 3}}
+    kraal.out("dlq", "replay", sink, "--limit", "2")
+    assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
+
+
+def test_one_letter_is_replayed_as_often_as_it_is_named(
+    kraal: Kraal, cluster: MemoryKafka, sink: str
+) -> None:
+    for _ in range(2):
+        kraal.out("dlq", "replay", sink, "--partition", "0", "--offset", "2")
+    assert (values(cluster), cluster.groups) == ([b"bad 2"] * 2, {})
+
+
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(
+    kraal: Kraal, cluster: MemoryKafka, sink: str
+) -> None:
+    assert kraal.out("dlq", "replay", sink, "--dry-run").splitlines() == [
+        "dead-0@0 -> orders-1",
+        "dead-0@2 -> orders-1",
+        "dead-0@3 -> orders-1",
+        "3 letters of dead would be written to orders",
+    ]
+    assert (cluster.written, cluster.groups) == ([], {})
+
+
+def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+    cluster.partitions["retry"] = 3
+    assert (
+        kraal.out("dlq", "replay", sink, "--to", "retry", "--limit", "1")
+        == "1 letter of dead written to retry\n"
+    )
+    assert str(cluster.written[0][1]) == "retry"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param({"partition": "7"}, "orders", id="a partition that is gone"),
+        pytest.param({"partition": None}, "orders", id="none, as of a source"),
+        pytest.param({"partition": "x"}, "orders", id="no number"),
+        pytest.param({"partition": "0"}, "orders-0", id="one that is there"),
+    ],
+)
+def test_a_partition_that_is_not_there_is_left_to_the_key(said: dict[str, str | None], expected: str) -> None:
+    assert str(target_of(letter(0, said), None, {"orders": 2})) == expected
+
+
+def test_what_is_not_written_is_not_remembered(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+    cluster.refuses = True
+    assert kraal.error("dlq", "replay", sink) == "Error: Kafka at nowhere took not all letters: it is full"
+    assert cluster.groups == {}
+
+
+@pytest.mark.parametrize(
+    ("found", "to", "said"),
+    [
+        (
+            letter(0, connector=None),
+            None,
+            (
+                "dead-0@0 does not say from which topic it came, because it has no header __connect.errors.topic"
+                " (errors.deadletterqueue.context.headers.enable was false): give --to TOPIC"
+            ),
+        ),
+        (letter(0, {"topic": "gone"}), None, "the topic gone of dead-0@0 does not exist"),
+        (letter(0), "gone", "the topic gone does not exist"),
+        (letter(0), "dead", "dead-0@0 would be replayed into the dead-letter topic itself: give --to TOPIC"),
+    ],
+)
+def test_what_cannot_be_replayed_is_one_sentence(found: Letter, to: str | None, said: str) -> None:
+    with pytest.raises(CannotReplay) as raised:
+        target_of(found, to, {"orders": 2, "dead": 1})
+    assert str(raised.value) == said
+
+
+def test_what_cannot_be_found_or_replayed_ends_with_1(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+    assert kraal.error("dlq", "replay", sink, "--to", "gone") == "Error: the topic gone does not exist"
+    said = kraal.error("dlq", "replay", sink, "--partition", "0", "--offset", "5")
+    assert said == "Error: dead-0 has no offset 5; there are: 0 to 3."
+    said = kraal.error("dlq", "show", sink, "--partition", "2", "--offset", "5")
+    assert said == "Error: The topic dead has no partition 2: it has 1."
+    assert cluster.written == []
+
+
+def test_names_that_mean_nothing_are_one_sentence(
+    kraal: Kraal, worker: Connect, cluster: MemoryKafka
+) -> None:
+    assert cluster.letters == {}
+    assert kraal.error("dlq", "show", "nobody") == "Error: There is no connector and no topic nobody."
+    assert kraal.error("dlq", "show", "nobody", "--topic") == "Error: There is no topic nobody."
+    worker.create("plain", {"name": "plain", "connector.class": FAKE_SOURCE})
+    assert "has no dead-letter topic: its config has no errors.deadletter" in kraal.error(
+        "dlq", "show", "plain"
+    )
+    worker.create("new", {"name": "new", **CONFIG, "errors.deadletterqueue.topic.name": "none-yet"})
+    assert "none-yet of the connector new does not exist yet" in kraal.error("dlq", "show", "new")
+    assert kraal.error("dlq", "show", "orders", "--topic", code=0) == "No dead letters."
+    kraal.env["KRAAL_URL"] = "http://127.0.0.1:1"
+    assert "cannot be reached" in kraal.error("dlq", "show", "orders")
+
+
+def test_what_cannot_be_understood_is_2(kraal: Kraal, cluster: MemoryKafka) -> None:
+    assert kraal("dlq", "show", "dead", "--partition", "0").exit_code == 2
+    place = ("--partition", "0", "--offset", "0")
+    assert kraal("dlq", "replay", "dead", *place, "--from-beginning").exit_code == 2
+    assert kraal("dlq", "show", "dead", "--limit", "0").exit_code == 2
+    assert kraal("dlq", "show").exit_code == 2
+    assert (cluster.written, kraal.connect.asked()) == ([], [])
+
+
+def test_kafkas_address_is_needed_and_may_stand_in_the_clients_file(
+    kraal: Kraal, cluster: MemoryKafka, sink: str, write: Files
+) -> None:
+    kraal.env["KRAAL_BOOTSTRAP_SERVERS"] = None
+    assert "Give --bootstrap-servers" in kraal("dlq", "show", sink).stderr
+    path = write("client.properties", "bootstrap.servers=here:1\nsecurity.protocol=SSL\n")
+    kraal.out("dlq", "show", sink, "--command-config", path)
+    assert cluster.settings == {"bootstrap.servers": "here:1", "security.protocol": "SSL"}
+    kraal.out("dlq", "show", sink, "--command-config", path, "--bootstrap-servers", "there:2")
+    assert cluster.settings["bootstrap.servers"] == "there:2"
+
+
+def test_a_clients_file_that_is_wrong_is_one_sentence(kraal: Kraal, write: Files) -> None:
+    path = write("client.properties", "bootstrap.servers=here:1\nsecurity.protocol=NONE\n")
+    assert "NONE" in kraal.error("dlq", "show", "x", "--topic", "--command-config", path)
+    assert "there is no such file" in kraal.error("dlq", "show", "x", "--command-config", f"{path}.no")
+
+
+def test_a_kafka_that_is_not_there_is_one_sentence(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "ASK_S", 0.2)
+    said = kraal.error("dlq", "show", "x", "--topic", "--bootstrap-servers", "127.0.0.1:1")
+    assert said.startswith("Error: Kafka at 127.0.0.1:1 did not say which topics there are: ")
+
+
+def test_the_group_is_listed_by_its_name() -> None:
+    assert CLIENT["dlq"].load().name == "dlq"
