@@ -7,13 +7,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from kraal.config.key import ConfigDef, Key
+from kraal.config.mirror import MIRROR
 from kraal.config.spark_sink import SPARK_SINK
 from kraal.config.spark_source import SPARK_SOURCE
 
 _TABLE: Final = re.compile(
     r"(<!-- keys of (\w+), made by `python -m kraal.reference` -->\n).*?(<!-- end -->)", re.DOTALL
 )
-_DEFINITIONS: Final[dict[str, ConfigDef]] = {"SparkSource": SPARK_SOURCE, "SparkSink": SPARK_SINK}
+_DEFINITIONS: Final[dict[str, ConfigDef]] = {
+    "SparkSource": SPARK_SOURCE,
+    "SparkSink": SPARK_SINK,
+    "MirrorSource": MIRROR,
+}
 
 
 def with_keys(page: str) -> str:

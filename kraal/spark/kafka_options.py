@@ -107,10 +107,20 @@ def producer_client_id(task: TaskId) -> str:
 
 def consumer_options(worker: Mapping[str, str], connector: Mapping[str, str], name: str) -> dict[str, str]:
     """Return options for Spark's Kafka reader; offsets and topics are added per range. Raises ConfigInvalid."""
-    wanted = java_options(_CONSUMER_DEFAULTS | layered(worker, connector, "consumer"))
+    settings = layered(worker, connector, "consumer")
+    settings["bootstrap.servers"] = bootstrap(worker, connector, "consumer")
+    return reader_options(settings, f"connect-{name}-read")
+
+
+def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
+    """Return options for Spark's Kafka reader, for a consumer's settings in Connect's words. Raises ConfigInvalid.
+
+    `group` begins the names of the groups that Spark makes up.
+    """
+    wanted = java_options(_CONSUMER_DEFAULTS | dict(settings))
     options = {f"kafka.{key}": value for key, value in wanted.items() if key not in _NOT_FOR_SPARK}
-    options["kafka.bootstrap.servers"] = bootstrap(worker, connector, "consumer")
-    options["groupIdPrefix"] = f"connect-{name}-read"
+    options["kafka.bootstrap.servers"] = settings.get("bootstrap.servers", "")
+    options["groupIdPrefix"] = group
     options["includeHeaders"] = "true"
     return options
 

@@ -1,7 +1,8 @@
 """Record frame → converters → Kafka, as one Spark job.
 
 The plan is kept as short as it can be, because it decides the throughput: a constant topic is an option and
-not a column, columns that the frame lacks are not made up, and counting rides along in the same pass.
+not a column, columns that the frame lacks are not made up, and counting rides along in the same pass. A frame with
+a column `timestamp` gives records their time (`record_times`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from kraal.ids import TopicName
 from kraal.plugins.api import Schema
 from kraal.spark.plugins import Converters
+from kraal.spark.record_times import carried, with_time
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -58,7 +60,7 @@ def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, fr
     if topic is None:
         measures.append(functions.collect_set("topic").alias("topics"))
     counted = kafka_frame(frame, plan, topic).observe(observation, *measures)
-    writer = counted.write.format("kafka").options(**plan.options).mode("append")
+    writer = counted.write.format("kafka").options(**options_for(frame, plan)).mode("append")
     if topic is not None:
         writer = writer.option("topic", topic)
     writer.save()
@@ -95,5 +97,16 @@ def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None) -> DataFra
         columns.append(plan.converters.key.from_connect(name, key, plan.key_schema).alias("key"))
     value = functions.col("value") if "value" in has else none
     columns.append(plan.converters.value.from_connect(name, value, plan.value_schema).alias("value"))
-    columns += [functions.col(other) for other in ("headers", "partition") if other in has]
+    headers = functions.col("headers") if "headers" in has else None
+    if "timestamp" in has:
+        headers = with_time(headers, functions.col("timestamp"))
+    if headers is not None:
+        columns.append(headers.alias("headers"))
+    if "partition" in has:
+        columns.append(functions.col("partition"))
     return frame.select(*columns)
+
+
+def options_for(frame: DataFrame, plan: WritePlan) -> Mapping[str, str]:
+    """Return the writer's options for what `kafka_frame` makes of the same frame. Job thread."""
+    return plan.options if plan.converters is None else carried(frame, plan.options)

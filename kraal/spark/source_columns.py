@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 DOUBT: Final = "Kraal: only record by record can this batch be transformed"
 _RAISED: Final = "USER_RAISED_EXCEPTION"
 _OTHERS: Final = frozenset({"topic", "partition", "timestamp", "headers"})
+_KEPT: Final = ("topic", "partition", "timestamp")
+"""No transform with a column form changes these of a single record."""
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _PLAIN: Final[Mapping[str, frozenset[Type]]] = {
@@ -77,7 +79,7 @@ class ColumnPlan:
                 doubt = doubt | each()
             error = F.raise_error(F.lit(DOUBT)).cast("boolean")
             frame = frame.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
-        columns: list[Column] = [F.col(name) for name in ("topic", "partition") if name in frame.columns]
+        columns: list[Column] = [F.col(name) for name in _KEPT if name in frame.columns]
         parts = (("key", out.key), ("value", out.value))
         columns += [column_of(part).alias(name) for name, part in parts if not part.is_nothing]
         headers = self._headers()

@@ -26,7 +26,7 @@ from kraal.ids import TaskId, TopicName
 from kraal.offsets import Offset, SourcePartition
 from kraal.spark.api import BatchDone
 from kraal.spark.jobs import cancel_group, job_group
-from kraal.spark.kafka_writer import WritePlan, kafka_frame
+from kraal.spark.kafka_writer import WritePlan, kafka_frame, options_for
 from kraal.spark.pool import Pool
 from kraal.spark.session import Session
 from kraal.spark.trace import is_bridge_failure
@@ -184,4 +184,5 @@ class Together:
         with job_group(spark, pool="together", group=group, what=f"{len(parts)} small batches"):
             self.jobs += 1
             frame = spark.tiny.createDataFrame(table).coalesce(1)
-            kafka_frame(frame, plan, None).write.format("kafka").options(**plan.options).mode("append").save()
+            options = options_for(frame, plan)
+            kafka_frame(frame, plan, None).write.format("kafka").options(**options).mode("append").save()

@@ -17,6 +17,7 @@ from kraal.plugins.records import DATE, DECIMAL, TIMESTAMP, Instant, Struct
 from kraal.plugins.schema import Schema, Type
 from kraal.spark.kafka_writer import kafka_frame
 from kraal.spark.plugins import Converters
+from kraal.spark.record_times import HEADER
 from kraal.spark.records.source_pass import SourcePass
 from kraal.spark.records.steps import Steps, summed
 from kraal.spark.source_columns import SourceColumns, is_doubt
@@ -137,12 +138,14 @@ def as_written(row: dict[str, Any], topic: str | None) -> dict[str, Any]:
     def data(value: Any) -> bytes | None:
         return None if value is None else bytes(value)
 
-    headers = row.get("headers") or None
+    headers = row.get("headers") or []
+    if headers and headers[-1]["key"] == HEADER:
+        headers = headers[:-1]  # the record's time, which Kafka's producer takes off
     return {
         "topic": topic or row["topic"],
         "key": data(row.get("key")),
         "value": data(row["value"]),
-        "headers": headers and [{"key": h["key"], "value": data(h["value"])} for h in headers],
+        "headers": [{"key": h["key"], "value": data(h["value"])} for h in headers] or None,
         "partition": row.get("partition"),
     }
 

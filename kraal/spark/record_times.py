@@ -1,0 +1,111 @@
+"""Records' own timestamps on their way through Spark's Kafka writer, which has no column for them.
+
+The time rides as the last header of each record, as text, and an interceptor of Kafka's producer takes that header off
+again and puts the time where it belongs, in the JVM, so that nothing is done record by record in Python. The class is
+compiled by Janino, which Spark ships for its own code, when a session first needs it, and goes to the executors as a
+jar. A jar in the package was the other way; nobody could read what is in it, and it would hang on one Java version.
+
+Taken off is the last header and no other: a record that has a header of the same name keeps it.
+Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a time below 0 is none; Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+HEADER: Final = "kraal.timestamp"
+INTERCEPTORS: Final = "kafka.interceptor.classes"
+_CLASS: Final = "kraal.RecordTimes"
+_JAR: Final = "kraal-record-times.jar"
+_ONE_AT_A_TIME: Final = threading.Lock()
+_SOURCE: Final = """
+package kraal;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.Map;
+import org.apache.kafka.clients.producer.ProducerInterceptor;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+
+public final class RecordTimes implements ProducerInterceptor {
+    public ProducerRecord onSend(ProducerRecord record) {
+        Header[] all = record.headers().toArray();
+        int last = all.length - 1;
+        if (last < 0 || !all[last].key().equals("kraal.timestamp")) {
+            return record;
+        }
+        byte[] text = all[last].value();
+        long time = text == null ? -1L : Long.parseLong(new String(text, StandardCharsets.US_ASCII));
+        Header[] own = (Header[]) Arrays.copyOf(all, last);
+        return new ProducerRecord(
+            record.topic(), record.partition(), time < 0 ? null : Long.valueOf(time),
+            record.key(), record.value(), new RecordHeaders(own)
+        );
+    }
+
+    public void onAcknowledgement(RecordMetadata metadata, Exception exception) {}
+
+    public void close() {}
+
+    public void configure(Map configs) {}
+}
+"""
+
+
+def with_time(headers: Column | None, timestamp: Column) -> Column:
+    """Return a record's headers with its time behind them, for `carried` to take off."""
+    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+
+    time = functions.unix_millis(timestamp).cast("string").cast("binary")
+    added = functions.array(functions.struct(functions.lit(HEADER).alias("key"), time.alias("value")))
+    if headers is None:
+        return added
+    return functions.when(headers.isNull(), added).otherwise(functions.concat(headers, added))
+
+
+def carried(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return a Kafka writer's options for a frame whose column `timestamp`, if it has one, is to be the records' time.
+
+    Job thread. A user's own interceptors come after ours.
+    """
+    if "timestamp" not in frame.columns:
+        return options
+    _ensure(frame.sparkSession)
+    own = options.get(INTERCEPTORS)
+    return {**options, INTERCEPTORS: f"{_CLASS},{own}" if own else _CLASS}
+
+
+def _ensure(spark: SparkSession) -> None:
+    """Have the class where this session's jobs run."""
+    context: Any = spark.sparkContext
+    with _ONE_AT_A_TIME:
+        jars = context._jsc.sc().listJars()  # noqa: SLF001 - PySpark has no public way
+        if any(jars.apply(number).endswith(_JAR) for number in range(jars.size())):
+            return
+        context._jsc.sc().addJar(str(_made(context)))  # noqa: SLF001 - as above
+
+
+def _made(context: Any) -> Path:
+    from pyspark import SparkFiles  # noqa: PLC0415 - as above
+
+    jvm = context._jvm  # noqa: SLF001 - as above
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(_SOURCE)
+    folder = Path(SparkFiles.getRootDirectory()) / "made"  # gone with the session
+    folder.mkdir(exist_ok=True)
+    jar = folder / _JAR
+    with zipfile.ZipFile(jar, "w") as packed:
+        for name, code in compiler.getBytecodes().items():
+            packed.writestr(f"{name.replace('.', '/')}.class", bytes(code))
+    return jar

@@ -1,0 +1,176 @@
+"""Mirror on real Spark and a real broker that is both clusters. Mirrors MirrorConnectorsIntegrationBaseTest."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import confluent_kafka as ck
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from kraal.config.mirror import MIRROR
+from kraal.connectors.mirror import Clusters
+from kraal.connectors.mirror_topics import source_partition
+from kraal.offsets import Offset, SourcePartition
+from kraal.plugins.api import RetriableError, TopicPartition
+from kraal.spark.api import BatchDone, Opened, Stopped
+from tests.fakes.examples import example
+from tests.fakes.spark_stage import Opening, Stage
+
+Message = tuple[int, bytes | None, bytes | None, Any, tuple[int, int]]
+"""Partition, key, value, headers, kind of time and time."""
+
+
+def config_of(address: str, changes: Mapping[str, str]) -> dict[str, str]:
+    servers = {"source.cluster.bootstrap.servers": address, "target.cluster.bootstrap.servers": address}
+    return example("mirror", {**servers, "replication.factor": "1", **changes})
+
+
+@dataclass
+class Mirror:
+    """A task that is started again and again, at the offsets that it has."""
+
+    stage: Stage
+    partitions: str
+    more: Mapping[str, str] = field(default_factory=dict)
+    offsets: dict[SourcePartition, Offset] = field(default_factory=dict)
+
+    def open(self) -> Opening:
+        config = config_of(self.stage.address, {})
+        config |= {"task.assigned.partitions": self.partitions, **self.more}
+        opening = self.stage.open(
+            f"mirror-{uuid.uuid4().hex[:8]}", config["connector.class"], config, dict(self.offsets)
+        )
+        opening.expect(Opened)
+        return opening
+
+    def run(self, records: int) -> None:
+        """Start, go on until so many more records were written, end."""
+        opening = self.open()
+        self.go_on(opening, records)
+        opening.run.stop()
+        assert opening.expect(Stopped).clean
+
+    def go_on(self, opening: Opening, records: int) -> None:
+        count = 0
+        while count < records:
+            opening.run.next()
+            done = opening.expect(BatchDone)
+            self.offsets |= done.offsets
+            count += done.records
+        assert count == records
+
+
+def messages(stage: Stage, topic: str, partitions: int, count: int) -> list[Message]:
+    """Return all that is in a topic, of which there is so much at least, by partition."""
+    consumer = ck.Consumer({"bootstrap.servers": stage.address, "group.id": uuid.uuid4().hex})
+    consumer.assign([ck.TopicPartition(topic, n, ck.OFFSET_BEGINNING) for n in range(partitions)])
+    found: list[Any] = []
+    while len(found) < count:
+        got = consumer.consume(count, 20.0)
+        assert got, f"{len(found)} of {count} came"
+        found += [message for message in got if not message.error()]
+    found += consumer.consume(100, 0.3)
+    consumer.close()
+    found.sort(key=lambda message: (message.partition(), message.offset()))
+    return [(m.partition(), m.key(), m.value(), m.headers(), m.timestamp()) for m in found]
+
+
+def test_records_are_copied_byte_for_byte_and_a_restart_goes_on(stage: Stage) -> None:
+    one, two = stage.topic(partitions=2), stage.topic()
+    stage.create(f"west.{one}", 2)
+    stage.create(f"west.{two}")
+    producer = ck.Producer({"bootstrap.servers": stage.address, "linger.ms": 5})
+    headers: list[tuple[str, str | bytes | None]] = [
+        ("a", b"\xff\x00"),
+        ("a", None),
+        ("kraal.timestamp", b"mine"),
+    ]
+    producer.produce(one, b"\x00\xff", b"k", partition=1, timestamp=1234567890123, headers=headers)
+    producer.produce(one, None, b"gone", partition=1, timestamp=5)
+    producer.produce(one, b"", None, partition=0, timestamp=1700000000000)
+    producer.produce(two, b"two", None, partition=0, timestamp=1700000000001)
+    assert producer.flush(20) == 0
+    mirror = Mirror(stage, f"{one}-0,{one}-1,{two}-0")
+    mirror.run(4)
+    assert mirror.offsets == {
+        source_partition("west", TopicPartition(one, 0)): {"offset": 0},
+        source_partition("west", TopicPartition(one, 1)): {"offset": 1},
+        source_partition("west", TopicPartition(two, 0)): {"offset": 0},
+    }
+    stage.produce(one, [str(n) for n in range(2000)], partition=1)
+    opening = mirror.open()
+    mirror.go_on(opening, 2000)
+    opening.run.next()  # idle: it waits to be told
+    stage.produce(one, ["told"], partition=0)
+    done = opening.expect(BatchDone)
+    mirror.offsets |= done.offsets
+    assert done.records == 1
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    copied = messages(stage, f"west.{one}", 2, 2004)
+    assert copied == messages(stage, one, 2, 2004)
+    assert copied[2] == (1, b"k", b"\x00\xff", headers, (ck.TIMESTAMP_CREATE_TIME, 1234567890123))
+    assert messages(stage, f"west.{two}", 1, 1) == messages(stage, two, 1, 1)
+
+
+def test_offsets_that_are_gone_are_reset_and_the_gap_is_logged(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = stage.topic()
+    stage.create(f"west.{topic}")
+    stage.produce(topic, [str(n) for n in range(10)])
+    admin = AdminClient({"bootstrap.servers": stage.address})
+    for answer in admin.delete_records([ck.TopicPartition(topic, 0, 4)]).values():
+        answer.result(20)
+    place = TopicPartition(topic, 0)
+    late = {source_partition("west", place): {"offset": 77}}
+    mirror = Mirror(stage, f"{topic}-0,{topic}-7", offsets=dict(late))
+    with caplog.at_level(logging.WARNING):
+        mirror.run(6)
+    assert f"{topic}-0: offset 78 is not in [4, 10]; goes on at 4" in caplog.text
+    assert f"the source has no partition {topic}-7" in caplog.text
+    assert stage.values(f"west.{topic}", 6) == ["4", "5", "6", "7", "8", "9"]
+    newest = Mirror(stage, f"{topic}-0", {"source.consumer.auto.offset.reset": "latest"})
+    opening = newest.open()
+    opening.run.next()
+    stage.produce(topic, ["early or late"])  # before or after it has looked
+    opening.run.stop()
+    opening.expect(Stopped)
+    assert not newest.offsets or newest.offsets == {source_partition("west", place): {"offset": 10}}
+
+
+def test_the_target_gets_topics_as_the_source_has_them(bootstrap: str) -> None:
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    admin: Any = AdminClient({"bootstrap.servers": bootstrap})
+    new = NewTopic(
+        name,
+        2,
+        1,
+        config={"cleanup.policy": "compact", "min.insync.replicas": "1", "retention.ms": "86400000"},
+    )
+    admin.create_topics([new])[name].result(20)
+    config = config_of(bootstrap, {"topics": f"{name}.*"})
+    clusters = Clusters(config, MIRROR.parse(config))
+    assert clusters.look() == (TopicPartition(name, 0), TopicPartition(name, 1))
+    copy = ConfigResource(ResourceType.TOPIC, f"west.{name}")
+    found = admin.describe_configs([copy])[copy].result(20)
+    own = {key for key, entry in found.items() if ConfigSource(entry.source).name == "DYNAMIC_TOPIC_CONFIG"}
+    assert own == {"cleanup.policy", "retention.ms"}
+    admin.create_partitions([NewPartitions(name, 3)])[name].result(20)
+    assert len(clusters.look()) == 3
+    assert len(admin.list_topics(f"west.{name}").topics[f"west.{name}"].partitions) == 3
+    many = {**config, "replication.factor": "3", "source.cluster.alias": "far"}
+    with pytest.raises(RetriableError, match="none could be created"):
+        Clusters(many, MIRROR.parse(many)).look()
