@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -124,7 +125,7 @@ ROW_CHAINS = (
 )
 LINE_CHAINS = (chained({"type": "HoistField$Value", "field": "line"}, INSERT), chained(ROUTE, HEADER))
 CALM = settings(
-    max_examples=2,  # the first is the simplest there is; each has many rows
+    max_examples=2,  # the first is the simplest there is, and passed over; the other has many rows
     phases=[Phase.generate],  # to shrink what fails would take a job for each try
     deadline=None,
     database=None,
@@ -133,11 +134,18 @@ CALM = settings(
 )
 
 
+def is_simplest(rows: Sequence[object]) -> bool:
+    """Tell whether it is hypothesis' first example, of which all rows are the same: not worth a dozen jobs."""
+    return len(set(map(repr, rows))) == 1
+
+
 @CALM
 @given(rows=st.lists(ROWS, min_size=40, max_size=60), pick=st.integers(0, 3))
 def test_any_rows_of_a_struct_come_out_the_same(
     spark: SparkSession, rows: list[dict[str, Any]], pick: int
 ) -> None:
+    if is_simplest(rows):
+        return
     kind = arrow_type(ROW)
     table = pa.table(
         {
@@ -162,6 +170,8 @@ def test_any_rows_of_a_struct_come_out_the_same(
 def test_any_lines_come_out_the_same_also_those_that_are_no_utf_8(
     spark: SparkSession, lines: list[bytes]
 ) -> None:
+    if is_simplest(lines):
+        return
     raw = pa.array(lines, pa.binary())
     texts = pa.StringArray.from_buffers(len(lines), *raw.buffers()[1:])
     moments = pa.array([dt.datetime(1969, 1, 1, 0, 0, 0, 123456, tzinfo=UTC)] * len(lines))

@@ -1,0 +1,323 @@
+"""The functions that expressions may call: a table is the whole of what is allowed.
+
+As in Spark, null in is null out, if nothing else is said. Whole numbers are BIGINT, all others DOUBLE.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from kraal.plugins.records import DataException
+from kraal.plugins.schema import Type
+from kraal.transforms.sql.compared import compare
+
+TYPES: Final[Mapping[str, Type]] = {
+    "BOOLEAN": Type.BOOLEAN,
+    "TINYINT": Type.INT8,
+    "SMALLINT": Type.INT16,
+    "INT": Type.INT32,
+    "INTEGER": Type.INT32,
+    "BIGINT": Type.INT64,
+    "LONG": Type.INT64,
+    "DOUBLE": Type.FLOAT64,
+    "STRING": Type.STRING,
+}
+"""What CAST knows, by Spark's names."""
+
+FAR: Final = 1_000_000_000
+"""Positions and lengths of texts are cut to this."""
+WIDEST: Final = 10_000
+"""So wide at most is what lpad and rpad make."""
+
+
+class Family(StrEnum):
+    """What a value is to an expression."""
+
+    TEXT = "text"
+    WHOLE = "a whole number"
+    DOUBLE = "a number with a fraction"
+    BOOLEAN = "a boolean"
+    NULL = "null"
+    OTHER = "neither text, number nor boolean"
+
+
+NUMBERS: Final = (Family.WHOLE, Family.DOUBLE)
+PLAIN: Final = (Family.TEXT, Family.WHOLE, Family.DOUBLE, Family.BOOLEAN)
+_TEXT: Final = (Family.TEXT,)
+_WHOLE: Final = (Family.WHOLE,)
+
+Kinds = tuple[Family, ...]
+
+
+def _first(given: Sequence[Family]) -> Family:
+    return next((each for each in given if each is not Family.NULL), Family.NULL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function. `value` gets arguments of which none is null, unless `nulls`."""
+
+    name: str
+    takes_kinds: tuple[Kinds, ...]
+    """Of each argument; the last one's counts for all that follow."""
+    gives: Family | None
+    """None: what the arguments are, which are all alike."""
+    value: Callable[..., Any]
+    least: int = 1
+    most: int | None = None
+    nulls: bool = False
+
+    def takes(self, count: int) -> bool:
+        """Tell whether it can be called with so many arguments."""
+        return self.least <= count and (self.most is None or count <= self.most)
+
+    @property
+    def wanted(self) -> str:
+        """How many arguments it takes, in words."""
+        if self.most is None:
+            return f"at least {self.least} argument{'s' * (self.least > 1)}"
+        many = str(self.least) if self.least == self.most else f"{self.least} or {self.most}"
+        return f"{many} argument{'s' * (self.most > 1)}"
+
+    def kind(self, given: Sequence[Family]) -> Family:
+        """Return what comes out of arguments. Raises DataException for arguments that it does not take."""
+        for at, each in enumerate(given):
+            allowed = self.takes_kinds[min(at, len(self.takes_kinds) - 1)]
+            if each is not Family.NULL and each not in allowed:
+                wanted = " or ".join(allowed)
+                raise DataException(f"argument {at + 1} of {self.name} must be {wanted}, but is {each}")
+        if self.gives is not None:
+            return self.gives
+        common = _first(given)
+        for each in given:
+            if each not in (common, Family.NULL):
+                raise DataException(
+                    f"the arguments of {self.name} must be of one type, but are {common} and {each}"
+                )
+        return common
+
+
+def _clamped(number: int, least: int = -FAR, most: int = FAR) -> int:
+    return max(least, min(most, number))
+
+
+def _substring(text: str, position: int, length: int = FAR) -> str:
+    """Source: UTF8String.substringSQL (Spark 4.2.0)."""
+    position, length = _clamped(position), _clamped(length)
+    start = position - 1 if position > 0 else len(text) + position if position < 0 else 0
+    end = start + length
+    return "" if end <= start else text[max(start, 0) : max(end, 0)]
+
+
+def _padded(text: str, width: int, pad: str, *, left: bool) -> str:
+    width = _clamped(width, 0, WIDEST)
+    missing = width - len(text)
+    if missing <= 0 or not pad:
+        return text[:width]
+    filler = (pad * (missing // len(pad) + 1))[:missing]
+    return filler + text if left else text + filler
+
+
+def _sha2(text: str, bits: int) -> str | None:
+    name = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}.get(bits)
+    return None if name is None else hashlib.new(name, _data(text)).hexdigest()
+
+
+def _data(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _whole(number: float) -> int:
+    if not -(2.0**63) <= number < 2.0**63:
+        raise DataException(f"{number} is beyond BIGINT")
+    return int(number)
+
+
+def _absolute(number: float) -> float:
+    if number == -(2**63) and isinstance(number, int):
+        raise DataException(f"{number} has no positive counterpart in BIGINT")
+    return abs(number)
+
+
+def _extreme(sign: int) -> Callable[..., Any]:
+    def value(*given: Any) -> Any:
+        found = None
+        for each in given:
+            if each is not None and (found is None or compare(each, found) * sign > 0):
+                found = each
+        return found
+
+    return value
+
+
+def _joined(separator: str | None, *texts: str | None) -> str | None:
+    return None if separator is None else separator.join(each for each in texts if each is not None)
+
+
+def _text_function(name: str, value: Callable[..., Any], **others: Any) -> Function:
+    given: dict[str, Any] = {
+        "takes_kinds": (_TEXT,),
+        "gives": Family.TEXT,
+        "most": 1,
+    }
+    return Function(name=name, value=value, **{**given, **others})
+
+
+_ALL: Final = (
+    _text_function("upper", str.upper),
+    _text_function("lower", str.lower),
+    _text_function("trim", lambda text: text.strip(" ")),
+    _text_function("ltrim", lambda text: text.lstrip(" ")),
+    _text_function("rtrim", lambda text: text.rstrip(" ")),
+    _text_function("reverse", lambda text: text[::-1]),
+    _text_function("length", len, gives=Family.WHOLE),
+    _text_function("concat", lambda *texts: "".join(texts), most=None),
+    _text_function("concat_ws", _joined, most=None, nulls=True),
+    _text_function(
+        "substring",
+        _substring,
+        takes_kinds=(_TEXT, _WHOLE),
+        least=2,
+        most=3,
+    ),
+    _text_function(
+        "left",
+        lambda text, count: _substring(text, 1, count),
+        takes_kinds=(_TEXT, _WHOLE),
+        least=2,
+        most=2,
+    ),
+    _text_function(
+        "right",
+        lambda text, count: "" if count <= 0 else _substring(text, -_clamped(count)),
+        takes_kinds=(_TEXT, _WHOLE),
+        least=2,
+        most=2,
+    ),
+    _text_function(
+        "replace",
+        lambda text, old, new="": text.replace(old, new) if old else text,
+        least=2,
+        most=3,
+    ),
+    _text_function(
+        "lpad",
+        lambda text, width, pad=" ": _padded(text, width, pad, left=True),
+        takes_kinds=(_TEXT, _WHOLE, _TEXT),
+        least=2,
+        most=3,
+    ),
+    _text_function(
+        "rpad",
+        lambda text, width, pad=" ": _padded(text, width, pad, left=False),
+        takes_kinds=(_TEXT, _WHOLE, _TEXT),
+        least=2,
+        most=3,
+    ),
+    _text_function(
+        "instr",
+        lambda text, part: text.find(part) + 1,
+        gives=Family.WHOLE,
+        least=2,
+        most=2,
+    ),
+    _text_function("startswith", str.startswith, gives=Family.BOOLEAN, least=2, most=2),
+    _text_function("endswith", str.endswith, gives=Family.BOOLEAN, least=2, most=2),
+    _text_function("contains", lambda text, part: part in text, gives=Family.BOOLEAN, least=2, most=2),
+    _text_function("md5", lambda text: hashlib.md5(_data(text), usedforsecurity=False).hexdigest()),
+    _text_function("sha1", lambda text: hashlib.sha1(_data(text), usedforsecurity=False).hexdigest()),
+    _text_function(
+        "sha2",
+        _sha2,
+        takes_kinds=(_TEXT, _WHOLE),
+        least=2,
+        most=2,
+    ),
+    Function(
+        name="abs",
+        takes_kinds=(NUMBERS,),
+        gives=None,
+        most=1,
+        value=_absolute,
+    ),
+    Function(
+        name="ceil",
+        takes_kinds=(NUMBERS,),
+        gives=Family.WHOLE,
+        most=1,
+        value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.ceil)),
+    ),
+    Function(
+        name="floor",
+        takes_kinds=(NUMBERS,),
+        gives=Family.WHOLE,
+        most=1,
+        value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.floor)),
+    ),
+    Function(
+        name="coalesce",
+        takes_kinds=((*PLAIN, Family.OTHER),),
+        gives=None,
+        nulls=True,
+        value=lambda *given: next((each for each in given if each is not None), None),
+    ),
+    Function(
+        name="greatest",
+        takes_kinds=(PLAIN,),
+        gives=None,
+        least=2,
+        nulls=True,
+        value=_extreme(1),
+    ),
+    Function(
+        name="least",
+        takes_kinds=(PLAIN,),
+        gives=None,
+        least=2,
+        nulls=True,
+        value=_extreme(-1),
+    ),
+    Function(
+        name="if",
+        takes_kinds=(PLAIN,),
+        gives=None,
+        least=3,
+        most=3,
+        value=lambda *_: None,
+    ),
+    Function(
+        name="nullif",
+        takes_kinds=(PLAIN,),
+        gives=None,
+        least=2,
+        most=2,
+        value=lambda *_: None,
+    ),
+)
+
+
+def _rounded(number: float, whole: Callable[[float], int]) -> float:
+    return whole(number) if math.isfinite(number) else number
+
+
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    **{each.name: each for each in _ALL},
+    **{
+        other: next(each for each in _ALL if each.name == name)
+        for other, name in {
+            "ucase": "upper", "lcase": "lower", "substr": "substring", "char_length": "length", "ceiling": "ceil",
+            "nvl": "coalesce", "ifnull": "coalesce", "sha": "sha1",
+        }.items()
+    },
+}  # fmt: skip
+"""By the names that may be called; in lower case."""
+
+
+def listed() -> str:
+    """Return the names of all functions, for a message."""
+    return ", ".join(sorted([*FUNCTIONS, "cast"]))

@@ -1,0 +1,342 @@
+"""Expressions in SQL as trees: a list like `price * amount AS total, upper(name) AS name`.
+
+Only what stands in `functions.FUNCTIONS` can be called, so there is nothing that reads files, calls Java or asks
+another table; the parser knows no queries at all. As in Spark, names of functions are in any case, names of fields in
+the one they have (`caseSensitive`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.plugins.schema import Type
+from kraal.transforms.sql.functions import FUNCTIONS, TYPES, listed
+from kraal.transforms.sql.tokens import Kind, SqlError, Token, tokens
+
+DEEPEST: Final = 30
+"""Brackets, calls and the like within each other."""
+LONGEST_CHAIN: Final = 100
+"""Steps of computing within each other: `a + b + c` has two."""
+
+_COMPARISONS: Final = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
+_RESERVED: Final = frozenset(
+    ("AND", "OR", "NOT", "IS", "NULL", "TRUE", "FALSE", "IN", "BETWEEN", "LIKE", "CASE", "WHEN", "THEN", "ELSE",
+     "END", "AS", "CAST", "SELECT", "FROM", "WHERE", "EXISTS", "WITH", "UNION")
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant; None is NULL."""
+
+    value: bool | int | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A field, by its name; a field of a struct within by more names."""
+
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function or an operator (`+`, `AND`, `IS NULL` …) of arguments."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A value as another type."""
+
+    value: Node
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The value of the first condition that is true."""
+
+    branches: tuple[tuple[Node, Node], ...]
+    otherwise: Node
+
+
+Node = Literal | Reference | Call | Cast | Case
+
+
+def parse(text: str) -> dict[str, Node]:
+    """Return the expression of each name, in their order. Raises SqlError."""
+    parser = _Parser(tokens(text))
+    found: dict[str, Node] = {}
+    while True:
+        node, name = parser.item()
+        if _depth(node) > LONGEST_CHAIN:
+            raise SqlError(f"{name} has more than {LONGEST_CHAIN} steps within each other")
+        if name in found:
+            raise SqlError(f"{name} is computed twice")
+        found[name] = node
+        if not parser.take_sign(","):
+            break
+    parser.end()
+    return found
+
+
+def _depth(node: Node) -> int:
+    """Return how many steps are within each other at most; without a recursion, for they may be thousands."""
+    most, waiting = 0, [(node, 1)]
+    while waiting:
+        each, depth = waiting.pop()
+        most = max(most, depth)
+        match each:
+            case Call(_, arguments):
+                inner: tuple[Node, ...] = arguments
+            case Cast(value, _):
+                inner = (value,)
+            case Case(branches, otherwise):
+                inner = (*(part for branch in branches for part in branch), otherwise)
+            case _:
+                inner = ()
+        waiting += [(part, depth + 1) for part in inner]
+    return most
+
+
+class _Parser:
+    def __init__(self, listed_tokens: list[Token]) -> None:
+        self._tokens = listed_tokens
+        self._at = 0
+        self._depth = 0
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._next
+        if token.kind is not Kind.END:
+            self._at += 1
+        return token
+
+    def take_sign(self, *signs: str) -> str | None:
+        """Step over one of these signs, if it is next."""
+        return self._take().text if self._next.is_sign(*signs) else None
+
+    def _take_word(self, *words: str) -> str | None:
+        return self._take().text.upper() if self._next.is_word(*words) else None
+
+    def _want(self, *, sign: str = "", word: str = "") -> None:
+        found = self.take_sign(sign) if sign else self._take_word(word)
+        if found is None:
+            raise self._unexpected(repr(sign or word))
+
+    def _unexpected(self, wanted: str) -> SqlError:
+        token = self._next
+        found = "the end" if token.kind is Kind.END else repr(token.text)
+        return SqlError(f"{wanted} is wanted at character {token.at}, not {found}")
+
+    def end(self) -> None:
+        """Want nothing more."""
+        if self._next.kind is not Kind.END:
+            raise self._unexpected("',' or the end")
+
+    def item(self) -> tuple[Node, str]:
+        """Read an expression and its name."""
+        start = self._next.at
+        node = self._expression()
+        if self._take_word("AS"):
+            return node, self._name()
+        if isinstance(node, Reference):
+            return node, node.path[-1]
+        raise SqlError(f"the expression at character {start} needs a name: … AS name")
+
+    def _name(self, *, any_word: bool = False) -> str:
+        token = self._next
+        free = any_word or token.text.upper() not in _RESERVED
+        if token.kind is Kind.QUOTED or (token.kind is Kind.NAME and free):
+            return self._take().text
+        raise self._unexpected("a name")
+
+    def _expression(self) -> Node:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise SqlError(f"the expression is nested more than {DEEPEST} deep")
+        found = self._chain("OR", lambda: self._chain("AND", self._negation))
+        self._depth -= 1
+        return found
+
+    def _chain(self, word: str, operand: Callable[[], Node]) -> Node:
+        operands = [operand()]
+        while self._take_word(word):
+            operands.append(operand())
+        return operands[0] if len(operands) == 1 else Call(word, tuple(operands))
+
+    def _negation(self) -> Node:
+        count = 0
+        while self._take_word("NOT"):
+            count += 1
+        found = self._predicate()
+        for _ in range(min(count, 2 - count % 2)):
+            found = Call("NOT", (found,))
+        return found
+
+    def _predicate(self) -> Node:
+        left = self._sum()
+        while True:
+            if sign := self.take_sign(*_COMPARISONS):
+                left = Call({"==": "=", "!=": "<>"}.get(sign, sign), (left, self._sum()))
+            elif self._take_word("IS"):
+                negated = self._take_word("NOT") is not None
+                self._want(word="NULL")
+                left = Call("IS NULL", (left,))
+                left = Call("NOT", (left,)) if negated else left
+            elif self._next.is_word("NOT", "IN", "BETWEEN", "LIKE"):
+                negated = self._take_word("NOT") is not None
+                left = self._test(left)
+                left = Call("NOT", (left,)) if negated else left
+            else:
+                return left
+
+    def _test(self, left: Node) -> Node:
+        if self._take_word("BETWEEN"):
+            low = self._sum()
+            self._want(word="AND")
+            return Call("AND", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
+        if self._take_word("LIKE"):
+            if self._next.kind is not Kind.TEXT:
+                raise self._unexpected("a text as LIKE's pattern")
+            return Call("LIKE", (left, Literal(_pattern(self._take().text))))
+        self._want(word="IN")
+        self._want(sign="(")
+        found = [Call("=", (left, self._expression()))]
+        while self.take_sign(","):
+            found.append(Call("=", (left, self._expression())))
+        self._want(sign=")")
+        return Call("OR", tuple(found))
+
+    def _sum(self) -> Node:
+        found = self._product()
+        while sign := self.take_sign("+", "-", "||"):
+            found = Call("concat" if sign == "||" else sign, (found, self._product()))
+        return found
+
+    def _product(self) -> Node:
+        found = self._factor()
+        while sign := self.take_sign("*", "/", "%"):
+            found = Call(sign, (found, self._factor()))
+        return found
+
+    def _factor(self) -> Node:
+        if self.take_sign("+"):
+            return self._factor_of_sign()
+        if self.take_sign("-"):
+            found = self._factor_of_sign(negative=True)
+            if isinstance(found, Literal):
+                return found
+            return Call("NEGATIVE", (found,))
+        return self._primary()
+
+    def _factor_of_sign(self, *, negative: bool = False) -> Node:
+        if self._next.is_sign("+", "-"):
+            raise self._unexpected("a value after a sign")
+        if negative and self._next.kind is Kind.NUMBER:
+            return Literal(_number(self._take(), negative=True))
+        return self._primary()
+
+    def _primary(self) -> Node:
+        token = self._next
+        if token.kind is Kind.NUMBER:
+            return Literal(_number(self._take(), negative=False))
+        if token.kind is Kind.TEXT:
+            return Literal(self._take().text)
+        if self.take_sign("("):
+            found = self._expression()
+            self._want(sign=")")
+            return found
+        if word := self._take_word("NULL", "TRUE", "FALSE"):
+            return Literal({"TRUE": True, "FALSE": False}.get(word))
+        if self._take_word("CASE"):
+            return self._case()
+        following = self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        if token.kind is Kind.NAME and following.is_sign("("):
+            return self._call()
+        return self._reference()
+
+    def _reference(self) -> Node:
+        path = [self._name()]
+        while self.take_sign("."):
+            path.append(self._name(any_word=True))
+        return Reference(tuple(path))
+
+    def _case(self) -> Node:
+        subject = None if self._next.is_word("WHEN") else self._expression()
+        branches = []
+        while self._take_word("WHEN"):
+            condition = self._expression()
+            if subject is not None:
+                condition = Call("=", (subject, condition))
+            self._want(word="THEN")
+            branches.append((condition, self._expression()))
+        if not branches:
+            raise self._unexpected("'WHEN'")
+        otherwise = self._expression() if self._take_word("ELSE") else Literal(None)
+        self._want(word="END")
+        return Case(tuple(branches), otherwise)
+
+    def _call(self) -> Node:
+        token = self._take()
+        name = token.text.lower()
+        if name == "cast":
+            return self._cast()
+        function = FUNCTIONS.get(name)
+        if function is None:
+            raise SqlError(f"the function {token.text} is not allowed; allowed are {listed()}")
+        self._want(sign="(")
+        arguments: list[Node] = []
+        if not self._next.is_sign(")"):
+            arguments.append(self._expression())
+            while self.take_sign(","):
+                arguments.append(self._expression())
+        self._want(sign=")")
+        if not function.takes(len(arguments)):
+            raise SqlError(f"the function {name} takes {function.wanted}, not {len(arguments)}")
+        return _rewritten(function.name, tuple(arguments))
+
+    def _cast(self) -> Node:
+        self._want(sign="(")
+        value = self._expression()
+        self._want(word="AS")
+        name = self._name().upper()
+        if name not in TYPES:
+            raise SqlError(f"the type {name} is not allowed; allowed are {', '.join(TYPES)}")
+        self._want(sign=")")
+        return Cast(value, TYPES[name])
+
+
+def _rewritten(name: str, arguments: tuple[Node, ...]) -> Node:
+    """Return a call, in terms of fewer functions."""
+    if name == "if":
+        return Case(((arguments[0], arguments[1]),), arguments[2])
+    if name == "nullif":
+        return Case(((Call("=", arguments), Literal(None)),), arguments[0])
+    return Call(name, arguments)
+
+
+def _pattern(text: str) -> str:
+    rest = text.replace("\\\\", "")
+    if "\\" in rest.replace("\\%", "").replace("\\_", ""):
+        raise SqlError(rf"in LIKE's pattern {text!r} only \%, \_ and \\ are escapes")
+    return text
+
+
+def _number(token: Token, *, negative: bool) -> int | float:
+    text = token.text
+    if text[-1] in "dD" or not text.rstrip("lL").isdigit():
+        number = float(text.rstrip("dD"))
+        return -number if negative else number
+    whole = int(text.rstrip("lL")) * (-1 if negative else 1)
+    if not -(2**63) <= whole < 2**63:
+        raise SqlError(f"the number {whole} is beyond BIGINT")
+    return whole

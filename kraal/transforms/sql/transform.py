@@ -1,0 +1,164 @@
+"""SQL: fields computed by expressions in Spark's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Final
+
+from typing_extensions import override
+
+from kraal.config.checks import one_of, rule
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.plugins.api import Transformation
+from kraal.plugins.records import DataException, Record, Struct
+from kraal.plugins.schema import Field, Schema, Type
+from kraal.transforms.part import REPLACE_NULL, VERSION, PerSchema, replace_null_key, settings
+from kraal.transforms.sql.functions import listed
+from kraal.transforms.sql.syntax import Node, parse
+from kraal.transforms.sql.tokens import SqlError
+from kraal.transforms.sql.typed import schema_of
+from kraal.transforms.sql.values import Compute, computed
+from kraal.transforms.structs import read, require_map, require_struct, struct, struct_schema
+
+_PURPOSE: Final = "SQL expressions"
+EXPRESSIONS: Final = "expressions"
+OF: Final = "of"
+
+
+@rule("expressions with names, as after SELECT: `price * amount AS total, upper(name) AS name`")
+def _expressions(name: str, value: object) -> str | None:
+    try:
+        parse(str(value or ""))
+    except SqlError as exc:
+        return f"Invalid value {value} for configuration {name}: {exc}"
+    return None
+
+
+class SQL(Transformation):
+    """Computes fields of a key or value by expressions in Spark's SQL. Not in Connect.
+
+    An expression sees the fields as they came; a field that is there already is replaced, others are added behind.
+    """
+
+    version: ClassVar[str] = VERSION
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(
+                name=EXPRESSIONS,
+                type=ConfigType.STRING,
+                validator=_expressions,
+                importance=Importance.HIGH,
+                doc="What is computed, as after SELECT: price * amount AS total, upper(name) AS name. Operators are "
+                "+ - * / % || = <> < <= > >= AND OR NOT IN BETWEEN LIKE IS NULL CASE CAST; whole numbers are BIGINT, "
+                f"all others DOUBLE, and what overflows is an error. Functions are {listed()}.",
+            ),
+            Key(
+                name=OF,
+                type=ConfigType.STRING,
+                default="value",
+                validator=one_of("value", "key"),
+                importance=Importance.MEDIUM,
+                doc="Whether the fields are the value's or the key's.",
+            ),
+            replace(replace_null_key("SQL"), source=""),
+        ]
+    )
+
+    def __init__(self) -> None:
+        self._is_key = False
+        self._replace_null = True
+        self._nodes: dict[str, Node] = {}
+        self._config: dict[str, str] = {}
+        self._computed: dict[str, Compute] = {}
+        self._schemas = PerSchema(self._changed)
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        found = settings(self.config_def, config)
+        self._is_key = found[OF] == "key"
+        self._replace_null = found[REPLACE_NULL]
+        self._config = dict(config)
+        self._nodes = parse(found[EXPRESSIONS])
+        self._computed = {name: computed(node) for name, node in self._nodes.items()}
+
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Compiled expressions cannot be pickled: they are made again from their text."""
+        return _configured, (self._config,)
+
+    @override
+    def apply(self, record: Record) -> Record:
+        is_key = self._is_key
+        schema, value = (record.key_schema, record.key) if is_key else (record.value_schema, record.value)
+        if value is None:
+            return record
+        if schema is None:
+            whole = require_map(value, _PURPOSE)
+            return self._with(record, None, {**whole, **self._results(partial(_member, whole))})
+        old = require_struct(value, _PURPOSE, schema)
+        changed = self._schemas(old.schema)
+        values = {
+            field.name: read(old, field, replace_null=self._replace_null)
+            for field in old.schema.fields
+            if field.name not in self._nodes
+        }
+        values |= self._results(partial(_field, old, self._replace_null))
+        return self._with(record, changed, struct(changed, values))
+
+    def _results(self, reading: Any) -> dict[str, Any]:
+        found = {}
+        for name, compute in self._computed.items():
+            try:
+                found[name] = compute(reading)
+            except DataException as exc:
+                raise DataException(f"SQL, {name}: {exc}") from exc
+        return found
+
+    def _with(self, record: Record, schema: Schema | None, value: Any) -> Record:
+        if self._is_key:
+            return replace(record, key_schema=schema, key=value)
+        return replace(record, value_schema=schema, value=value)
+
+    def _changed(self, schema: Schema) -> Schema:
+        """Return the schema with the computed fields. Raises DataException for expressions that make no sense in it."""
+        if schema.type is not Type.STRUCT:
+            raise DataException(f"Only Struct objects supported for [{_PURPOSE}], found: {schema.type.name}")
+        made = {}
+        for name, node in self._nodes.items():
+            try:
+                made[name] = schema_of(node, schema)
+            except DataException as exc:
+                raise DataException(f"SQL, {name}: {exc}") from exc
+        fields = [replace(each, schema=made.pop(each.name, each.schema)) for each in schema.fields]
+        fields += [Field(name=name, schema=found) for name, found in made.items()]
+        return struct_schema(schema, fields)
+
+
+def _configured(config: Mapping[str, str]) -> SQL:
+    made = SQL()
+    made.configure(config)
+    return made
+
+
+def _member(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """Return a member of an object without a schema; one that is not there is null."""
+    found: Any = whole
+    for name in path:
+        if found is None:
+            return None
+        if not isinstance(found, dict):
+            raise DataException(f"{'.'.join(path)}: there are no fields in it")
+        found = found.get(name)
+    return found
+
+
+def _field(whole: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - bound by partial
+    found: Any = whole
+    for name in path:
+        if found is None:
+            return None
+        field = next(each for each in found.schema.fields if each.name == name)
+        found = read(found, field, replace_null=replace_null)
+    return found

@@ -1,0 +1,83 @@
+"""What type an expression gives, where the fields' types are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from kraal.plugins.records import DataException
+from kraal.plugins.schema import Schema, Type
+from kraal.transforms.sql.functions import FUNCTIONS, Family
+from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
+from kraal.transforms.sql.values import family, operator_kind
+
+_FAMILIES: Final[Mapping[Type, Family]] = {
+    Type.INT8: Family.WHOLE,
+    Type.INT16: Family.WHOLE,
+    Type.INT32: Family.WHOLE,
+    Type.INT64: Family.WHOLE,
+    Type.FLOAT32: Family.DOUBLE,
+    Type.FLOAT64: Family.DOUBLE,
+    Type.BOOLEAN: Family.BOOLEAN,
+    Type.STRING: Family.TEXT,
+}
+_TYPES: Final[Mapping[Family, Type]] = {
+    Family.WHOLE: Type.INT64,
+    Family.DOUBLE: Type.FLOAT64,
+    Family.BOOLEAN: Type.BOOLEAN,
+    Family.TEXT: Type.STRING,
+}
+
+
+def family_of(schema: Schema) -> Family:
+    """Return what values of a schema are; dates, times and decimals are none that can be computed with."""
+    if schema.name is not None and schema.name.startswith("org.apache.kafka.connect.data."):
+        return Family.OTHER
+    return _FAMILIES.get(schema.type, Family.OTHER)
+
+
+def schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
+    """Return the schema of a field by its path. Raises DataException where there is none."""
+    found, optional = whole, False
+    for name in path:
+        field = next((each for each in found.fields if each.name == name), None)
+        if field is None:
+            raise DataException(f"there is no field {'.'.join(path)}")
+        optional = optional or (found.optional and found is not whole)
+        found = field.schema
+    return replace(found, optional=True) if optional else found
+
+
+def kind_of(node: Node, whole: Schema) -> Family:
+    """Return what an expression gives for records of a schema. Raises DataException where it makes no sense."""
+    match node:
+        case Literal(value):
+            return family(value)
+        case Reference(path):
+            return family_of(schema_at(whole, path))
+        case Cast(inner, kind):
+            if kind_of(inner, whole) is Family.OTHER:
+                raise DataException(f"what is {Family.OTHER} cannot be CAST")
+            return _FAMILIES[kind]
+        case Case(branches, otherwise):
+            for condition, _ in branches:
+                operator_kind("NOT", [kind_of(condition, whole)])
+            values = [*(then for _, then in branches), otherwise]
+            return FUNCTIONS["coalesce"].kind([kind_of(each, whole) for each in values])
+        case Call(name, arguments):
+            kinds = [kind_of(each, whole) for each in arguments]
+            function = FUNCTIONS.get(name)
+            return operator_kind(name, kinds) if function is None else function.kind(kinds)
+
+
+def schema_of(node: Node, whole: Schema) -> Schema:
+    """Return the schema of what an expression gives. Raises DataException, also for what is NULL always."""
+    if isinstance(node, Reference):
+        return schema_at(whole, node.path)
+    kind = kind_of(node, whole)
+    if isinstance(node, Cast):
+        return Schema(type=node.type, optional=True)
+    if kind not in _TYPES:
+        raise DataException(f"it gives what is {kind}; a type is wanted: CAST may help")
+    return Schema(type=_TYPES[kind], optional=True)

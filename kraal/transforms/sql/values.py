@@ -1,0 +1,256 @@
+"""Expressions of single values, as Spark has them for columns with ANSI's rules: what overflows is an error."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from kraal.plugins.java_values import double_text
+from kraal.plugins.records import DataException
+from kraal.plugins.schema import Type
+from kraal.transforms.sql.compared import compare
+from kraal.transforms.sql.functions import FUNCTIONS, NUMBERS, Family
+from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
+
+Read = Callable[[tuple[str, ...]], Any]
+"""Gives a field's value by its path. Raises DataException where there is no such field."""
+Compute = Callable[[Read], Any]
+
+BITS: Final[Mapping[Type, int]] = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+SQL_NAMES: Final[Mapping[Type, str]] = {
+    Type.INT8: "TINYINT",
+    Type.INT16: "SMALLINT",
+    Type.INT32: "INT",
+    Type.INT64: "BIGINT",
+    Type.FLOAT64: "DOUBLE",
+    Type.BOOLEAN: "BOOLEAN",
+    Type.STRING: "STRING",
+}
+_BLANKS: Final = "".join(map(chr, range(0x21))) + "\x7f"
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,40}")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
+_FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
+_ARITHMETIC: Final = ("+", "-", "*", "/", "%")
+_COMPARED: Final[Mapping[str, Callable[[int], bool]]] = {
+    "=": lambda sign: sign == 0,
+    "<>": lambda sign: sign != 0,
+    "<": lambda sign: sign < 0,
+    "<=": lambda sign: sign <= 0,
+    ">": lambda sign: sign > 0,
+    ">=": lambda sign: sign >= 0,
+}
+
+
+def family(value: Any) -> Family:
+    """Return what a value is."""
+    match value:
+        case None:
+            return Family.NULL
+        case bool():
+            return Family.BOOLEAN
+        case int():
+            return Family.WHOLE
+        case float():
+            return Family.DOUBLE
+        case str():
+            return Family.TEXT
+        case _:
+            return Family.OTHER
+
+
+def operator_kind(name: str, kinds: list[Family]) -> Family:
+    """Return what an operator gives. Raises DataException for what it does not take."""
+    known = [each for each in kinds if each is not Family.NULL]
+    if name == "IS NULL":
+        return Family.BOOLEAN
+    if name in ("AND", "OR", "NOT"):
+        allowed: tuple[Family, ...] = (Family.BOOLEAN,)
+    elif name == "LIKE":
+        allowed = (Family.TEXT,)
+    elif name == "%":
+        allowed = (Family.WHOLE,)
+    elif name in (*_ARITHMETIC, "NEGATIVE"):
+        allowed = NUMBERS
+    else:
+        allowed = NUMBERS if any(each in NUMBERS for each in known) else tuple(known[:1])
+    for each in known:
+        if each not in allowed or each is Family.OTHER:
+            wanted = " or ".join(allowed)
+            raise DataException(f"{name} wants {wanted}, but one side is {each}; CAST may help")
+    if name not in (*_ARITHMETIC, "NEGATIVE"):
+        return Family.BOOLEAN
+    if name == "/":
+        return Family.DOUBLE
+    return Family.DOUBLE if Family.DOUBLE in known else Family.WHOLE
+
+
+def computed(node: Node) -> Compute:
+    """Return what computes an expression. It raises DataException."""
+    match node:
+        case Literal(value):
+            return lambda _: value
+        case Reference(path):
+            return lambda read: _plain(read(path))
+        case Cast(inner, kind):
+            of_inner = computed(inner)
+            return lambda read: cast(of_inner(read), kind)
+        case Case(branches, otherwise):
+            pairs = [(computed(condition), computed(then)) for condition, then in branches]
+            return _case(pairs, computed(otherwise))
+        case Call(name, arguments):
+            return _call(name, [computed(each) for each in arguments])
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, float) else value
+
+
+def _case(pairs: list[tuple[Compute, Compute]], otherwise: Compute) -> Compute:
+    def compute(read: Read) -> Any:
+        for condition, then in pairs:
+            met = condition(read)
+            operator_kind("NOT", [family(met)])
+            if met:
+                return then(read)
+        return otherwise(read)
+
+    return compute
+
+
+def _call(name: str, arguments: list[Compute]) -> Compute:
+    if name in FUNCTIONS:
+        return _function(name, arguments)
+    if name == "AND":
+        return lambda read: _junction(read, arguments, ends_at=False)
+    if name == "OR":
+        return lambda read: _junction(read, arguments, ends_at=True)
+    if name == "IS NULL":
+        return lambda read: arguments[0](read) is None
+    if name == "LIKE":
+        return _like(*arguments)
+
+    def compute(read: Read) -> Any:
+        given = [each(read) for each in arguments]
+        kind = operator_kind(name, [family(each) for each in given])
+        return None if None in given else _operated(name, given, kind)
+
+    return compute
+
+
+def _function(name: str, arguments: list[Compute]) -> Compute:
+    function = FUNCTIONS[name]
+
+    def compute(read: Read) -> Any:
+        if name == "coalesce":  # what comes after the first value is not looked at
+            return next((found for each in arguments if (found := each(read)) is not None), None)
+        given = [each(read) for each in arguments]
+        function.kind([family(each) for each in given])
+        return None if not function.nulls and None in given else function.value(*given)
+
+    return compute
+
+
+def _junction(read: Read, arguments: list[Compute], *, ends_at: bool) -> bool | None:
+    found: bool | None = not ends_at
+    for each in arguments:
+        value = each(read)
+        operator_kind("AND", [family(value)])
+        if value is ends_at:
+            return value is True
+        found = None if value is None else found
+    return found
+
+
+def _like(text: Compute, pattern: Compute) -> Compute:
+    parts = re.findall(r"\\.|.", pattern(lambda _: None), re.DOTALL)
+    shape = "".join({"%": ".*", "_": "."}.get(part, re.escape(part[-1])) for part in parts)
+    matches = re.compile(shape, re.DOTALL).fullmatch
+
+    def compute(read: Read) -> bool | None:
+        value = text(read)
+        operator_kind("LIKE", [family(value)])
+        return None if value is None else matches(value) is not None
+
+    return compute
+
+
+def _operated(name: str, given: list[Any], kind: Family) -> Any:
+    match name:
+        case "NOT":
+            return not given[0]
+        case "NEGATIVE":
+            return _in_range(-given[0], kind)
+        case "/":
+            left, right = map(float, given)
+            if right == 0:
+                raise DataException("division by zero")
+            return _divided(left, right)
+        case "%":
+            if given[1] == 0:
+                raise DataException("division by zero")
+            rest = abs(given[0]) % abs(given[1])
+            return -rest if given[0] < 0 else rest
+        case "+" | "-" | "*":
+            left, right = map(float, given) if kind is Family.DOUBLE else given
+            return _in_range(
+                left + right if name == "+" else left - right if name == "-" else left * right, kind
+            )
+        case _:
+            return _COMPARED[name](compare(*given))
+
+
+def _divided(left: float, right: float) -> float:
+    if math.isinf(left) and math.isinf(right):
+        return math.nan
+    return left / right
+
+
+def _in_range(number: Any, kind: Family) -> Any:
+    if kind is Family.WHOLE and not -(2**63) <= number < 2**63:
+        raise DataException(f"{number} is beyond BIGINT")
+    return number
+
+
+def cast(value: Any, kind: Type) -> Any:
+    """Return a value as another type; null stays null. Raises DataException for what cannot be."""
+    given = family(value)
+    if given is Family.NULL:
+        return None
+    if given is Family.OTHER:
+        raise DataException(f"{given} cannot be CAST")
+    if kind is Type.STRING:
+        return _text(value)
+    if isinstance(value, str):
+        return _read(value, kind)
+    if kind is Type.BOOLEAN:
+        return value != 0
+    if kind is Type.FLOAT64:
+        return float(value)
+    return _whole(value, value, kind)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return double_text(value) if isinstance(value, float) else str(value)
+
+
+def _read(text: str, kind: Type) -> Any:
+    trimmed = text.strip(_BLANKS)
+    if kind is Type.BOOLEAN and trimmed.lower() in _TRUE | _FALSE:
+        return trimmed.lower() in _TRUE
+    if kind is Type.FLOAT64 and _NUMBER.fullmatch(trimmed):
+        return float(trimmed)
+    if kind in BITS and _WHOLE.fullmatch(trimmed):
+        return _whole(int(trimmed), text, kind)
+    raise DataException(f"{text!r} is no {SQL_NAMES[kind]}")
+
+
+def _whole(number: float, shown: Any, kind: Type) -> int:
+    half = 1 << (BITS[kind] - 1)
+    if not (math.isfinite(number) and -half <= int(number) < half):
+        raise DataException(f"{shown!r} is beyond {SQL_NAMES[kind]}")
+    return int(number)
