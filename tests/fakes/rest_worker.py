@@ -40,7 +40,11 @@ class RestWorker:
 
 @contextmanager
 def rest_worker(
-    registry: Registry | None = None, group_offsets: GroupOffsets | None = None, *, distributed: bool = False
+    registry: Registry | None = None,
+    group_offsets: GroupOffsets | None = None,
+    *,
+    distributed: bool = False,
+    config_log: MemoryLog | None = None,
 ) -> Iterator[RestWorker]:
     """Run one. Give its tasks records before they begin: `outside.supply`.
 
@@ -48,6 +52,7 @@ def rest_worker(
         registry: its plugins; None: the fake ones.
         group_offsets: of its sinks; None: what the fake engine has committed.
         distributed: it answers as a worker of a cluster, whose only one it is.
+        config_log: what it finds when it starts; None: nothing.
     """
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
     authority = f"127.0.0.1:{server.bound[0].port}"
@@ -65,7 +70,7 @@ def rest_worker(
             clock=clock,
             engine=engine,
             plugins=plugins,
-            config_log=MemoryLog("config"),
+            config_log=config_log or MemoryLog("config"),
             status_log=MemoryLog("status"),
             offsets=MemoryOffsets(),
             group_offsets=group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running),
