@@ -61,15 +61,18 @@ class CreateRequest:
 
 
 async def read_body(services: Services, request: Request) -> bytes:
-    """Read the whole body. Raises TooLarge and UnsupportedMediaType."""
-    body = await read_raw(request, services.settings.max_body_bytes)
+    """Read the whole body. Raises TooLarge, UnsupportedMediaType, and Unavailable for want of room."""
+    body = await read_raw(services, request, services.settings.max_body_bytes)
     if body and "content-type" not in request.headers:
         raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
     return body
 
 
-async def read_raw(request: Request, limit: int) -> bytes:
-    """Read the whole body, whatever it is: at most `limit` bytes. Raises TooLarge."""
+async def read_raw(services: Services, request: Request, limit: int, *, internal: bool = False) -> bytes:
+    """Read the whole body, whatever it is: at most `limit` bytes. Raises TooLarge, and Unavailable for want of room.
+
+    `internal`: a worker's, which has room of its own.
+    """
     announced = request.headers.get("content-length", "0")
     body = bytearray()
     if announced.isdecimal() and int(announced) > limit:
@@ -80,6 +83,7 @@ async def read_raw(request: Request, limit: int) -> bytes:
         body += chunk
         if len(body) > limit:
             raise _too_large(limit)
+        services.admission.body_grows(request.scope, len(chunk), internal=internal)
     return bytes(body)
 
 

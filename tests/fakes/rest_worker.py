@@ -24,6 +24,7 @@ from kraal.testing.engine import FakeEngine, Outside
 from kraal.testing.group_offsets import FakeGroupOffsets
 from kraal.testing.metrics import scrape_of
 from kraal.testing.worker import DEFAULTS, fake_registry, loggers_of_its_own
+from web.admission import Admission, Limits
 from web.app import create_apps
 from web.server import HttpServer, Listener
 from web.settings import Settings
@@ -45,6 +46,7 @@ def rest_worker(
     *,
     distributed: bool = False,
     config_log: MemoryLog | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[RestWorker]:
     """Run one. Give its tasks records before they begin: `outside.supply`.
 
@@ -53,6 +55,7 @@ def rest_worker(
         group_offsets: of its sinks; None: what the fake engine has committed.
         distributed: it answers as a worker of a cluster, whose only one it is.
         config_log: what it finds when it starts; None: nothing.
+        limits: of its REST API; None: those of any worker.
     """
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
     authority = f"127.0.0.1:{server.bound[0].port}"
@@ -80,15 +83,17 @@ def rest_worker(
         ),
         lambda name, _: died.append(name),
     )
+    admission = Admission(limits or Limits())
     app = create_apps(
         assembly.herder,
         assembly.published,
         registry,
         plugins.check_for_rest,
         Settings(advertised_url=url, distributed=distributed),
-        scrape=scrape_of(assembly, authority),
+        scrape=scrape_of(assembly, authority, lambda: admission.numbers(system.mailboxes())),
         oversight=Oversight(assembly.board, AutoRestart()),
         loggers=loggers,
+        admission=admission,
     ).main
     server.start(app)
     assembly.herder.tell(StartupDone())
