@@ -14,7 +14,8 @@ from http import HTTPStatus
 
 from kraal.testing.plugins import FAKE_SOURCE
 from scripts.load_run.clients import Answers, ask_all, in_turns, request
-from scripts.load_run.worker import LoadedWorker, config_of, loaded_worker
+from scripts.load_run.worker import LoadedWorker, Shape, config_of, loaded_worker
+from web.admission import Limits
 
 _PATIENCE_S = 600.0
 _DEPTH = re.compile(r'^kraal_mailbox_messages\{actor="(?P<actor>[^"]+)"\} (?P<depth>\d+)$', re.MULTILINE)
@@ -88,9 +89,9 @@ def put(name: str, tasks: int = 1, **more: str) -> bytes:
     return request("PUT", f"/connectors/{name}/config", json.dumps(config_of(name, tasks, **more)).encode())
 
 
-def requests(size: int = 5_000) -> list[Told]:
+def requests(size: int = 5_000, limits: Limits | None = None) -> list[Told]:
     """So many requests in flight, of all kinds; then only such as the herder has to answer, or plugins."""
-    with loaded_worker() as worker:
+    with loaded_worker(Shape(limits=limits or Limits())) as worker:
         until("it was up", lambda: "healthy" in get(worker.port, "/health"))
         names = [f"c-{number}" for number in range(20)]
         puts = [put(name, number=str(at)) for at, name in enumerate(names)]
@@ -111,9 +112,9 @@ def requests(size: int = 5_000) -> list[Told]:
         ]
 
 
-def bodies(size: int = 1_000) -> list[Told]:
-    """So many large bodies at once: configs, validations, those that workers send; and configs of 5 MB."""
-    with loaded_worker() as worker:
+def bodies(size: int = 1_000, limits: Limits | None = None) -> list[Told]:
+    """So many large bodies at once: validations, what workers send; and configs of 5 MB."""
+    with loaded_worker(Shape(distributed=True, limits=limits or Limits())) as worker:
         until("it was up", lambda: "healthy" in get(worker.port, "/health"))
         large = json.dumps(config_of("large", pad="x" * 900_000)).encode()
         inner = request("POST", "/connectors/large/tasks", b"[" + b" " * 8_000_000 + b"]")
@@ -145,7 +146,7 @@ def replay(size: int = 200_000) -> list[Told]:
     """A config topic of so many records."""
     told = []
     for records in (0, size):
-        with loaded_worker(records=records) as worker:
+        with loaded_worker(Shape(records=records)) as worker:
             took_s = until("it had read them", lambda: "healthy" in get(worker.port, "/health"))
             known = len(json.loads(get(worker.port, "/connectors")))
             what = f"{records} records, {known} connectors, healthy after {took_s:.1f} s"

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import psutil
 
+from kraal.process import open_as_many_as_allowed
 from kraal.records import Entry
 from kraal.stores.memory import MemoryLog
 from kraal.testing.plugins import FAKE_SOURCE
 from tests.fakes.rest_worker import rest_worker
+from web.admission import Limits
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -33,9 +35,8 @@ class LoadedWorker:
 
     def peak_mb(self) -> float:
         """Return the most memory that the process has had since it began, in MB."""
-        status = f"/proc/{self.process.pid}/status"
-        with open(status, encoding="ascii") as lines:  # noqa: PTH123 - no file of ours
-            peak = next(line for line in lines if line.startswith("VmHWM:"))
+        lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
+        peak = next(line for line in lines if line.startswith("VmHWM:"))
         return int(peak.split()[1]) / 1024
 
 
@@ -44,12 +45,24 @@ def config_of(name: str, tasks: int = 1, **more: str) -> dict[str, str]:
     return {"name": name, "connector.class": FAKE_SOURCE, "tasks.max": str(tasks), **more}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a worker is like."""
+
+    records: int = 0
+    """What its config log has at the start."""
+    connectors: int = 100
+    """Of which those records are."""
+    distributed: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
 @contextmanager
-def loaded_worker(records: int = 0, connectors: int = 100) -> Iterator[LoadedWorker]:
-    """Start one; its config log begins with so many records, of so many connectors."""
+def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
+    """Start one; None: alone, with an empty log and the usual limits."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs, records, connectors), daemon=True)
+    process = context.Process(target=_serve, args=(theirs, shape or Shape()), daemon=True)
     process.start()
     try:
         if not ours.poll(UP_S):
@@ -63,13 +76,12 @@ def loaded_worker(records: int = 0, connectors: int = 100) -> Iterator[LoadedWor
         process.join()
 
 
-def _serve(pipe: Connection, records: int, connectors: int) -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+def _serve(pipe: Connection, shape: Shape) -> None:
+    open_as_many_as_allowed()
     log = MemoryLog("config")
-    if records:
-        log.append(list(_old(records, connectors)))
-    with rest_worker(config_log=log) as worker:
+    if shape.records:
+        log.append(list(_old(shape.records, shape.connectors)))
+    with rest_worker(config_log=log, distributed=shape.distributed, limits=shape.limits) as worker:
         pipe.send(worker.url)
         pipe.recv()
 

@@ -226,3 +226,33 @@ def test_the_numbers_for_prometheus() -> None:
         'kraal_rest_refused_requests_total{for="bodies"} 0',
         "kraal_rest_body_bytes 7",
     ]
+
+
+@pytest.mark.parametrize(("connection", "reads"), [("close", 4), ("keep-alive", 1)])
+def test_a_client_that_ends_its_connection_is_heard_out(connection: str, reads: int) -> None:
+    """The server would cut it in the middle of its body, and it would not see the answer."""
+    account, read = Admission(Limits(body_bytes=100)), list[int]()
+    account.body_grows({}, 60, internal=False)
+    api = Api(settings(), admission=account)
+
+    async def receive() -> Message:
+        read.append(1)
+        return {"type": "http.request", "body": b"x" * 60, "more_body": len(read) < 4}
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"connection", connection.encode())]
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": "/connectors/a/config",
+        "query_string": b"",
+        "headers": headers,
+    }
+    asyncio.run(api.app(scope, receive, send))
+    assert sent[0]["status"] == 503
+    assert len(read) == reads
+    assert account.numbers({}).body_bytes == 60
