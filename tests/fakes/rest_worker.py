@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from actors.assembly import Assembly, Parts, assemble
 from actors.clock import ThreadClock
@@ -15,6 +16,7 @@ from actors.system import ThreadSystem
 from kraal.config.standalone import parse_standalone
 from kraal.config.supervision import AutoRestart
 from kraal.ids import WorkerId
+from kraal.loggers import Loggers
 from kraal.metrics.oversight import Oversight
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
@@ -28,6 +30,9 @@ from web.admission import Admission, Limits
 from web.app import create_apps
 from web.server import HttpServer, Listener
 from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 
 @dataclass(frozen=True)
@@ -83,18 +88,8 @@ def rest_worker(
         ),
         lambda name, _: died.append(name),
     )
-    admission = Admission(limits or Limits())
-    app = create_apps(
-        assembly.herder,
-        assembly.published,
-        registry,
-        plugins.check_for_rest,
-        Settings(advertised_url=url, distributed=distributed),
-        scrape=scrape_of(assembly, authority, lambda: admission.numbers(system.mailboxes())),
-        oversight=Oversight(assembly.board, AutoRestart()),
-        loggers=loggers,
-        admission=admission,
-    ).main
+    settings = Settings(advertised_url=url, distributed=distributed, limits=limits or Limits())
+    app = _app(assembly, plugins, registry, settings, system, loggers)
     server.start(app)
     assembly.herder.tell(StartupDone())
     try:
@@ -105,3 +100,26 @@ def rest_worker(
         system.close(5)
         clock.close()
     assert died == []
+
+
+def _app(
+    assembly: Assembly,
+    plugins: ProvidedPlugins,
+    registry: Registry,
+    settings: Settings,
+    system: ThreadSystem,
+    loggers: Loggers,
+) -> Starlette:
+    admission = Admission(settings.limits)
+    name = settings.advertised_url.removeprefix("http://").removesuffix("/")
+    return create_apps(
+        assembly.herder,
+        assembly.published,
+        registry,
+        plugins.check_for_rest,
+        settings,
+        scrape=scrape_of(assembly, name, lambda: admission.numbers(system.mailboxes())),
+        oversight=Oversight(assembly.board, AutoRestart()),
+        loggers=loggers,
+        admission=admission,
+    ).main
