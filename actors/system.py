@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import pykka
 from typing_extensions import override
@@ -18,6 +18,7 @@ from actors.mailbox import Address, Behaviour, Question, Tell
 from kraal.logs import about
 
 if TYPE_CHECKING:
+    import queue
     from types import TracebackType
 
 log = logging.getLogger(__name__)
@@ -118,6 +119,11 @@ class ThreadSystem:
             address.bind(None)
             ref.stop(block=False)
 
+    def mailboxes(self) -> dict[str, int]:
+        """Return how many messages wait for each actor, by its name: gauges. Any thread."""
+        refs = self._refs.copy()
+        return {address.name: _inbox(ref).qsize() for address, ref in refs.items()}
+
     def close(self, timeout_s: float) -> list[str]:
         """Stop every actor and wait; return the names of those that did not end in time."""
         refs = dict(self._refs)
@@ -125,6 +131,11 @@ class ThreadSystem:
             self.stop(address)
         deadline = time.monotonic() + timeout_s
         return [a.name for a, ref in refs.items() if not _ended(ref, deadline)]
+
+
+def _inbox(ref: pykka.ActorRef[_Shell]) -> queue.Queue[object]:
+    """Return an actor's mailbox as what pykka.ThreadingActor makes it."""
+    return cast("queue.Queue[object]", ref.actor_inbox)
 
 
 def _ended(ref: pykka.ActorRef[_Shell], deadline: float) -> bool:

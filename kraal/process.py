@@ -11,6 +11,7 @@ import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
@@ -46,6 +47,7 @@ from kraal.plugins.providers import ProviderClasses, open_providers
 from kraal.plugins.registry import Registry
 from kraal.spark.api import EngineReady
 from kraal.stores.kafka_info import cluster_id
+from web.admission import Admission, Limits
 from web.app import create_apps
 from web.cors import CorsRules
 from web.server import HttpServer, Listener, Site
@@ -70,6 +72,9 @@ CLOSING_S = 25.0
 
 TURN_S = 0.001
 """How long a thread may keep the interpreter from others: a GET waits for several, one after another."""
+
+MOST_FILES = 65_536
+"""Enough for many thousands of connections."""
 
 C = TypeVar("C", bound=WorkerConfig)
 
@@ -123,6 +128,7 @@ class Process(ABC, Generic[C]):
             peer_tls=self._peer_tls,
             topic_tracking=config.topic_tracking,
             topic_reset=config.topic_tracking_reset,
+            limits=Limits(waiting=config.waiting_max, body_bytes=config.bodies_max_bytes),
         )
 
     def _peer_tls(self) -> ssl.SSLContext:
@@ -156,12 +162,14 @@ class Process(ABC, Generic[C]):
     def run(self) -> int:
         """Serve until a signal comes; return the exit code."""
         sys.setswitchinterval(TURN_S)
+        open_as_many_as_allowed()
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
         registry = Registry.load()
         plugins = ProvidedPlugins(registry, self.config, self._providers)
         engine = self._engine(registry)
         engine.listen(keep_what_lives)
         settings = self._settings()
+        admission = Admission(settings.limits)
         self._before_actors()
         assembly = assemble(self._parts(engine, plugins), self._gave_up)
         who.generation = lambda: assembly.published.latest.generation
@@ -171,9 +179,10 @@ class Process(ABC, Generic[C]):
             registry,
             plugins.check_for_rest,
             settings,
-            scrape=self._scrape(assembly, registry, settings),
+            scrape=self._scrape(assembly, registry, settings, admission),
             loggers=self._loggers,
             oversight=Oversight(assembly.board, self.config.auto_restart),
+            admission=admission,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
         log.info("REST listens at %s", self.config.advertised_url)
@@ -240,7 +249,9 @@ class Process(ABC, Generic[C]):
             auto_restart=config.auto_restart,
         )
 
-    def _scrape(self, assembly: Assembly, registry: Registry, settings: Settings) -> Scrape | None:
+    def _scrape(
+        self, assembly: Assembly, registry: Registry, settings: Settings, admission: Admission
+    ) -> Scrape | None:
         """Return what makes `GET /metrics`; None when it is switched off."""
         if not self.config.metrics_endpoint:
             return None
@@ -251,7 +262,11 @@ class Process(ABC, Generic[C]):
             started_ms=self._clock.wall_ms(),
         )
         return Scrape(
-            assembly.published, assembly.board, identity, lambda name: registry.resolve(name) or name
+            assembly.published,
+            assembly.board,
+            identity,
+            lambda name: registry.resolve(name) or name,
+            lambda: admission.numbers(self._system.mailboxes()),
         )
 
     def _windows(self) -> Windows:
@@ -315,6 +330,14 @@ class Process(ABC, Generic[C]):
         self._providers.close()
         self._close_stores()
         log.info("stopped")
+
+
+def open_as_many_as_allowed() -> None:
+    """Raise the limit of open files towards what the process may have, as a JVM does: connections of clients count."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def keep_what_lives(state: EngineState) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from http import HTTPStatus
 from types import MappingProxyType
@@ -9,10 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from actors.mailbox import ask_async
-from actors.messages.herder import Ping
 from kraal.cluster.snapshot import Snapshot
-from kraal.errors import TimedOut
 from kraal.ids import Json
 from web.render import json_answer, stage_sentence
 from web.resource import Resource, kept
@@ -56,8 +54,9 @@ async def _health(services: Services, _request: Request) -> Response:
     Stalled tasks, if there are any, are named beside: the worker works, and to end it would not help them.
     """
     try:
-        await ask_async(services.herder, Ping(), timeout_s=services.settings.health_timeout_s)
-    except TimedOut:
+        async with asyncio.timeout(services.settings.health_timeout_s):
+            await services.pulse.feel()
+    except TimeoutError:
         return _unhealthy(services.published.latest)
     snapshot, oversight = services.published.latest, services.oversight
     stalled = [] if oversight is None else oversight.stalled(snapshot)

@@ -21,9 +21,11 @@ from kraal.loggers import Loggers
 from kraal.peers import Peers
 from web import admin, assignments, connectors, metrics, openapi, plugins
 from web import loggers as loggers_of
+from web.admission import Admission, Scarce
 from web.cors import CrossOrigin
 from web.errors import on_http_exception, on_kraal_error
 from web.front import Front
+from web.pulse import Pulse
 from web.rendered import Rendered
 from web.response_headers import ResponseHeaders
 from web.settings import Services, Settings, Validate
@@ -55,12 +57,14 @@ def create_apps(
     scrape: metrics.Scrape | None = None,
     loggers: Loggers | None = None,
     oversight: Oversight | None = None,
+    admission: Admission | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers, and what stands before them.
 
     `published` is what GETs render from, `herder` is asked for everything else. `scrape` makes what Prometheus gets;
     None: there is no such path. `loggers` are those that the herder changes; None: all of the process. `oversight`
-    knows what restarts and stalls; None: `expand=supervision` is passed over.
+    knows what restarts and stalls; None: `expand=supervision` is passed over. `admission` keeps account of what is
+    taken on, for whoever shows it; None: nobody does.
     """
     services = Services(
         herder=herder,
@@ -71,7 +75,11 @@ def create_apps(
         peers=Peers(settings.peer_tls),
         loggers=loggers or Loggers(),
         oversight=oversight,
+        admission=admission or Admission(settings.limits),
+        pulse=Pulse(herder),
     )
+    services.admission.watch(Scarce.HERDER, lambda: herder.open_questions)
+    services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraal.cluster.offsets import NOTHING_GIVEN, Pair
 from kraal.config.files import parse_initial_state
-from kraal.errors import BadRequest
+from kraal.errors import BadRequest, Unavailable
 from kraal.ids import Config, ConnectorName, Json, TargetState
 from web.errors import TooLarge, UnsupportedMediaType, library_text
 from web.settings import Services
@@ -61,25 +61,42 @@ class CreateRequest:
 
 
 async def read_body(services: Services, request: Request) -> bytes:
-    """Read the whole body. Raises TooLarge and UnsupportedMediaType."""
-    body = await read_raw(request, services.settings.max_body_bytes)
+    """Read the whole body. Raises TooLarge, UnsupportedMediaType, and Unavailable for want of room."""
+    body = await read_raw(services, request, services.settings.max_body_bytes)
     if body and "content-type" not in request.headers:
         raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
     return body
 
 
-async def read_raw(request: Request, limit: int) -> bytes:
-    """Read the whole body, whatever it is: at most `limit` bytes. Raises TooLarge."""
+async def read_raw(services: Services, request: Request, limit: int, *, internal: bool = False) -> bytes:
+    """Read the whole body, whatever it is: at most `limit` bytes. Raises TooLarge, and Unavailable for want of room.
+
+    `internal`: a worker's, which has room of its own.
+    """
     announced = request.headers.get("content-length", "0")
     body = bytearray()
     if announced.isdecimal() and int(announced) > limit:
         if int(announced) <= limit * _PASSED_OVER and "expect" not in request.headers:
             await _pass_over(request)
         raise _too_large(limit)
+    refused: Unavailable | None = None
     async for chunk in request.stream():
+        if refused is not None:
+            continue
         body += chunk
         if len(body) > limit:
             raise _too_large(limit)
+        try:
+            services.admission.body_grows(request.scope, len(chunk), internal=internal)
+        except Unavailable as error:
+            # The server drops the rest, unless the connection is to end: then it would end in the client's middle.
+            if request.headers.get("connection", "").lower() != "close":
+                raise
+            refused = error
+            body.clear()
+            services.admission.answered(request.scope)
+    if refused is not None:
+        raise refused
     return bytes(body)
 
 

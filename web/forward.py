@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 from starlette.responses import Response
 
 from actors.mailbox import Ask
-from kraal.errors import Conflict, Momentary, NotLeader, NotOwner, Unavailable
+from kraal.errors import Conflict, Momentary, NotLeader, NotOwner
+from web.admission import Scarce
 from web.asking import ask_herder
 from web.render import JSON
 from web.settings import Services
@@ -41,21 +42,28 @@ async def ask_or_forward(
     *,
     body: bytes = b"",
     query: str | None = None,
+    internal: bool = False,
 ) -> Response:
     """Ask the herder and render its answer; or answer with what the worker says that it names.
 
-    `body` goes with the request, as it came; `query` replaces its query parameters other than the hops.
+    `body` goes with the request, as it came; `query` replaces its query parameters other than the hops. What is
+    `internal`, a worker asks for, and is never one too many.
     Raises what the message names, Conflict after two hops, Momentary while nobody knows where, PeerRefused,
     PeerFailed, and as ask_herder.
     """
     try:
-        return render(await ask_herder(services, message))
+        return render(await ask_herder(services, message, always=internal))
     except NotLeader as exc:
         url = exc.leader_url
     except NotOwner as exc:
         url = exc.owner_url
     return await _forward(
-        services, request, url, body, _other_parameters(request) if query is None else query
+        services,
+        request,
+        url,
+        body,
+        _other_parameters(request) if query is None else query,
+        internal=internal,
     )
 
 
@@ -65,7 +73,7 @@ async def ask_leader(services: Services, request: Request, url: str | None) -> R
 
 
 async def _forward(
-    services: Services, request: Request, url: str | None, body: bytes, query: str
+    services: Services, request: Request, url: str | None, body: bytes, query: str, *, internal: bool = False
 ) -> Response:
     settings = services.settings
     hops = _hops_left(request)
@@ -76,11 +84,8 @@ async def _forward(
         )
     if not hops or url is None or _same(url, settings.advertised_url):
         raise Conflict("Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
-    if services.peers.waiting >= settings.max_open_questions:
-        raise Unavailable(
-            f"The worker is too busy: {services.peers.waiting} requests wait for other workers",
-            retry_after_s=1,
-        )
+    if not internal:
+        services.admission.enter(Scarce.WORKERS)
     hop = f"{HOP}={'true' if hops > 1 else 'false'}"
     answer = await services.peers.ask(
         request.method,

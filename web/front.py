@@ -87,6 +87,8 @@ class Front:
                 raise
             response = on_unexpected(scope["method"], scope["path"], error)
             await response(scope, receive, send_noting)
+        finally:
+            self._services.admission.answered(scope)
 
 
 def _asks_for_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:

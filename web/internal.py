@@ -39,7 +39,7 @@ async def put_task_configs(services: Services, request: Request) -> Response:
         )
     _check_signature(services, request, body)
     message = PutTaskConfigs(name=name, configs=configs)
-    return await ask_or_forward(services, request, message, _done, body=body)
+    return await ask_or_forward(services, request, message, _done, body=body, internal=True)
 
 
 async def fence_zombies(services: Services, request: Request) -> Response:
@@ -49,11 +49,11 @@ async def fence_zombies(services: Services, request: Request) -> Response:
     if not services.settings.distributed:
         raise KraalError("Kafka Connect in standalone mode does not support exactly-once source connectors.")
     _check_signature(services, request, body)
-    return await ask_or_forward(services, request, FenceZombies(name=name), _done)
+    return await ask_or_forward(services, request, FenceZombies(name=name), _done, internal=True)
 
 
 async def _read(services: Services, request: Request) -> bytes:
-    return await read_raw(request, services.settings.max_internal_body_bytes)
+    return await read_raw(services, request, services.settings.max_internal_body_bytes, internal=True)
 
 
 def _check_signature(services: Services, request: Request, body: bytes) -> None:

@@ -25,13 +25,25 @@ def routes(services: Services, scrape: Scrape | None) -> list[Route]:
     if scrape is None:
         return []
 
+    under_way: asyncio.Task[bytes] | None = None
+
     async def metrics(services: Services, request: Request) -> Response:
-        """GET /metrics: always the text format, whatever `Accept` says, as exporters do."""
+        """GET /metrics: always the text format, whatever `Accept` says, as exporters do.
+
+        Whoever comes while a scrape is made gets that one: some megabytes for each would be too many.
+        """
         del services, request
-        pieces: list[str] = []
-        for piece in scrape():
-            pieces.append(piece)
-            await asyncio.sleep(0)  # a scrape of thousands of tasks must not hold up other requests
-        return Response("".join(pieces), headers={"Content-Type": CONTENT_TYPE})
+        nonlocal under_way
+        if under_way is None or under_way.done():
+            under_way = asyncio.create_task(_made(scrape))
+        return Response(await asyncio.shield(under_way), headers={"Content-Type": CONTENT_TYPE})
 
     return [Route("/metrics", Resource(services, any_accept=True, GET=metrics))]
+
+
+async def _made(scrape: Scrape) -> bytes:
+    pieces: list[bytes] = []
+    for piece in scrape():
+        pieces.append(piece.encode())
+        await asyncio.sleep(0)  # a scrape of thousands of tasks must not hold up other requests
+    return b"".join(pieces)

@@ -15,6 +15,7 @@ from starlette.routing import Route
 from kraal.errors import TimedOut
 from kraal.plugins.registry import Plugin, Registry
 from kraal.plugins.validate import describe_plugin
+from web.admission import Scarce
 from web.body import parse_config, read_body
 from web.paths import is_true, plugin_of
 from web.render import json_answer, timeout_text
@@ -45,10 +46,14 @@ class PluginThreads:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._limiter: CapacityLimiter | None = None
+        self._waiting = 0
+        services.admission.watch(Scarce.PLUGINS, lambda: self._waiting)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run `work` under the request timeout. Raises TimedOut, with the stage but no final period."""
+        """Run `work` under the request timeout. Raises TimedOut, with the stage but no final period; Unavailable."""
         settings = self._services.settings
+        self._services.admission.enter(Scarce.PLUGINS)
+        self._waiting += 1
         if self._limiter is None:  # needs a running event loop
             self._limiter = CapacityLimiter(settings.validation_threads)
         try:
@@ -57,6 +62,8 @@ class PluginThreads:
         except TimeoutError as exc:
             text = timeout_text(self._services.published.latest.stage)
             raise TimedOut(text.removesuffix(".")) from exc
+        finally:
+            self._waiting -= 1
 
 
 def _list(threads: PluginThreads) -> Handler:

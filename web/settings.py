@@ -16,7 +16,9 @@ from kraal.ids import Config
 from kraal.loggers import Loggers
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
+from web.admission import Admission, Limits
 from web.cors import CorsRules
+from web.pulse import Pulse
 from web.rendered import Rendered
 
 if TYPE_CHECKING:
@@ -63,8 +65,8 @@ class Settings:
     """Below what Kafka takes in one record by default (1,048,588), so that what is read can be stored."""
     max_internal_body_bytes: int = 64 * 1024 * 1024
     """Between workers: all task configs of a connector come in one body."""
-    max_open_questions: int = 1_000
-    """With more questions open, the worker is too busy: 503. The same for requests that were sent on."""
+    limits: Limits = field(default_factory=Limits)
+    """What is too much at once."""
     validation_threads: int = 4
     """Plugin code that checks configs may block; at most so many do at once."""
 
@@ -78,6 +80,9 @@ class Services:
     registry: Registry
     validate: Validate
     settings: Settings
+    admission: Admission
+    """Of all listeners."""
+    pulse: Pulse
     loggers: Loggers = field(default_factory=Loggers)
     """The loggers of this process."""
     oversight: Oversight | None = None

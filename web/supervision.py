@@ -18,6 +18,7 @@ from kraal.cluster import view
 from kraal.cluster.status import ConnectorStatuses
 from kraal.ids import State, WorkerId
 from kraal.peers import PeerFailed, PeerRefused
+from web.admission import Scarce
 from web.asking import ask_herder
 from web.forward import HOP, credentials
 from web.paths import connector_of
@@ -88,7 +89,7 @@ async def _gathered(
 async def _ask(services: Services, request: Request, worker: WorkerId) -> dict[str, Any] | None:
     """Return what another worker knows; None when it does not say, or not soon."""
     settings, peers = services.settings, services.peers
-    if not _AUTHORITY.fullmatch(worker) or peers.waiting >= settings.max_open_questions:
+    if not _AUTHORITY.fullmatch(worker) or not services.admission.has_room(Scarce.WORKERS):
         return None
     url = f"{settings.advertised_url.partition('://')[0]}://{worker}/"
     target = request.scope["raw_path"] + f"?{HOP}=false&expand={_ASKED}".encode("ascii")

@@ -29,6 +29,8 @@ _LASTING: Final = frozenset(
         # classes
         "ClassNotFoundException", "ImportError", "ModuleNotFoundError", "NoClassDefFoundError",
         "NoSuchMethodError", "NotImplementedError", "UnsupportedOperationException",
+        # memory: the heap of a worker's Spark (`kraal.spark.heap`)
+        "HeapExhausted",
         # permissions, of files too
         "AccessDeniedException", "PermissionError",
     }

@@ -25,7 +25,15 @@ from kraal.config.response_headers import HeaderRule, parse_header_rules
 from kraal.config.rest_tls import https_errors, https_warnings
 from kraal.config.supervision import STALL_TIMEOUT, AutoRestart, worker_policy
 from kraal.config.values import Resolve, as_strings
-from kraal.config.worker_keys import CONTROL_PORT, PREFIXES, REST, WORKER, WORKER_FAMILIES
+from kraal.config.worker_keys import (
+    BODIES_MAX,
+    CONTROL_PORT,
+    PREFIXES,
+    REST,
+    WAITING_MAX,
+    WORKER,
+    WORKER_FAMILIES,
+)
 from kraal.errors import ConfigInvalid
 from kraal.ids import WorkerId
 
@@ -72,6 +80,10 @@ class WorkerConfig:
     """What becomes of what has failed, where a connector does not say it."""
     stall_timeout_s: float
     """How long one step of a task may take before it counts as stalled; 0: for ever."""
+    waiting_max: int
+    """How many requests over REST may wait for one part of the worker."""
+    bodies_max_bytes: int
+    """How much all bodies of requests may have that are not answered yet."""
     test_control_port: int | None
     """Where actors may be killed, on loopback; 0: any free port; None: nowhere."""
     cors_origin: str
@@ -191,6 +203,8 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "metrics_samples": checked.number("metrics.num.samples"),
         "auto_restart": worker_policy(values),
         "stall_timeout_s": seconds(STALL_TIMEOUT),
+        "waiting_max": checked.number(WAITING_MAX),
+        "bodies_max_bytes": checked.number(BODIES_MAX),
         "test_control_port": None if values[CONTROL_PORT] is None else checked.number(CONTROL_PORT),
         "cors_origin": text("access.control.allow.origin"),
         "cors_methods": text("access.control.allow.methods"),

@@ -31,6 +31,8 @@ _LONG, _PASSWORD, _STRING = ConfigType.LONG, ConfigType.PASSWORD, ConfigType.STR
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 CONTROL_PORT: Final = "kraal.test.control.port"
+WAITING_MAX: Final = "rest.waiting.requests.max"
+BODIES_MAX: Final = "rest.bodies.max.bytes"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
@@ -172,6 +174,14 @@ _KRAAL = [
     worker_key("metrics.endpoint.enabled", _BOOLEAN, _LOW,
          "Answer GET /metrics, for Prometheus, wherever REST listens.",
          default=True, source="Kraal"),
+    worker_key(WAITING_MAX, _INT, _LOW,
+         "So many requests over REST may wait for one part of the worker; more of them are answered 503 with "
+         "Retry-After. Health, metrics, and what is read from memory wait for nothing.",
+         default=1_000, check=between(1, 100_000), source="Kraal"),
+    worker_key(BODIES_MAX, _LONG, _LOW,
+         "So many bytes may all bodies of requests have that are not answered yet; more of them are answered 503 with "
+         "Retry-After. As many again may those have that workers send one another.",
+         default=64 * 1024 * 1024, check=between(1_000_000, 1 << 40), source="Kraal"),
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "The JAAS file for basic authentication. Without it: the one that KAFKA_OPTS names, as for a JVM.",
          check=non_empty, source="Kraal"),

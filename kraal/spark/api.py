@@ -144,6 +144,8 @@ class EngineStarting:
     """Spark is coming up; `reason` says why it is not there: first start, or what ended the last one."""
 
     reason: str
+    out_of_memory: bool = False
+    """The last JVM has just ended because its heap was exhausted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from kraal.spark.jobs import JobGroup
 from kraal.spark.plugins import Chains, Plugins, task_class
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
+from kraal.spark.probation import Probation
 from kraal.spark.run import TaskRun
 from kraal.spark.session import Session, reason_of, scratch_directory
 from kraal.spark.sink_run import SinkWork
@@ -83,6 +84,7 @@ class SparkEngine:
         self._closed = False
         self.pool = Pool(CONTROL_THREADS, "kraal-control")
         self.poller = Poller()
+        self.probation = Probation()
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
         self._session = Session(worker, jars, directory, self._changed)
@@ -127,7 +129,8 @@ class SparkEngine:
         return run
 
     def abandon(self, task: TaskId) -> None:
-        """Cancel what is still open of a task whose actor has died."""
+        """Cancel what is still open of a task whose actor has died; and begin a new life of it."""
+        self.probation.forget(task)
         with self._lock:
             left = [each for each in self._runs if each.spec.task == task]
         for each in left:
@@ -191,6 +194,8 @@ class SparkEngine:
         return SinkWork(spec, found, version, self._means, group)
 
     def _changed(self, state: EngineState) -> None:
+        if isinstance(state, EngineStarting):
+            self.probation.spark_ended(out_of_memory=state.out_of_memory)
         with self._lock:
             runs, listeners = list(self._runs), list(self._listeners)
             lost = self._was_up and isinstance(state, EngineStarting)
@@ -232,13 +237,16 @@ class _Resolving:
         return self._work is not None and self._work.owes_commit
 
     def open(self) -> str | None:
-        """Look the plugin up, make it, open it."""
+        """Look the plugin up, make it, open it. Raises HeapExhausted for a task that is not to run again."""
+        self._engine.probation.check(self._spec.task)
         self._work = self._engine.work_for(self._spec, self._offsets)
         return self._work.open()
 
     def poll(self, *, asked: bool) -> Launch | None:
         """See Work."""
-        return self._work.poll(asked=asked) if self._work else None
+        if self._work is None:
+            return None
+        return self._engine.probation.poll(self._spec.task, self._work, asked=asked)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """See Work."""
@@ -247,6 +255,7 @@ class _Resolving:
 
     def close(self) -> None:
         """See Work."""
+        self._engine.probation.yields(self._spec.task)
         if self._work:
             self._work.close()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import subprocess
 import tempfile
 import threading
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from kraal.plugins.importing import ONE_AT_A_TIME
 from kraal.spark import settings
 from kraal.spark.api import EngineReady, EngineStarting, EngineState
+from kraal.spark.heap import heap_death
 from kraal.spark.trace import root_cause
 from kraal.spark.warm_up import warm_up
 
@@ -34,8 +36,12 @@ log = logging.getLogger(__name__)
 _BACKOFF_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 _END_FINALIZER = "__shutdown__"
 """py4j.clientserver.SHUTDOWN_FINALIZER_WORKER, a module without types."""
+_OUTPUT = "spark.out"
+"""In the scratch directory: what JVMs print."""
 _HEALTHY_S = 60.0
 """A session that lived this long starts the back-off anew."""
+_LAST_BYTES = 16_384
+"""So much of what a JVM printed is read when it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +127,10 @@ class Session:
 
     def _run(self) -> None:
         failures = 0
-        reason = "Spark is starting"
+        starting = EngineStarting("Spark is starting")
         while not self._closing.is_set():
-            if self._state != EngineStarting(reason):
-                self._set(EngineStarting(reason))
+            if self._state != starting:
+                self._set(starting)
             if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
                 break
             began = time.monotonic()
@@ -133,7 +139,7 @@ class Session:
             except BaseException as error:
                 if not self._closing.is_set():
                     log.warning("Spark did not start", exc_info=error)
-                reason = f"Spark did not start: {root_cause(error)}; it is tried again"
+                starting = EngineStarting(f"Spark did not start: {root_cause(error)}; it is tried again")
                 failures += 1
                 self._clean_up()
                 continue
@@ -148,11 +154,18 @@ class Session:
                 break
             lived = time.monotonic() - began
             failures = 0 if lived > _HEALTHY_S else failures + 1
-            reason = f"Spark's JVM ended ({_ending(code)}) after {lived:.0f} s; it is started again"
-            log.error("%s", reason)
-            self._set(EngineStarting(reason))
+            starting = self._why(code, lived)
+            log.error("%s", starting.reason)
+            self._set(starting)
             self._clean_up()
         self._clean_up()
+
+    def _why(self, code: int, lived_s: float) -> EngineStarting:
+        """Say what ended the JVM."""
+        heap = heap_death(code, _end_of(self._scratch / _OUTPUT))
+        ending = f"its heap was exhausted: {heap}" if heap else _ending(code)
+        text = f"Spark's JVM ended ({ending}) after {lived_s:.0f} s; it is started again"
+        return EngineStarting(text, out_of_memory=heap is not None)
 
     def _set(self, state: EngineState) -> None:
         self._state = state
@@ -171,7 +184,7 @@ class Session:
 
         conf = SparkConf(loadDefaults=False)
         conf.setAll(list(values.items()))
-        with (self._scratch / "spark.out").open("ab") as out:
+        with (self._scratch / _OUTPUT).open("ab") as out:
             launch: Any = launch_gateway  # without types
             gateway = launch(conf, {"stdout": out, "stderr": out})
         self._process = gateway.proc
@@ -254,6 +267,14 @@ def import_spark() -> None:
     """Import PySpark, which takes a second, while nobody else imports parts of it."""
     with ONE_AT_A_TIME:
         import_module("pyspark")
+
+
+def _end_of(path: Path) -> str:
+    """Return the last that a file has; nothing of one that cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+        return file.read().decode("utf-8", "replace")
+    return ""
 
 
 def _ending(code: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from actors.assembly import Assembly, Parts, assemble
 from actors.clock import ThreadClock
@@ -15,6 +16,7 @@ from actors.system import ThreadSystem
 from kraal.config.standalone import parse_standalone
 from kraal.config.supervision import AutoRestart
 from kraal.ids import WorkerId
+from kraal.loggers import Loggers
 from kraal.metrics.oversight import Oversight
 from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
@@ -24,9 +26,13 @@ from kraal.testing.engine import FakeEngine, Outside
 from kraal.testing.group_offsets import FakeGroupOffsets
 from kraal.testing.metrics import scrape_of
 from kraal.testing.worker import DEFAULTS, fake_registry, loggers_of_its_own
+from web.admission import Admission, Limits
 from web.app import create_apps
 from web.server import HttpServer, Listener
 from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,12 @@ class RestWorker:
 
 @contextmanager
 def rest_worker(
-    registry: Registry | None = None, group_offsets: GroupOffsets | None = None, *, distributed: bool = False
+    registry: Registry | None = None,
+    group_offsets: GroupOffsets | None = None,
+    *,
+    distributed: bool = False,
+    config_log: MemoryLog | None = None,
+    limits: Limits | None = None,
 ) -> Iterator[RestWorker]:
     """Run one. Give its tasks records before they begin: `outside.supply`.
 
@@ -48,6 +59,8 @@ def rest_worker(
         registry: its plugins; None: the fake ones.
         group_offsets: of its sinks; None: what the fake engine has committed.
         distributed: it answers as a worker of a cluster, whose only one it is.
+        config_log: what it finds when it starts; None: nothing.
+        limits: of its REST API; None: those of any worker.
     """
     server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
     authority = f"127.0.0.1:{server.bound[0].port}"
@@ -65,7 +78,7 @@ def rest_worker(
             clock=clock,
             engine=engine,
             plugins=plugins,
-            config_log=MemoryLog("config"),
+            config_log=config_log or MemoryLog("config"),
             status_log=MemoryLog("status"),
             offsets=MemoryOffsets(),
             group_offsets=group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running),
@@ -75,16 +88,8 @@ def rest_worker(
         ),
         lambda name, _: died.append(name),
     )
-    app = create_apps(
-        assembly.herder,
-        assembly.published,
-        registry,
-        plugins.check_for_rest,
-        Settings(advertised_url=url, distributed=distributed),
-        scrape=scrape_of(assembly, authority),
-        oversight=Oversight(assembly.board, AutoRestart()),
-        loggers=loggers,
-    ).main
+    settings = Settings(advertised_url=url, distributed=distributed, limits=limits or Limits())
+    app = _app(assembly, plugins, registry, settings, system, loggers)
     server.start(app)
     assembly.herder.tell(StartupDone())
     try:
@@ -95,3 +100,26 @@ def rest_worker(
         system.close(5)
         clock.close()
     assert died == []
+
+
+def _app(
+    assembly: Assembly,
+    plugins: ProvidedPlugins,
+    registry: Registry,
+    settings: Settings,
+    system: ThreadSystem,
+    loggers: Loggers,
+) -> Starlette:
+    admission = Admission(settings.limits)
+    name = settings.advertised_url.removeprefix("http://").removesuffix("/")
+    return create_apps(
+        assembly.herder,
+        assembly.published,
+        registry,
+        plugins.check_for_rest,
+        settings,
+        scrape=scrape_of(assembly, name, lambda: admission.numbers(system.mailboxes())),
+        oversight=Oversight(assembly.board, AutoRestart()),
+        loggers=loggers,
+        admission=admission,
+    ).main

@@ -39,7 +39,7 @@ _REASONS: Final = {
     503: "The worker is starting, or is too busy; `Retry-After` says when to come back.",
 }
 _ALWAYS: Final = (404, 406, 500)
-_WITH_BODY: Final = (400, 413, 415)
+_WITH_BODY: Final = (400, 413, 415, 503)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

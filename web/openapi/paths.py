@@ -271,6 +271,7 @@ _PLUGINS: Final[Operations] = {
                 ),
             ),
             answers={200: list_of(ref("PluginInfo"))},
+            errors=(503,),
         ),
     },
     "/connector-plugins/{plugin}/config": {
@@ -286,7 +287,7 @@ _PLUGINS: Final[Operations] = {
                 ),
             ),
             answers={200: list_of(ref("ConfigKeyInfo"))},
-            errors=(400,),
+            errors=(400, 503),
         ),
     },
     "/connector-plugins/{plugin}/config/validate": {

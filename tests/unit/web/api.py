@@ -24,6 +24,7 @@ from kraal.metrics.windows import Windows
 from kraal.plugins.registry import Registry
 from kraal.plugins.validate import ConfigInfos
 from kraal.testing.scheduler import VirtualClock
+from web.admission import Admission
 from web.app import create_apps
 from web.settings import Settings
 
@@ -175,7 +176,11 @@ class Api:
     """The application, its herder, and a client."""
 
     def __init__(
-        self, settings: Settings, registry: Registry | None = None, loggers: Loggers | None = None
+        self,
+        settings: Settings,
+        registry: Registry | None = None,
+        loggers: Loggers | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.published = Published(Snapshot(worker_id=WORKER, live=True, ready=True))
         self.herder = FakeHerder(self.published)
@@ -196,6 +201,7 @@ class Api:
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
             oversight=Oversight(self.board, AutoRestart(most=5)),
+            admission=admission,
         )
         self.app: Starlette = self.apps.main
         self.client = TestClient(self.app, headers={"Accept": "*/*"})

@@ -20,6 +20,7 @@ from kraal.errors import (
 )
 from kraal.ids import ConnectorName, State, TargetState, TaskId
 from tests.unit.web.api import Api, raw_get, status
+from web.admission import Limits
 from web.settings import Settings
 
 CONFIG = {"connector.class": "FileStreamSource", "topic": "t"}
@@ -286,7 +287,7 @@ def test_errors_of_the_herder_become_answers(
 
 
 def test_a_worker_with_too_many_open_questions_is_too_busy() -> None:
-    api = Api(Settings(advertised_url="http://worker:8083/", max_open_questions=0))
+    api = Api(Settings(advertised_url="http://worker:8083/", limits=Limits(waiting=0)))
     answer = api.client.delete("/connectors/a")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert api.herder.asked == []

@@ -9,6 +9,7 @@ import pytest
 
 from kraal.errors import BadRequest
 from tests.unit.web.workers import Stranger, Worker, follow, worker
+from web.admission import Limits
 
 IO_ERROR = "IO Error trying to forward REST request: "
 
@@ -155,7 +156,7 @@ def test_a_leader_that_hangs_delays_nobody_else(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_with_too_many_requests_on_their_way_a_worker_is_too_busy() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, worker(max_open_questions=1) as follower:
+    with socket.create_server(("127.0.0.1", 0)) as silent, worker(limits=Limits(waiting=1)) as follower:
         follow(follower, f"http://127.0.0.1:{silent.getsockname()[1]}/")
         thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
         thread.start()

@@ -1,0 +1,1 @@
+"""Load that is more than a worker can do at once, and what becomes of it."""

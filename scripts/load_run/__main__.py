@@ -1,0 +1,33 @@
+"""Asks more of a worker than it can do at once, and prints what becomes of it.
+
+`python -m scripts.load_run` runs all cases, with names only those: requests, bodies, tasks, replay, connectors. Exit
+code 1 when an answer was missing, a 500, or a 503 that does not say when to come back.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from scripts.load_run.cases import CASES, faults
+
+
+def main() -> int:
+    """Run the cases that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"{', '.join(CASES)}; all unless named")
+    names = parser.parse_args().cases or list(CASES)
+    if unknown := [name for name in names if name not in CASES]:
+        parser.error(f"there is no case {unknown[0]}; there are {', '.join(CASES)}")
+    wrong: list[str] = []
+    for name in names:
+        for told in CASES[name]():
+            print(f"{name}: {told.line()}", flush=True)
+            wrong += faults(told)
+    for each in wrong:
+        print(f"wrong: {each}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

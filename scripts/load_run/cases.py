@@ -1,0 +1,184 @@
+"""What is asked of a worker, and what is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from kraal.testing.plugins import FAKE_SOURCE
+from scripts.load_run.clients import Answers, ask_all, in_turns, request
+from scripts.load_run.worker import LoadedWorker, Shape, config_of, loaded_worker
+from web.admission import Limits
+
+_PATIENCE_S = 600.0
+_DEPTH = re.compile(r'^kraal_mailbox_messages\{actor="(?P<actor>[^"]+)"\} (?P<depth>\d+)$', re.MULTILINE)
+_VALIDATE = f"/connector-plugins/{FAKE_SOURCE}/config/validate"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What happened in one step."""
+
+    what: str
+    answers: Answers
+    peak_mb: float
+    """The most memory of the worker's process, ever."""
+    deepest: Mapping[str, int]
+    """The most messages that were seen to wait for each actor."""
+    health_s: float
+    """How long the longest `GET /health` took meanwhile, and afterwards."""
+
+    def line(self) -> str:
+        """Return it in one line."""
+        depths = ", ".join(f"{actor} {depth}" for actor, depth in sorted(self.deepest.items()) if depth)
+        return (
+            f"{self.what}: {self.answers.line()}; peak {self.peak_mb:.0f} MB; mailboxes: {depths or 'empty'}; "
+            f"health within {self.health_s:.2f} s"
+        )
+
+
+def flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int | None = None) -> Told:
+    """Send all requests, so many at once or all; look at health and mailboxes meanwhile."""
+    return asyncio.run(_flood(worker, what, messages, at_once or len(messages)))
+
+
+async def _flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int) -> Told:
+    deepest: dict[str, int] = {}
+    health_s = 0.0
+    asked = asyncio.create_task(ask_all(worker.port, messages, at_once=at_once))
+    while True:
+        over = asked.done()
+        begun = time.monotonic()
+        await asyncio.to_thread(get, worker.port, "/health")
+        health_s = max(health_s, time.monotonic() - begun)
+        for found in _DEPTH.finditer(await asyncio.to_thread(get, worker.port, "/metrics")):
+            deepest[found["actor"]] = max(deepest.get(found["actor"], 0), int(found["depth"]))
+        if over:
+            return Told(what, await asked, worker.peak_mb(), deepest, health_s)
+        await asyncio.wait([asked], timeout=0.2)
+
+
+def get(port: int, path: str) -> str:
+    """Return an answer's text, whatever its status."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_PATIENCE_S) as answer:
+            return str(answer.read(), "utf-8")
+    except urllib.error.HTTPError as error:
+        return str(error.read(), "utf-8")
+
+
+def until(what: str, done: Callable[[], bool]) -> float:
+    """Wait until `done()`; return the seconds that it took. Raises TimeoutError."""
+    begun = time.monotonic()
+    while not done():
+        if time.monotonic() - begun > _PATIENCE_S:
+            raise TimeoutError(f"it took more than {_PATIENCE_S:g} s until {what}")
+        time.sleep(0.05)
+    return time.monotonic() - begun
+
+
+def put(name: str, tasks: int = 1, **more: str) -> bytes:
+    """Return a request that creates a connector, or gives it this config."""
+    return request("PUT", f"/connectors/{name}/config", json.dumps(config_of(name, tasks, **more)).encode())
+
+
+def requests(size: int = 5_000, limits: Limits | None = None) -> list[Told]:
+    """So many requests in flight, of all kinds; then only such as the herder has to answer, or plugins."""
+    with loaded_worker(Shape(limits=limits or Limits())) as worker:
+        until("it was up", lambda: "healthy" in get(worker.port, "/health"))
+        names = [f"c-{number}" for number in range(20)]
+        puts = [put(name, number=str(at)) for at, name in enumerate(names)]
+        check = [request("PUT", _VALIDATE, json.dumps(config_of("checked")).encode())]
+        kinds = [
+            puts,
+            [request("GET", f"/connectors/{name}/status") for name in names],
+            [request("GET", "/health")],
+            [request("PUT", f"/connectors/{name}/pause") for name in names],
+            check,
+            [request("GET", "/metrics")],
+        ]
+        return [
+            flood(worker, "20 created", puts, 8),
+            flood(worker, f"{size} of all kinds", in_turns(size, *kinds)),
+            flood(worker, f"{size} configs", in_turns(size, puts)),
+            flood(worker, f"{size} validations", in_turns(size, check)),
+        ]
+
+
+def bodies(size: int = 1_000, limits: Limits | None = None) -> list[Told]:
+    """So many large bodies at once: validations, what workers send; and configs of 5 MB."""
+    with loaded_worker(Shape(distributed=True, limits=limits or Limits())) as worker:
+        until("it was up", lambda: "healthy" in get(worker.port, "/health"))
+        large = json.dumps(config_of("large", pad="x" * 900_000)).encode()
+        inner = request("POST", "/connectors/large/tasks", b"[" + b" " * 8_000_000 + b"]")
+        return [
+            flood(worker, f"{size} validations of 900 kB", [request("PUT", _VALIDATE, large)] * size),
+            flood(worker, f"{size // 5} of 8 MB as of workers", [inner] * (size // 5)),
+            flood(
+                worker, f"{size // 20} configs of 5 MB", [put("large", pad="x" * 5_000_000)] * (size // 20)
+            ),
+        ]
+
+
+def tasks(size: int = 1_000) -> list[Told]:
+    """A connector with so many tasks: created, restarted, deleted."""
+    with loaded_worker() as worker:
+        created = flood(worker, f"a connector with {size} tasks", [put("wide", size)])
+        took_s = until(
+            "all ran", lambda: get(worker.port, "/connectors/wide/status").count("RUNNING") == size + 1
+        )
+        again = request("POST", "/connectors/wide/restart?includeTasks=true&onlyFailed=false")
+        return [
+            created,
+            flood(worker, f"all of them restarted (they ran {took_s:.1f} s after the answer)", [again]),
+            flood(worker, "deleted", [request("DELETE", "/connectors/wide")]),
+        ]
+
+
+def replay(size: int = 200_000) -> list[Told]:
+    """A config topic of so many records."""
+    told = []
+    for records in (0, size):
+        with loaded_worker(Shape(records=records)) as worker:
+            took_s = until("it had read them", lambda: "healthy" in get(worker.port, "/health"))
+            known = len(json.loads(get(worker.port, "/connectors")))
+            what = f"{records} records, {known} connectors, healthy after {took_s:.1f} s"
+            told.append(flood(worker, what, [request("GET", "/connectors?expand=status")]))
+    return told
+
+
+def connectors(size: int = 2_000) -> list[Told]:
+    """So many connectors with one task each on one worker."""
+    with loaded_worker() as worker:
+        created = flood(worker, f"{size} connectors", [put(f"many-{number}") for number in range(size)], 64)
+        took_s = until(
+            "all ran", lambda: get(worker.port, "/connectors?expand=status").count("RUNNING") == 2 * size
+        )
+        shown = [request("GET", "/connectors?expand=status&expand=info")]
+        return [
+            created,
+            flood(worker, f"all of them shown (they ran {took_s:.1f} s after the last answer)", shown * 100),
+        ]
+
+
+CASES: Mapping[str, Callable[[], list[Told]]] = {
+    "requests": requests,
+    "bodies": bodies,
+    "tasks": tasks,
+    "replay": replay,
+    "connectors": connectors,
+}
+
+
+def faults(told: Told) -> list[str]:
+    """Return what no worker may do: say nothing, fail, or refuse without saying when to come back."""
+    bad = [f"{told.what}: {text}" for text in told.answers.wrong[:3]]
+    failed = told.answers.statuses[HTTPStatus.INTERNAL_SERVER_ERROR]
+    return [*bad, *([f"{told.what}: {failed} times 500"] if failed else [])]

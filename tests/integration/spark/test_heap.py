@@ -1,0 +1,62 @@
+"""A task whose batch is more than Spark's heap holds: it ends alone, and the others go on. On the suite's engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.ids import ConnectorName, TaskId
+from kraal.spark.api import BatchDone, EngineReady, EngineState, Failed, Opened
+from kraal.spark.engine import SparkEngine
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.spark_stage import Opening, Stage, await_ready
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def too_much(spark: SparkSession) -> DataFrame:
+    """One array of 8 GB."""
+    return spark.range(1).selectExpr("cast(size(sequence(1L, 1000000000L + id)) as string) as value")
+
+
+def little(spark: SparkSession) -> DataFrame:
+    return spark.range(3).selectExpr("cast(id as string) as value")
+
+
+def run_batch(stage: Stage, name: str, read: object, topic: str) -> Opening:
+    """Open a task, as its actor does after Spark was lost, and ask for one batch."""
+    plugins.BATCHES[name].clear()
+    plugins.BATCHES[name].append(plugins.read_batch(read, 1, topic))  # type: ignore[arg-type]
+    opening = stage.open(name)
+    opening.run.next()
+    return opening
+
+
+@pytest.mark.slow
+def test_who_exhausts_the_heap_stays_failed_and_others_go_on(engine: SparkEngine, kafka: Broker) -> None:
+    await_ready(engine)
+    stage, states = Stage(engine, kafka.bootstrap), list[EngineState]()
+    engine.listen(states.append)
+    topic = stage.topic()
+    try:
+        for _ in range(3):
+            greedy = run_batch(stage, "greedy", too_much, topic)
+            greedy.expect(Opened)
+            lost = greedy.expect(Failed)
+            assert lost.engine_lost
+            assert lost.trace.startswith("Spark's JVM ended (its heap was exhausted: "), lost.trace
+            modest = run_batch(stage, "modest", little, topic)
+            modest.expect(Opened)
+            assert modest.expect(BatchDone).records == 3
+            modest.run.cancel()
+        guilty = run_batch(stage, "greedy", too_much, topic).expect(Failed)
+        assert not guilty.engine_lost
+        assert guilty.trace.startswith("HeapExhausted: 3 times in a row Spark's JVM ran out of memory while ")
+        assert sum(isinstance(state, EngineReady) for state in states) == 3
+        assert sorted(stage.values(topic, 9)) == ["0", "0", "0", "1", "1", "1", "2", "2", "2"]
+    finally:
+        engine.abandon(TaskId(ConnectorName("greedy"), 0))
+        await_ready(engine)
