@@ -31,6 +31,7 @@ _LONG, _PASSWORD, _STRING = ConfigType.LONG, ConfigType.PASSWORD, ConfigType.STR
 _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 CONTROL_PORT: Final = "kraal.test.control.port"
+PLUGINS_LOCK: Final = "kraal.plugins.lock"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
@@ -174,6 +175,11 @@ _KRAAL = [
          default=True, source="Kraal"),
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "The JAAS file for basic authentication. Without it: the one that KAFKA_OPTS names, as for a JVM.",
+         check=non_empty, source="Kraal"),
+    worker_key(PLUGINS_LOCK, _STRING, _LOW,
+         "The lock of plugins that `kraal plugins add` makes, a file NAME.lock with the directory NAME beside it: its "
+         "wheels can be imported, its jars are Spark's. A file that has another sha256 than the lock says ends the "
+         "start. Variables are not resolved here. Without it: only what is installed in Kraal's own environment.",
          check=non_empty, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: a port of 127.0.0.1 where chaos scripts may have actors of the worker killed; 0: any free "
