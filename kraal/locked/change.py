@@ -98,7 +98,7 @@ def _requirement_or_file(text: str) -> str:
             raise PluginsUnfit(f"There is no wheel {text}.")
         wheel_name(Path(text).name)
         return str(Path(text).absolute())
-    if re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?\s*([=<>!~][^@]*)?", text):
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?\s*([=<>!~][^@\n]*)?", text):
         return text
     raise PluginsUnfit(
         f"{text} is neither Maven coordinates (org:name:revision), nor a wheel (FILE.whl), nor a package of the index "

@@ -26,7 +26,9 @@ from kraal.errors import KraalError
 DEFAULT: Final = "kraal-plugins.lock"
 ENDING: Final = ".lock"
 VERSION: Final = 1
-_HEADER: Final = "# Made by `kraal plugins`; do not edit. Its files lie in the directory of its name without .lock.\n"
+_HEADER: Final = (
+    "# Made by `kraal plugins`; do not edit. Its files lie in the directory of its name without .lock.\n"
+)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.+!-]+")
 
 

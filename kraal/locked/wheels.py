@@ -121,7 +121,7 @@ def _pip(scratch: Path, *arguments: str) -> None:
         )
         before = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(stub.parent), before]))
-    command = [sys.executable, "-m", "pip", arguments[0], "--quiet", "--no-input", "--only-binary", ":all:"]
+    command = [sys.executable, "-m", "pip", arguments[0], "--no-input", "--only-binary", ":all:"]
     command += ["--disable-pip-version-check", *arguments[1:]]
     try:
         done = subprocess.run(
@@ -138,11 +138,11 @@ def _pip(scratch: Path, *arguments: str) -> None:
             f"pip did not end within {PATIENCE_S:.0f} s; does it reach its package index?"
         ) from exc
     if done.returncode:
-        raise PluginsUnfit(_why(done.stderr))
+        raise PluginsUnfit(_why(done.stdout + done.stderr))
 
 
 def _why(said: str) -> str:
-    """Make one sentence of what pip wrote to standard error."""
+    """Make one sentence of what pip wrote."""
     if "No module named pip" in said:
         return "pip is missing in Kraal's environment, and finds wheels: python -m ensurepip."
     errors = [line.partition("ERROR:")[2].strip() for line in said.splitlines() if "ERROR:" in line]
