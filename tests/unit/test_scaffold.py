@@ -23,18 +23,14 @@ def new(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.mark.parametrize(
-    ("kind", "class_name"), [("source", "MyOrdersSource"), ("sink", "MyOrdersSink")], ids=["source", "sink"]
-)
-def test_the_project_of_a_new_connector_passes_its_own_test(
-    kind: str, class_name: str, tmp_path: Path
-) -> None:
-    code, said = new("my-orders", f"--{kind}", "--in", str(tmp_path))
-    assert (code, class_name in said) == (0, True)
+def test_the_project_of_a_new_sink_passes_its_own_test(tmp_path: Path) -> None:
+    """A source's runs in `test_plugin_howto.py`."""
+    code, said = new("my-orders", "--sink", "--in", str(tmp_path))
+    assert (code, "MyOrdersSink" in said) == (0, True)
     project = tmp_path / "my-orders"
     declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
     assert declared["entry-points"]["kraal.connectors"] == {
-        f"my_orders.{class_name}": f"my_orders.connector:{class_name}"
+        "my_orders.MyOrdersSink": "my_orders.connector:MyOrdersSink"
     }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
