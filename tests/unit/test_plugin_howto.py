@@ -22,7 +22,7 @@ from kraal.plugins.registry import Registry
 from kraal.testing import Cluster
 
 worker = Path("worker.properties")
-assert jars_of_worker(worker) == ()
+assert not jars_of_worker(worker)
 assert not load_worker_properties(worker, resolve=Registry.load().resolve).warnings
 config = json.loads(Path("connector.json").read_text())
 found = Registry.load().connector_class(config["connector.class"])
