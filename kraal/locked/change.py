@@ -1,6 +1,7 @@
 """Changes a lock of plugins: what is asked for is resolved as a whole, then files and lock are replaced.
 
-Files come before the lock, by renames, and none is removed: a worker that reads the old lock finds its files.
+Files come before the lock, by renames, and none is removed: a worker that reads the old lock finds its files, but for
+one that another of the same name has replaced.
 """
 
 from __future__ import annotations
@@ -144,12 +145,12 @@ def _kept(path: Path, entries: Sequence[Locked]) -> Found:
 
 def _still_needed(added: Sequence[str], wheels: Found, scratch: Path) -> Found:
     """Return the wheels that `added` needs; no index is asked, for all of it is here."""
-    roots = {_project(each) for each in added if not is_coordinates(each)}
+    extras = {_project(each): "".join(re.findall(r"\[.*?\]", each)) for each in added}
     here = scratch / "here"
     here.mkdir()
     for each, file in wheels:
         shutil.copyfile(file, here / each.file)
-    wanted = [str(here / each.file) for each, _ in wheels if each.module in roots]
+    wanted = [f"{here / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras]
     return resolve_wheels(wanted, scratch, only=here)
 
 

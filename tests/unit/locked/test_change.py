@@ -80,6 +80,15 @@ def test_a_wheel_comes_with_what_it_needs_and_goes_with_it(index: Path, tmp_path
     assert names(path) == []
 
 
+def test_what_an_extra_needs_stays_when_something_else_is_added(index: Path, tmp_path: Path) -> None:
+    path = tmp_path / "k.lock"
+    wheel(index, "mine", "1.0", needs="helping; extra == 'more'\nProvides-Extra: more")
+    wheel(index, "helping", "1.0")
+    change.add(path, ["mine[more]"])
+    change.add(path, [str(wheel(tmp_path, "other", "1.0"))])
+    assert names(path) == ["helping==1.0", "mine==1.0", "other==1.0"]
+
+
 def test_a_wheel_that_wants_another_version_of_what_kraal_has_is_refused(index: Path, tmp_path: Path) -> None:
     mine = wheel(index, "mine", "1.0", needs="click<8")
     with pytest.raises(PluginsUnfit, match=r"no wheels that go together with Kraal's environment: .*click<8"):
