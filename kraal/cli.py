@@ -30,9 +30,10 @@ log_format = click.option(
 )
 
 
-EMBEDDED = {
+OWN = {
     "kafka": Lazy("kraal.embedded.commands", "kafka_group"),
     "jars": Lazy("kraal.embedded.commands", "jars_command"),
+    "new": Lazy("kraal.scaffold.commands", "new_group"),
 }
 
 CLIENT = {**COMMANDS, "dlq": Lazy("kraal.dlq.commands", "dlq")}
@@ -64,9 +65,7 @@ class Commands(LazyGroup):
                 formatter.write_dl(rows)
 
 
-@click.group(
-    cls=Commands, lazy={**CLIENT, **EMBEDDED}, context_settings={"help_option_names": ["-h", "--help"]}
-)
+@click.group(cls=Commands, lazy={**CLIENT, **OWN}, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="kraal")
 def main() -> None:
     """Run Kafka Connect pipelines on pykka actors and Spark, and ask workers that run."""

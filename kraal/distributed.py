@@ -26,6 +26,7 @@ from kraal.config.distributed import DistributedConfig, InternalTopic, MissingPl
 from kraal.config.kafka.kafka_python import kafka_python_options
 from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.errors import KraalError, StoreError
+from kraal.locked.start import jars_of_worker
 from kraal.plugins.providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.process import START_FAILED, Process
@@ -58,12 +59,12 @@ FENCE_S = 15.0
 class DistributedProcess(Process[DistributedConfig]):
     """A worker of a cluster."""
 
-    def __init__(self, config: DistributedConfig) -> None:
+    def __init__(self, config: DistributedConfig, plugin_jars: Sequence[Path] = ()) -> None:
         """Bind the sockets and read the stores of keys; nothing connects.
 
         Raises KraalError with a sentence for the operator.
         """
-        super().__init__(config)
+        super().__init__(config, plugin_jars)
         self._own_scratch: Scratch | None = None
         try:
             self._own_scratch = _own_scratch(config)
@@ -266,9 +267,10 @@ def _topic(topic: InternalTopic, purpose: str, *, single: bool = False) -> kafka
 
 def run_distributed(worker_file: Path) -> int:
     """Run a worker of a cluster until it is told to end; return the exit code. Raises KraalError at start."""
+    plugin_jars = jars_of_worker(worker_file)
     config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
     for warning in config.warnings:
         log.warning("%s", warning)
-    process = DistributedProcess(config)
+    process = DistributedProcess(config, plugin_jars)
     process.end_on_signals()
     return process.run()

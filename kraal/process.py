@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -82,8 +82,12 @@ C = TypeVar("C", bound=WorkerConfig)
 class Process(ABC, Generic[C]):
     """Everything one worker process holds, from start to end; modes fill in what differs."""
 
-    def __init__(self, config: C) -> None:
-        """Configure the config providers and bind the sockets. Raises KraalError with a sentence for the operator."""
+    def __init__(self, config: C, plugin_jars: Sequence[Path] = ()) -> None:
+        """Configure the config providers and bind the sockets; Spark gets `plugin_jars` beside its own.
+
+        Raises KraalError with a sentence for the operator.
+        """
+        self._plugin_jars = tuple(plugin_jars)
         self._providers = open_providers(config.raw, ProviderClasses.load())
         self._server = HttpServer(
             [
@@ -285,7 +289,7 @@ class Process(ABC, Generic[C]):
         return SparkEngine(
             settings,
             registry,
-            lambda: ensure("spark"),
+            lambda: [*ensure("spark"), *self._plugin_jars],
             chains=partial(make_chain, registry),
             leave=leave,
             scratch=str(scratch),

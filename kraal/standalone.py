@@ -18,6 +18,7 @@ from kraal.cluster.compaction import needed_config
 from kraal.config.files import ConnectorFile, read_connector_file
 from kraal.config.standalone import StandaloneConfig, load_worker_properties
 from kraal.errors import KraalError
+from kraal.locked.start import jars_of_worker
 from kraal.plugins.providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.process import CONNECTOR_FAILED, Process
@@ -38,12 +39,17 @@ CREATE_TIMEOUT_S = 90.0
 class StandaloneProcess(Process[StandaloneConfig]):
     """A worker on its own."""
 
-    def __init__(self, config: StandaloneConfig, files: Mapping[Path, ConnectorFile]) -> None:
+    def __init__(
+        self,
+        config: StandaloneConfig,
+        files: Mapping[Path, ConnectorFile],
+        plugin_jars: Sequence[Path] = (),
+    ) -> None:
         """Bind the sockets and open the stores; `files` will be created, in order.
 
         Raises KraalError with a sentence for the operator.
         """
-        super().__init__(config)
+        super().__init__(config, plugin_jars)
         self._files = files
         try:
             self._config_log, self._status_log = self._logs()
@@ -131,6 +137,7 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
 
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
     """Run a standalone worker until it is told to end; return the exit code. Raises KraalError at start."""
+    plugin_jars = jars_of_worker(worker_file)
     config = load_worker_properties(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
     files: dict[Path, ConnectorFile] = {}
     for path in connector_files:
@@ -141,7 +148,7 @@ def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
             return CONNECTOR_FAILED
     for warning in config.warnings:
         log.warning("%s", warning)
-    process = StandaloneProcess(config, files)
+    process = StandaloneProcess(config, files, plugin_jars)
     process.end_on_signals()
     return process.run()
 

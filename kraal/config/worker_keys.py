@@ -33,6 +33,7 @@ _HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 CONTROL_PORT: Final = "kraal.test.control.port"
 WAITING_MAX: Final = "rest.waiting.requests.max"
 BODIES_MAX: Final = "rest.bodies.max.bytes"
+PLUGINS_LOCK: Final = "kraal.plugins.lock"
 SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
@@ -184,6 +185,11 @@ _KRAAL = [
          default=64 * 1024 * 1024, check=between(1_000_000, 1 << 40), source="Kraal"),
     worker_key("java.security.auth.login.config", _STRING, _LOW,
          "The JAAS file for basic authentication. Without it: the one that KAFKA_OPTS names, as for a JVM.",
+         check=non_empty, source="Kraal"),
+    worker_key(PLUGINS_LOCK, _STRING, _LOW,
+         "The lock of plugins that `kraal plugins add` makes, a file NAME.lock with the directory NAME beside it: its "
+         "wheels can be imported, its jars are Spark's. A file that has another sha256 than the lock says ends the "
+         "start. Variables are not resolved here. Without it: only what is installed in Kraal's own environment.",
          check=non_empty, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
          "For tests only: a port of 127.0.0.1 where chaos scripts may have actors of the worker killed; 0: any free "

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
+from typing_extensions import override
 
 from kraal.client.commands.command import (
     ClientCommand,
@@ -22,6 +23,7 @@ from kraal.client.commands.command import (
     say,
 )
 from kraal.client.rest import Refused, Rest
+from kraal.commands import Lazy
 from kraal.errors import KraalError
 
 LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
@@ -70,9 +72,32 @@ def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> N
     end(well=well)
 
 
+_LOCK_COMMANDS = {
+    "add": Lazy("kraal.plugin_commands", "add"),
+    "remove": Lazy("kraal.plugin_commands", "remove"),
+    "lock": Lazy("kraal.plugin_commands", "lock"),
+    "list": Lazy("kraal.plugin_commands", "list_command"),
+}
+"""They need more than a worker's REST API, and are imported when one of them is used."""
+
+
+class PluginsCommand(ClientCommand):
+    """Asks a worker for its plugins; the words that change the lock of plugins are commands of their own."""
+
+    @override
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        lazy = _LOCK_COMMANDS.get(args[0]) if args else None
+        if lazy is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return lazy.load().make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+
+
 def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
     every = [("connectorsOnly", "false")]
-    return complete(
+    words = [CompletionItem[Any](word) for word in _LOCK_COMMANDS if word.startswith(incomplete)]
+    return words + complete(
         ctx,
         incomplete,
         lambda rest: {each["class"] for each in rest.get_list("connector-plugins", query=every)},
@@ -81,11 +106,12 @@ def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) ->
 
 @click.command(
     "plugins",
-    cls=ClientCommand,
-    short_help="List plugins; show the keys of one.",
+    cls=PluginsCommand,
+    short_help="List plugins; show the keys of one; add|remove|lock|list.",
     examples=(
         "kraal plugins --all",
         "kraal plugins FileStreamSource",
+        "kraal plugins add --help",
     ),
 )
 @click.argument("plugin", required=False, metavar="[PLUGIN]", shell_complete=_complete_plugin)
@@ -96,6 +122,8 @@ def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> 
     """List the connectors that the worker can run; of one PLUGIN, its config keys.
 
     A PLUGIN is named by its class or by the end of it. -o json and -o yaml give the keys with their documentation.
+    What workers have beside what ships is in a lock: `kraal plugins add`, `remove`, `lock` and `list` are commands
+    of their own, each with --help.
     """
     if plugin is not None:
         if everything:

@@ -14,7 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete, get_completion_class
 from click.testing import CliRunner
 
-from kraal.cli import CLIENT, EMBEDDED, main
+from kraal.cli import CLIENT, OWN, main
 from kraal.client.commands.completion import SHELLS
 from kraal.commands import Lazy
 from kraal.testing.plugins import FAKE_SOURCE
@@ -54,7 +54,7 @@ def test_the_list_of_commands_has_the_client_apart() -> None:
     assert all(f"  {name} " in client for name in CLIENT)
 
 
-@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *EMBEDDED.items()])
+@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *OWN.items()])
 def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: str, lazy: Lazy) -> None:
     assert lazy.load().name == name
 

@@ -1,0 +1,194 @@
+"""Changes a lock of plugins: what is asked for is resolved as a whole, then files and lock are replaced.
+
+Files come before the lock, by renames, and none is removed: a worker that reads the old lock finds its files, but for
+one that another of the same name has replaced.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraal.locked.jars import resolve_jars
+from kraal.locked.lock import (
+    Lock,
+    Locked,
+    PluginsUnfit,
+    check_files,
+    files_of,
+    is_coordinates,
+    read_lock,
+    sha256_of,
+    write_lock,
+)
+from kraal.locked.wheels import canonical, resolve_wheels, site_of, unpack, wheel_name
+
+Found = Sequence[tuple[Locked, Path]]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command did to a lock."""
+
+    new: tuple[Locked, ...]
+    gone: tuple[Locked, ...]
+    lock: Lock
+    left: tuple[str, ...] = ()
+    """Jars that were found and left out, because Spark has them."""
+
+
+def add(path: Path, what: Sequence[str]) -> Change:
+    """Add coordinates, requirements and wheel files to a lock, which is made if there is none.
+
+    What is locked keeps its version. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    """
+    with _changing(path) as (lock, scratch):
+        coordinates = [each for each in what if is_coordinates(each)]
+        others = [_requirement_or_file(each) for each in what if not is_coordinates(each)]
+        jars, wheels = _kept(path, lock.jars), _kept(path, lock.wheels)
+        added, left = list(lock.added), list[str]()
+        if coordinates:
+            added = _replaced(added, coordinates)
+            jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
+        if others:
+            asked = [Path(each).name if each.endswith(".whl") else each for each in others]
+            new = {_project(each) for each in asked}
+            kept = [str(file) for each, file in wheels if each.module not in new]
+            found = resolve_wheels([*kept, *others], scratch)
+            _refuse_what_is_there(asked, found)
+            added = _replaced(added, asked)
+            wheels = _still_needed(added, found, scratch) if kept else found
+        return _replace(path, lock, added, jars, wheels, left)
+
+
+def remove(path: Path, what: Sequence[str]) -> Change:
+    """Take what was added out of a lock, and what only it needs. Raises PluginsUnfit, JarsUnavailable, JavaMissing."""
+    with _changing(path) as (lock, scratch):
+        gone = {_match(lock, each) for each in what}
+        added, left = [each for each in lock.added if each not in gone], list[str]()
+        jars, wheels = _kept(path, lock.jars), _kept(path, lock.wheels)
+        if any(map(is_coordinates, gone)):
+            jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
+        if not all(map(is_coordinates, gone)):
+            wheels = _still_needed(added, wheels, scratch)
+        return _replace(path, lock, added, jars, wheels, left)
+
+
+def relock(path: Path) -> Change:
+    """Resolve all anew: what came with something else may get another version, what is missing is fetched.
+
+    A wheel that came as a file stays that file. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    """
+    with _changing(path) as (lock, scratch):
+        jars, left = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
+        files = _kept(path, [each for each in lock.wheels if each.file in lock.added])
+        wanted = [each for each in lock.added if not is_coordinates(each) and not each.endswith(".whl")]
+        wheels = resolve_wheels([*(str(file) for _, file in files), *wanted], scratch)
+        return _replace(path, lock, lock.added, jars, wheels, left)
+
+
+def _requirement_or_file(text: str) -> str:
+    if text.endswith(".whl"):
+        if not Path(text).is_file():
+            raise PluginsUnfit(f"There is no wheel {text}.")
+        wheel_name(Path(text).name)
+        return str(Path(text).absolute())
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?\s*([=<>!~][^@\n]*)?", text):
+        return text
+    raise PluginsUnfit(
+        f"{text} is neither Maven coordinates (org:name:revision), nor a wheel (FILE.whl), nor a package of the index "
+        "(name, or name==version)."
+    )
+
+
+def _project(requirement: str) -> str:
+    """Return the project of a requirement, or the module of coordinates."""
+    if is_coordinates(requirement):
+        return requirement.rpartition(":")[0]
+    if requirement.endswith(".whl"):
+        return wheel_name(requirement).partition("==")[0]
+    match = re.match(r"[A-Za-z0-9][\w.-]*", requirement)
+    return canonical(match[0]) if match else requirement
+
+
+def _replaced(added: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Put other versions of what was added before in its place."""
+    again = {_project(each) for each in new}
+    return [*(each for each in added if _project(each) not in again), *dict.fromkeys(new)]
+
+
+def _refuse_what_is_there(asked: Sequence[str], wheels: Found) -> None:
+    found = {each.module for each, _ in wheels}
+    for each in asked:
+        if _project(each) not in found:
+            raise PluginsUnfit(f"{each} is in Kraal's own environment already: it needs no lock.")
+
+
+def _match(lock: Lock, text: str) -> str:
+    for each in lock.added:
+        project = _project(each)
+        if text in (each, project) or (":" not in text and canonical(text) == project):
+            return each
+    known = ", ".join(lock.added) or "nothing"
+    raise PluginsUnfit(f"{text} was not added; what was: {known}.")
+
+
+def _kept(path: Path, entries: Sequence[Locked]) -> Found:
+    return list(zip(entries, check_files(path, entries), strict=True))
+
+
+def _still_needed(added: Sequence[str], wheels: Found, scratch: Path) -> Found:
+    """Return the wheels that `added` needs; no index is asked, for all of it is here."""
+    extras = {_project(each): "".join(re.findall(r"\[.*?\]", each)) for each in added}
+    here = scratch / "here"
+    here.mkdir()
+    for each, file in wheels:
+        shutil.copyfile(file, here / each.file)
+    wanted = [f"{here / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras]
+    return resolve_wheels(wanted, scratch, only=here)
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[tuple[Lock, Path]]:
+    """Read a lock while nobody else changes it, and lend a scratch directory. Raises PluginsUnfit."""
+    directory = files_of(path)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / ".changing").open("w", encoding="ascii") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            with tempfile.TemporaryDirectory(prefix=".change-", dir=directory) as scratch:
+                yield read_lock(path) if path.exists() else Lock(), Path(scratch)
+    except OSError as exc:
+        raise PluginsUnfit(f"The plugins of {path} cannot be kept in {directory}: {exc}.") from exc
+
+
+def _replace(
+    path: Path, before: Lock, added: Sequence[str], jars: Found, wheels: Found, left: Sequence[str]
+) -> Change:
+    directory = files_of(path)
+    for entry, file in (*jars, *wheels):
+        target = directory / entry.file
+        if target.exists() and sha256_of(target) == entry.sha256:
+            continue
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as new:
+            pass
+        shutil.copyfile(file, new.name)
+        Path(new.name).chmod(0o644)
+        Path(new.name).replace(target)
+    now = Lock(
+        tuple(sorted(added)),
+        tuple(sorted(each for each, _ in jars)),
+        tuple(sorted(each for each, _ in wheels)),
+    )
+    files = check_files(path, now.wheels)
+    if files:
+        unpack(files, site_of(directory, now.wheels))
+    write_lock(path, now)
+    old, new_ones = set(before.everything), set(now.everything)
+    return Change(tuple(sorted(new_ones - old)), tuple(sorted(old - new_ones)), now, tuple(left))

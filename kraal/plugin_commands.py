@@ -1,0 +1,176 @@
+"""`kraal plugins list|add|remove|lock`: the lock of plugins that workers start with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+
+from kraal.client.commands.command import ClientCommand, say
+from kraal.client.rest import Rest
+from kraal.client.statuses import Statuses
+from kraal.client.target import parse_target
+from kraal.client.text import table
+from kraal.client.wait import fetch
+from kraal.config.worker_keys import PLUGINS_LOCK
+from kraal.errors import KraalError
+from kraal.locked import change
+from kraal.locked.lock import DEFAULT, Lock, PluginsUnfit, check_files, read_lock
+
+_lock = click.option(
+    "--lock",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
+    default=DEFAULT,
+    show_default=True,
+    help="The lock; its files are in the directory of the same name, without .lock.",
+)
+_worker = click.option(
+    "--worker", metavar="URL", help="A worker to ask which tasks a restart stops. Not restarted by this."
+)
+_what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|WHEEL|PACKAGE...")
+
+
+@click.command(
+    "add",
+    cls=ClientCommand,
+    short_help="Add jars and wheels to the lock of plugins.",
+    examples=(
+        "kraal plugins add org.postgresql:postgresql:42.7.8",
+        "kraal plugins add dist/kraal_orders-0.1.0-py3-none-any.whl --worker http://127.0.0.1:8083",
+        "kraal plugins add kraal-orders==0.1.0 --lock /etc/kraal/plugins.lock",
+    ),
+)
+@_what
+@_lock
+@_worker
+def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
+    """Find jars by Maven coordinates and wheels by file or package, with what they need; lock all by sha256.
+
+    What is locked keeps its version, and so does Kraal's own environment. Workers read the lock as they start.
+    """
+    _changed(path, lambda: change.add(path, what), worker)
+
+
+@click.command(
+    "remove",
+    cls=ClientCommand,
+    short_help="Take what was added out of the lock of plugins.",
+    examples=("kraal plugins remove org.postgresql:postgresql", "kraal plugins remove kraal-orders"),
+)
+@_what
+@_lock
+@_worker
+def remove(what: tuple[str, ...], path: Path, worker: str | None) -> None:
+    """Take what was added out of the lock, and what only it needs; the version may be left out."""
+    _there(path)
+    _changed(path, lambda: change.remove(path, what), worker)
+
+
+@click.command(
+    "lock",
+    cls=ClientCommand,
+    short_help="Resolve all of the lock anew.",
+    examples=("kraal plugins lock", "kraal plugins lock --lock /etc/kraal/plugins.lock"),
+)
+@_lock
+@_worker
+def lock(path: Path, worker: str | None) -> None:
+    """Resolve all that was added anew: newer versions of what comes along, and files that are missing.
+
+    Wheels that were added as files stay what they are.
+    """
+    _there(path)
+    _changed(path, lambda: change.relock(path), worker)
+
+
+@click.command(
+    "list",
+    cls=ClientCommand,
+    short_help="Show what the lock of plugins has.",
+    examples=("kraal plugins list", "kraal plugins list --lock /etc/kraal/plugins.lock"),
+)
+@_lock
+def list_command(path: Path) -> None:
+    """Show what the lock has, and check each file; what a worker has is shown by `kraal plugins`."""
+    found = read_lock(path) if path.exists() else Lock()
+    if not found.everything:
+        click.echo(f"No plugins in {path}.", err=True)
+        return
+    rows = [
+        (kind, each.name, "added" if _is_added(found, each.name, each.file) else "-", each.sha256)
+        for kind, entries in (("jar", found.jars), ("wheel", found.wheels))
+        for each in entries
+    ]
+    for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
+        say(line)
+    check_files(path, found.everything)
+
+
+def _is_added(found: Lock, name: str, file: str) -> bool:
+    asked = {each.partition("[")[0] for each in found.added}
+    return bool({name, file, name.partition("==")[0]} & asked)
+
+
+def _there(path: Path) -> None:
+    if not path.exists():
+        raise PluginsUnfit(f"There is no lock of plugins {path}: kraal plugins add makes one.")
+
+
+def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -> None:
+    done = act()
+    for entry in done.gone:
+        say(f"- {entry.name}")
+    for entry in done.new:
+        say(f"+ {entry.name} sha256 {entry.sha256}")
+    if done.left:
+        say(f"left to Spark, which has its own: {', '.join(done.left)}")
+    if not done.new and not done.gone:
+        say(f"{path}: nothing has changed")
+        return
+    jars = any(each.file.endswith(".jar") for each in (*done.new, *done.gone))
+    say(
+        f"{path}: {len(done.lock.jars)} jars, {len(done.lock.wheels)} wheels. Workers with "
+        f"{PLUGINS_LOCK}={path} have it from their next start"
+        + (": a new jar needs a new Spark engine." if jars else ".")
+    )
+    if worker is None:
+        say("Which tasks a restart stops is told with --worker URL.")
+        return
+    try:
+        say(tasks_text(_statuses(worker)))
+    except KraalError as exc:
+        raise KraalError(f"{path} is changed, but which tasks a restart stops is not known: {exc}") from exc
+
+
+def _statuses(url: str) -> Statuses:
+    target = parse_target(
+        url,
+        user=os.environ.get("KRAAL_USER"),
+        password=os.environ.get("KRAAL_PASSWORD"),
+        cacert=Path(found) if (found := os.environ.get("KRAAL_CACERT")) else None,
+        timeout_s=30.0,
+    )
+    with Rest(target) as rest:
+        return fetch(rest)
+
+
+def tasks_text(statuses: Statuses) -> str:
+    """Say which tasks the restart of each worker stops."""
+    found: dict[str, list[str]] = {}
+    for name, status in statuses.items():
+        for task in (status or {}).get("tasks", ()):
+            if _runs(task):
+                found.setdefault(str(task["worker_id"]), []).append(f"{name}-{task['id']}")
+    if not found:
+        return "No task runs: a restart of workers stops none."
+    return "\n".join(
+        f"A restart of worker {worker} stops: {', '.join(sorted(tasks))}"
+        for worker, tasks in sorted(found.items())
+    )
+
+
+def _runs(task: Mapping[str, object]) -> bool:
+    return task.get("state") in ("RUNNING", "PAUSED", "RESTARTING")

@@ -1,0 +1,1 @@
+"""Writes the project of a new connector, with a test that runs."""
