@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from kraal.config.checks import at_least, one_of, rule
 from kraal.config.converters import CONVERTER_TYPE
-from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Password
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 
 URL: Final = "schema.registry.url"
 CREDENTIALS_SOURCE: Final = "basic.auth.credentials.source"
@@ -128,7 +128,7 @@ _COMMON: Final = (
     Key(
         name=USER_INFO,
         type=ConfigType.PASSWORD,
-        default=Password(""),
+        default=None,
         doc="User and password for the registry, as user:password.",
         source=f"{_SERDE}USER_INFO_CONFIG",
     ),
@@ -143,7 +143,7 @@ _COMMON: Final = (
     Key(
         name=TOKEN,
         type=ConfigType.PASSWORD,
-        default=Password(""),
+        default=None,
         doc="The bearer token for the registry.",
         source=f"{_SERDE}BEARER_AUTH_TOKEN_CONFIG",
     ),

@@ -10,12 +10,13 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef
 from kraal.config.registry_converters import AVRO_CONVERTER, IGNORE_DEFAULTS
+from kraal.converters.avro.encode import put_long
 from kraal.converters.avro.from_connect import avro_text
 from kraal.converters.avro.model import ANYTHING, NAMED, Node, SchemaInvalid, parse_schema
 from kraal.converters.avro.names import PROP_VERSION, AvroOptions
 from kraal.converters.avro.read import AvroReader, Cursor, Malformed
 from kraal.converters.avro.to_connect import connect_schema
-from kraal.converters.avro.write import AvroWriter, put_long
+from kraal.converters.avro.write import AvroWriter
 from kraal.converters.registry.client import SchemaText
 from kraal.converters.registry.converter import Decode, Described, Encode, Format, RegistryConverter
 from kraal.converters.registry.errors import SerializationException

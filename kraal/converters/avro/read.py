@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from kraal.converters.avro.encode import DOUBLE, FLOAT
 from kraal.converters.avro.model import ANYTHING, Node
 from kraal.converters.avro.names import AvroOptions, node_member
 from kraal.converters.avro.to_connect import only_branch
-from kraal.converters.avro.write import DOUBLE, FLOAT
 from kraal.plugins.logical import date_of, decimal_of, time_of, wrapped
 from kraal.plugins.map_keys import as_key
 from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Float32, Instant, Struct

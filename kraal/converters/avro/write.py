@@ -8,12 +8,11 @@ Source: AvroData.fromConnectData (Confluent Schema Registry 8); Avro 1.12's bina
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from typing import Any, Final
 
+from kraal.converters.avro.encode import PUTS, Write, constant, put_anything, put_bytes, put_long, utf8
 from kraal.converters.avro.from_connect import below_logical
-from kraal.converters.avro.model import NO_DEFAULT, AvroField, Node
+from kraal.converters.avro.model import Node
 from kraal.converters.avro.names import (
     AVRO_OF,
     ENUM,
@@ -27,17 +26,10 @@ from kraal.converters.avro.names import (
     scrubbed_full,
 )
 from kraal.plugins.java_values import java_class
-from kraal.plugins.records import DECIMAL, DataException, Float32, Struct
+from kraal.plugins.records import DECIMAL, DataException, Struct
 from kraal.plugins.schema import Schema, Type
 from kraal.plugins.valid import has_class
 
-Write = Callable[[Any, bytearray], None]
-"""Appends a value's bytes. Raises DataException."""
-
-FLOAT: Final = struct.Struct("<f")
-DOUBLE: Final = struct.Struct("<d")
-_INT: Final = (-(1 << 31), (1 << 31) - 1)
-_LONG: Final = (-(1 << 63), (1 << 63) - 1)
 _WIDER: Final = {
     "int": ("int", "long", "float", "double"),
     "long": ("long", "float", "double"),
@@ -50,21 +42,6 @@ _WIDER: Final = {
 NULL_FOUND: Final = "Found null value for non-optional schema"
 
 
-def put_long(value: int, out: bytearray) -> None:
-    """Append a whole number: zigzag, seven bits a byte."""
-    rest = (value << 1) ^ (value >> 63)
-    while rest > 0x7F:  # noqa: PLR2004 - seven bits
-        out.append((rest & 0x7F) | 0x80)
-        rest >>= 7
-    out.append(rest)
-
-
-def put_bytes(value: bytes, out: bytearray) -> None:
-    """Append a length and bytes."""
-    put_long(len(value), out)
-    out += value
-
-
 class AvroWriter:
     """Makes the functions, under a converter's options."""
 
@@ -74,7 +51,7 @@ class AvroWriter:
     def writes(self, schema: Schema | None, node: Node) -> Write:
         """Return what writes a schema's values as a type. Raises DataException when the type cannot hold them."""
         if schema is None:
-            return _anything
+            return put_anything
         if node.kind == "union":
             return self._union(schema, node)
         return _required(self._present(schema, node))
@@ -100,7 +77,7 @@ class AvroWriter:
         return write
 
     def _branch(self, schema: Schema, node: Node) -> int:
-        """Return which of a union's types holds a schema's values: the one of its name, or the first that can."""
+        """Return which of a union's types holds a schema's values: that of its name, of its type, or the first."""
         name = None if schema.name is None else scrubbed_full(schema.name, self._options)
         wanted = schema.parameters.get(ENUM, name) if is_enum(schema) else name
         fitting = [at for at, each in enumerate(node.branches) if self._fits(schema, each)]
@@ -109,7 +86,8 @@ class AvroWriter:
             raise DataException(
                 f"No type of the Avro union holds {schema.type.name} {schema.name or ''}".rstrip()
             )
-        return (exact or fitting)[0]
+        same = [at for at in fitting if node.branches[at].kind == AVRO_OF[schema.type]]
+        return (exact or same or fitting)[0]
 
     def _fits(self, schema: Schema, node: Node) -> bool:
         match node.kind:
@@ -175,7 +153,7 @@ class AvroWriter:
         for field in node.fields:
             own = known.get(field.name)
             if own is None:
-                parts.append((None, None, _constant(field)))
+                parts.append((None, None, constant(field)))
             else:
                 default = None if ignore else own.schema.default
                 parts.append((own.name, default, self.writes(own.schema, field.node)))
@@ -203,7 +181,7 @@ class AvroWriter:
                 for key, each in value.items():
                     if not isinstance(key, str):
                         raise DataException("Invalid type for STRING: a map's key is no text")
-                    put_bytes(_utf8(key), out)
+                    put_bytes(utf8(key), out)
                     item(each, out)
             out.append(0)
 
@@ -241,13 +219,6 @@ def _wrong(schema: Schema, value: Any) -> DataException:
     return DataException(f"Invalid type for {schema.type.name}: class {java_class(value, schema)}")
 
 
-def _utf8(value: str) -> bytes:
-    try:
-        return value.encode("utf-8")
-    except UnicodeEncodeError:
-        return value.encode("utf-8", "replace")
-
-
 def _array(schema: Schema, item: Write) -> Write:
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, (list, tuple)):
@@ -262,7 +233,7 @@ def _array(schema: Schema, item: Write) -> Write:
 
 
 def _plain(schema: Schema, node: Node) -> Write:
-    put = _PUTS.get(node.kind)
+    put = PUTS.get(node.kind)
     if node.kind == "enum":
         put = _enum(node)
     elif node.kind == "fixed":
@@ -277,44 +248,6 @@ def _plain(schema: Schema, node: Node) -> Write:
         chosen(below_logical(schema, value), out)
 
     return write
-
-
-def _whole(limits: tuple[int, int]) -> Write:
-    low, high = limits
-
-    def write(value: Any, out: bytearray) -> None:
-        if not low <= value <= high:
-            raise DataException(f"{value} is not within {low} to {high}")
-        put_long(value, out)
-
-    return write
-
-
-def _float(value: Any, out: bytearray) -> None:
-    out += FLOAT.pack(value)
-
-
-def _double(value: Any, out: bytearray) -> None:
-    out += DOUBLE.pack(value)
-
-
-def _boolean(value: Any, out: bytearray) -> None:
-    out.append(1 if value else 0)
-
-
-def _string(value: Any, out: bytearray) -> None:
-    put_bytes(value if isinstance(value, bytes) else _utf8(value), out)
-
-
-_PUTS: Final[dict[str, Write]] = {
-    "int": _whole(_INT),
-    "long": _whole(_LONG),
-    "float": _float,
-    "double": _double,
-    "boolean": _boolean,
-    "string": _string,
-    "bytes": _string,
-}
 
 
 def _enum(node: Node) -> Write:
@@ -338,104 +271,3 @@ def _fixed(schema: Schema, node: Node) -> Write:
         out += sign * (size - len(value)) + value
 
     return write
-
-
-def _constant(field: AvroField) -> Write:
-    """Return what writes a field that values lack: its default, the same bytes each time."""
-    if field.default is NO_DEFAULT:
-        raise DataException(f"Incompatible schema: the field {field.name} has no default, and no value")
-    made = bytearray()
-    try:
-        _put_json(field.node, field.default, made)
-    except (KeyError, TypeError, ValueError, AttributeError, struct.error) as exc:
-        raise DataException(f"Invalid default for field {field.name}: {field.default!r}") from exc
-    known = bytes(made)
-
-    def write(value: Any, out: bytearray) -> None:
-        del value
-        out += known
-
-    return write
-
-
-def _put_json(node: Node, said: Any, out: bytearray) -> None:
-    """Append what JSON says a default is."""
-    match node.kind:
-        case "null":
-            pass
-        case "union":
-            put_long(0, out)  # a default is of the first type
-            _put_json(node.branches[0], said, out)
-        case "record":
-            for field in node.fields:
-                _put_json(field.node, said.get(field.name, field.default), out)
-        case "array" | "map":
-            if said:
-                put_long(len(said), out)
-                for each in said:
-                    if node.kind == "map":
-                        put_bytes(_utf8(each), out)
-                    _put_json(node.inner, said[each] if node.kind == "map" else each, out)
-            out.append(0)
-        case "enum":
-            put_long(node.symbols.index(said), out)
-        case "fixed":
-            out += said.encode("latin-1")
-        case "bytes":
-            put_bytes(said.encode("latin-1"), out)
-        case kind:
-            _PUTS[kind](said, out)
-
-
-_FIELDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
-"""Of the record that stands for values without a schema."""
-
-
-def _anything(value: Any, out: bytearray) -> None:
-    """Append a value without a schema: a record with one field set, or none for null."""
-    if value is None:
-        out += bytes(len(_FIELDS))
-        return
-    name, put = _field_of(value)
-    at = _FIELDS.index(name)
-    out += bytes(at)
-    out.append(2)
-    put(value, out)
-    out += bytes(len(_FIELDS) - at - 1)
-
-
-def _field_of(value: Any) -> tuple[str, Write]:
-    match value:
-        case bool():
-            return "boolean", _boolean
-        case int():
-            return "long", _PUTS["long"]
-        case Float32():
-            return "float", _float
-        case float():
-            return "double", _double
-        case str():
-            return "string", _string
-        case list() | tuple():
-            return "array", _anything_array
-        case dict():
-            return "map", _anything_map
-        case _:
-            raise DataException(f"Unknown Java type for schemaless data: class {java_class(value, None)}")
-
-
-def _anything_array(value: Any, out: bytearray) -> None:
-    if value:
-        put_long(len(value), out)
-        for each in value:
-            _anything(each, out)
-    out.append(0)
-
-
-def _anything_map(value: Any, out: bytearray) -> None:
-    if value:
-        put_long(len(value), out)
-        for key, each in value.items():
-            _anything(key, out)
-            _anything(each, out)
-    out.append(0)

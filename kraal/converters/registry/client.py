@@ -71,10 +71,9 @@ class Settings:
     def of(parsed: Mapping[str, Any]) -> Settings:
         """Read a converter's parsed config; what is secret in it is hidden from now on. Raises ValueError."""
         urls, said = _without_users(parsed[keys.URL])
-        own: str = parsed[keys.USER_INFO].value
+        own, token = _text(parsed[keys.USER_INFO]), _text(parsed[keys.TOKEN])
         user_info = own if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else said
-        token = parsed[keys.TOKEN].value if parsed[keys.TOKEN_SOURCE] else None
-        secrets.add(own, parsed[keys.TOKEN].value, user_info)
+        secrets.add(own, token, user_info)
         if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in own:
             raise ValueError(f"{keys.USER_INFO} must be given as user:password")
         if parsed[keys.TOKEN_SOURCE] and not token:
@@ -84,7 +83,7 @@ class Settings:
         return Settings(
             urls=urls,
             user_info=Password(user_info) if user_info else None,
-            token=Password(token) if token else None,
+            token=Password(token) if token and parsed[keys.TOKEN_SOURCE] else None,
             timeout_s=parsed[keys.TIMEOUT] / 1000,
             retries=parsed[keys.RETRIES],
             retry_wait_ms=parsed[keys.RETRY_WAIT],
@@ -112,6 +111,10 @@ class Settings:
         elif self.user_info is not None:
             said["basic.auth.user.info"] = self.user_info.value
         return said
+
+
+def _text(secret: Password | None) -> str:
+    return "" if secret is None else secret.value
 
 
 def _without_users(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
