@@ -7,6 +7,7 @@ Source: AvroConverter, AbstractKafkaAvroSerializer, AbstractKafkaAvroDeserialize
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -86,6 +87,10 @@ class RegistryConverter(Converter):
 
     def __init__(self) -> None:
         self._is_key = False
+        self._ages = False
+        self._ttl_s = -1
+        self._since_s = 0.0
+        """When the first of the latest schemas that are remembered was asked for."""
         self._forget()
 
     @abstractmethod
@@ -101,7 +106,9 @@ class RegistryConverter(Converter):
         self._registry = SchemaRegistry(Settings.of(parsed))
         self._registers = parsed[keys.AUTO_REGISTER] is True
         self._latest = parsed[keys.USE_LATEST] is True
-        self._latest_for_good = int(parsed[keys.LATEST_TTL]) < 0
+        ttl_s = int(parsed[keys.LATEST_TTL])
+        self._ages = self._latest and not self._registers and ttl_s >= 0
+        self._ttl_s = ttl_s
         self._normalize = parsed[keys.NORMALIZE] is True
         self._size = int(parsed[keys.CACHE])
         self._strategy = str(parsed[f"{self._part}.subject.name.strategy"])
@@ -127,6 +134,8 @@ class RegistryConverter(Converter):
             raise DataException(NULL_FOUND)
         doing = f"Failed to serialize {self._format.title} data from topic {topic}"
         try:
+            if self._ages and time.monotonic() - self._since_s >= self._ttl_s:
+                self._encoders, self._same = {}, {}
             known = self._encoders.get((topic, id(schema)))
             if known is None or known[0] is not schema:
                 known = self._known(topic, schema)
@@ -171,12 +180,11 @@ class RegistryConverter(Converter):
         said = (topic, repr(schema))
         found = self._same.get(said)
         if found is None:
-            found = self._encoder(topic, schema)
-            if not self._latest or self._latest_for_good:
-                self._kept(self._same, said, found)
+            if not self._same:
+                self._since_s = time.monotonic()
+            found = self._kept(self._same, said, self._encoder(topic, schema))
         made = (schema, *found)
-        if not self._latest or self._latest_for_good:
-            self._kept(self._encoders, (topic, id(schema)), made)
+        self._kept(self._encoders, (topic, id(schema)), made)
         return made
 
     def _kept(self, among: dict[Any, Any], key: Any, made: Any) -> Any:

@@ -61,7 +61,7 @@ def test_records_go_one_by_one_through_a_converter_that_knows_no_columns(stage: 
                 topic=topic,
                 key_schema=STRING,
                 value_schema=ORDER,
-                **given,  # type: ignore[arg-type]
+                **given,
             )
             plugins.BATCHES[task].append(batch)
             source.run.next()

@@ -170,9 +170,8 @@ def test_a_decimal_as_fixed_is_padded_by_its_sign() -> None:
         schema, found = read(said, data)
         assert found == value
         assert written(schema, value, said) == data
-    assert schema is not None
-    with pytest.raises(DataException, match="5 bytes are no F, which has 4"):
-        written(schema, Decimal("99999999.99"), said)
+        with pytest.raises(DataException, match="5 bytes are no F, which has 4"):
+            written(schema, Decimal("99999999.99"), said)
 
 
 def test_names_that_avro_does_not_take_are_refused_or_replaced() -> None:

@@ -21,8 +21,13 @@ from tests.fakes.schema_registry import SchemaRegistryServer, schema_registry
 
 ORDER = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
 STRATEGY = "io.confluent.kafka.serializers.subject."
-SAID = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "string"}]}
-NEWER = {**SAID, "fields": [*SAID["fields"], {"name": "more", "type": "int", "default": 1}]}  # type: ignore[misc]
+SAID: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [{"name": "id", "type": "string"}],
+}
+NEWER = {**SAID, "fields": [*SAID["fields"], {"name": "more", "type": "int", "default": 1}]}
 
 
 @pytest.fixture
@@ -70,9 +75,9 @@ def test_subjects_are_called_by_their_strategy(
         assert name in registry.subjects
         schema, found = converter.decode("t", data)
         assert (schema and schema.version, found.values) == (1, {"id": "a"})
-    if strategy != "TopicNameStrategy":
-        with pytest.raises(DataException, match="must only be a record schema"):
-            converter.encode("t", STRING, "x")
+        if strategy != "TopicNameStrategy":
+            with pytest.raises(DataException, match="must only be a record schema"):
+                converter.encode("t", STRING, "x")
 
 
 def test_headers_go_by_the_same_road(registry: SchemaRegistryServer) -> None:
@@ -127,6 +132,19 @@ def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: Sch
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
     assert registry.asked == ["GET /subjects/t-value/versions/latest"]
+
+
+def test_the_latest_schema_is_remembered_as_long_as_the_config_says(registry: SchemaRegistryServer) -> None:
+    always, hourly = (
+        avro(registry, auto_register_schemas="false", use_latest_version="true", latest_cache_ttl_sec=each)
+        for each in ("0", "3600")
+    )
+    registry.put("t-value", SAID)
+    for converter in (always, hourly):
+        assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+    registry.put("t-value", NEWER)
+    assert always.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
+    assert hourly.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
 
 
 def test_a_schema_that_the_registry_refuses_is_the_records_fault(registry: SchemaRegistryServer) -> None:
@@ -198,8 +216,7 @@ def test_users_say_who_they_are_and_nobody_else_learns_it(registry: SchemaRegist
         assert "open-sesame" not in repr(converter._registry._settings)
     assert "open-sesame" not in secrets.scrub("the password is open-sesame-77")
     registry.user_info, registry.token = None, "token-of-ann-1234"
-    config = {"bearer_auth_credentials_source": "STATIC_TOKEN", "bearer_auth_token": registry.token}
-    bearer = avro(registry, **config)
+    bearer = avro(registry, bearer_auth_credentials_source="STATIC_TOKEN", bearer_auth_token=registry.token)
     assert bearer.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
     assert "token-of-ann" not in secrets.scrub("it is token-of-ann-1234")
 
