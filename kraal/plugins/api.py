@@ -356,6 +356,10 @@ class Converter(HeaderConverter):
     headers as well, by the record path. Source: org.apache.kafka.connect.storage.Converter.
     """
 
+    by_columns: ClassVar[bool] = True
+    """Whether it can write and read columns. False: records go one by one, and the two methods for columns may raise
+    `ByRecords`; nobody calls them."""
+
     @abstractmethod
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes of a value as `kraal.plugins.records` has them; None is a tombstone.

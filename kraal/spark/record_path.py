@@ -20,13 +20,14 @@ def record_path(
 ) -> tuple[Steps, DeadLetters | None] | None:
     """Return the steps of each record and where dead letters go; None: columns do the same, and faster.
 
-    Records go one by one with transforms, or where there is something to do about errors. Raises KraalError and
-    ValueError for a config that is wrong.
+    Records go one by one with transforms, where there is something to do about errors, and where a converter knows no
+    columns. Raises KraalError and ValueError for a config that is wrong.
     """
     config = spec.connector_config
     chain, tolerance = means.chains(config), read_tolerance(config)
     topic = read_dead_letter_topic(config)
-    if not chain and tolerance.is_default and topic is None:
+    columns = converters.key.by_columns and converters.value.by_columns
+    if columns and not chain and tolerance.is_default and topic is None:
         return None
     dead = None if topic is None else DeadLetters(topic, spec.task, means.worker, config)
     return make_steps(means.plugins, means.worker, config, converters, chain, tolerance), dead

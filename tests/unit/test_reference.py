@@ -31,8 +31,12 @@ PAGES = pages()
 ENTRIES = [(page, entry) for page in PAGES for section in page.sections for entry in section.entries]
 KEYS = [(page, entry) for page, entry in ENTRIES if isinstance(entry, Key)]
 CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
-ELSEWHERE = {ROOT / "kraal/config/kafka/librdkafka.py", ROOT / "kraal/spark/kafka_options.py"}
-"""They speak librdkafka's and Spark's words as well."""
+ELSEWHERE = {
+    ROOT / "kraal/config/kafka/librdkafka.py",
+    ROOT / "kraal/spark/kafka_options.py",
+    ROOT / "kraal/converters/registry/client.py",
+}
+"""They speak librdkafka's, Spark's and the registry's client's words as well."""
 CLUSTER = {
     "bootstrap.servers": "127.0.0.1:9092",
     "group.id": "group",

@@ -1,0 +1,137 @@
+"""Values as Avro, their schemas in a registry. Source: AvroConverter (Confluent Schema Registry 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.config.registry_converters import AVRO_CONVERTER, IGNORE_DEFAULTS
+from kraal.converters.avro.encode import put_long
+from kraal.converters.avro.from_connect import avro_text
+from kraal.converters.avro.model import ANYTHING, NAMED, Node, SchemaInvalid, parse_schema
+from kraal.converters.avro.names import PROP_VERSION, AvroOptions
+from kraal.converters.avro.read import AvroReader, Cursor, Malformed
+from kraal.converters.avro.to_connect import connect_schema
+from kraal.converters.avro.write import AvroWriter
+from kraal.converters.registry.client import SchemaText
+from kraal.converters.registry.converter import Decode, Described, Encode, Format, RegistryConverter
+from kraal.converters.registry.errors import SerializationException
+from kraal.plugins.api import DataException, Schema
+
+_HEAD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class AvroFormat:
+    """Avro, under a converter's options."""
+
+    options: AvroOptions
+    kind: str = "AVRO"
+    title: str = "Avro"
+
+    def described(self, schema: Schema | None) -> Described:
+        """Return Avro's schema for Connect's."""
+        text = avro_text(schema, self.options)
+        return Described(SchemaText(self.kind, text), _record_name(_parsed(text, {})))
+
+    def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
+        """Return what writes values; bytes that are all of a value have no length before them."""
+        node = _parsed(written.text, named)
+        if schema is None and node.name != ANYTHING.name:
+            raise DataException(
+                f"Incompatible schema: values without a schema cannot be written as Avro's {node.branch_name}"
+            )
+        write = AvroWriter(self.options).writes(schema, node)
+        if node.kind == "bytes":
+            return lambda value: _bare(write, value)
+
+        def encode(value: Any) -> bytes:
+            out = bytearray()
+            write(value, out)
+            return bytes(out)
+
+        return encode
+
+    def needs_version(self, written: SchemaText, named: Mapping[str, SchemaText]) -> bool:
+        """Tell whether neither Connect's version stands in the schema nor a union is in the way."""
+        node = _parsed(written.text, named)
+        return node.kind != "union" and PROP_VERSION not in node.props and node.name != ANYTHING.name
+
+    def decoder(
+        self, written: SchemaText, named: Mapping[str, SchemaText], version: int | None
+    ) -> tuple[Schema | None, Decode]:
+        """Return Connect's schema, and what reads values."""
+        node = _parsed(written.text, named)
+        schema = None if node.name == ANYTHING.name else connect_schema(node, self.options, version)
+        read = AvroReader(self.options).reads(node, schema)
+        is_bytes = node.kind == "bytes"
+
+        def decode(data: bytes) -> Any:
+            try:
+                if is_bytes:  # all that follows, without a length
+                    length = len(data) - _HEAD
+                    return read(_whole_value(data[_HEAD:], length))
+                return read(Cursor(data, _HEAD))
+            except Malformed as exc:
+                schema_id = int.from_bytes(data[1:_HEAD], "big")
+                raise SerializationException(
+                    f"Error deserializing Avro message for id {schema_id}: {exc}"
+                ) from exc
+
+        return schema, decode
+
+    def record_name(self, written: SchemaText, named: Mapping[str, SchemaText]) -> str | None:
+        """Return the full name of a record, an enum or a fixed."""
+        return _record_name(_parsed(written.text, named))
+
+
+def _record_name(node: Node) -> str | None:
+    return node.name if node.kind in NAMED else None
+
+
+def _whole_value(data: bytes, length: int) -> Cursor:
+    head = bytearray()
+    put_long(length, head)
+    return Cursor(bytes(head) + data, 0)
+
+
+def _bare(write: Any, value: Any) -> bytes:
+    out = bytearray()
+    write(value, out)
+    cursor = Cursor(bytes(out), 0)
+    cursor.long()
+    return bytes(out[cursor.at :])
+
+
+def _parsed(text: str, named: Mapping[str, SchemaText]) -> Node:
+    """Return a schema's tree. Raises SerializationException for a text that is none."""
+    known: list[Node] = []
+    try:
+        for each in named.values():
+            known.append(parse_schema(each.text, known))
+        return parse_schema(text, known)
+    except SchemaInvalid as exc:
+        raise SerializationException(f"Could not parse Avro schema: {exc}") from exc
+
+
+class AvroConverter(RegistryConverter):
+    """Values as Avro, framed with the id of their schema in a registry."""
+
+    config_def: ClassVar[ConfigDef] = AVRO_CONVERTER
+
+    @override
+    def make_format(self, parsed: Mapping[str, Any]) -> Format:
+        return AvroFormat(
+            AvroOptions(
+                enhanced=parsed["enhanced.avro.schema.support"] is True,
+                meta_data=parsed["connect.meta.data"] is True,
+                scrub_names=parsed["scrub.invalid.names"] is True,
+                optional_map_keys=parsed["allow.optional.map.keys"] is True,
+                flatten_singletons=parsed["flatten.singleton.unions"] is True,
+                ignore_defaults=parsed[IGNORE_DEFAULTS] is True,
+            )
+        )

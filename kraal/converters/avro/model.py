@@ -1,0 +1,279 @@
+"""Avro's schemas as objects: read from JSON, and written as Avro's own library writes them.
+
+A registry compares texts, so the same schema must be the same text here as in Java: the order of members, names
+without the namespace they stand in, and a name alone where a type comes a second time.
+Source: Avro 1.12's specification; Schema.toString of its Java library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+NAMED: Final = frozenset({"record", "enum", "fixed"})
+
+_RESERVED: Final = frozenset(
+    {"type", "name", "namespace", "doc", "fields", "items", "values", "symbols", "size", "aliases"}
+)
+_OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "order", "aliases"})
+
+
+class SchemaInvalid(ValueError):
+    """A text is no Avro schema, or an object is none that can be written."""
+
+
+class _Nothing:
+    """The type of `NO_DEFAULT`."""
+
+
+NO_DEFAULT: Final = _Nothing()
+"""A field has no default; None is the default null."""
+
+
+@dataclass(slots=True, eq=False)
+class AvroField:
+    """A record's field."""
+
+    name: str
+    node: Node
+    doc: str | None = None
+    default: Any = NO_DEFAULT
+    """As JSON has it."""
+    props: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A schema or a part of one. A record may hold itself, so nodes are told apart by identity."""
+
+    kind: str
+    """`union`, `error` as `record`, or the type's name."""
+    name: str | None = None
+    """The full name, of records, enums and fixed."""
+    doc: str | None = None
+    props: dict[str, Any] = field(default_factory=dict)
+    fields: list[AvroField] = field(default_factory=list)
+    symbols: tuple[str, ...] = ()
+    default: str | None = None
+    """An enum's."""
+    size: int = 0
+    items: Node | None = None
+    """Of an array; a map's values."""
+    branches: tuple[Node, ...] = ()
+
+    @property
+    def inner(self) -> Node:
+        """What an array or a map holds."""
+        assert self.items is not None  # noqa: S101 - asked of arrays and maps only
+        return self.items
+
+    @property
+    def branch_name(self) -> str:
+        """What the branch of a union is called: a named type's name, or the type's."""
+        return self.name or self.kind
+
+    def text_prop(self, name: str) -> str | None:
+        """Return a property that is text."""
+        found = self.props.get(name)
+        return found if isinstance(found, str) else None
+
+    def field(self, name: str) -> AvroField | None:
+        """Return a record's field."""
+        return next((each for each in self.fields if each.name == name), None)
+
+
+def parse_schema(text: str, known: Iterable[Node] = ()) -> Node:
+    """Read a schema's JSON; `known` are named types of other schemas that it may name. Raises SchemaInvalid."""
+    try:
+        said = json.loads(text)
+    except ValueError as exc:
+        raise SchemaInvalid(f"an Avro schema is not JSON: {exc}") from exc
+    parser = _Parser()
+    for each in known:
+        parser.learn(each)
+    return parser.node(said, "")
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self._names: dict[str, Node] = {}
+
+    def learn(self, node: Node) -> None:
+        """Know the named types in a schema, and in its parts."""
+        if node.name is not None:
+            if node.name in self._names:
+                return
+            self._names[node.name] = node
+        parts = [each.node for each in node.fields]
+        for part in (*parts, *node.branches, *([node.items] if node.items else ())):
+            self.learn(part)
+
+    def node(self, said: Any, space: str) -> Node:
+        if isinstance(said, str):
+            return Node(said) if said in PRIMITIVES else self._named(said, space)
+        if isinstance(said, list):
+            return Node("union", branches=tuple(self.node(each, space) for each in said))
+        if not isinstance(said, dict):
+            raise SchemaInvalid(f"no Avro schema: {said!r}")
+        kind = said.get("type")
+        if isinstance(kind, (dict, list)):
+            return self.node(kind, space)
+        if not isinstance(kind, str):
+            raise SchemaInvalid(f"an Avro schema has no type: {said!r}")
+        props = {key: value for key, value in said.items() if key not in _RESERVED}
+        if kind in PRIMITIVES:
+            return Node(kind, props=props)
+        if kind == "array":
+            return Node(kind, props=props, items=self.node(_member(said, "items"), space))
+        if kind == "map":
+            return Node(kind, props=props, items=self.node(_member(said, "values"), space))
+        if kind in NAMED or kind == "error":
+            return self._new(kind, said, props, space)
+        return self._named(kind, space)
+
+    def _named(self, name: str, space: str) -> Node:
+        full = name if "." in name or not space else f"{space}.{name}"
+        found = self._names.get(full) or self._names.get(name)
+        if found is None:
+            raise SchemaInvalid(f'Undefined name: "{full}"')
+        return found
+
+    def _new(self, kind: str, said: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
+        name = _member(said, "name")
+        own = said.get("namespace", space)
+        full = name if "." in name or not own else f"{own}.{name}"
+        if full in self._names:
+            raise SchemaInvalid(f"Can't redefine: {full}")
+        doc = said.get("doc")
+        found = Node("record" if kind == "error" else kind, name=full, doc=doc, props=props)
+        self._names[full] = found
+        inside = full.rpartition(".")[0]
+        if found.kind == "record":
+            found.fields = [self._field(each, inside) for each in _member(said, "fields")]
+        elif kind == "enum":
+            found.symbols = tuple(_member(said, "symbols"))
+            found.default = props.pop("default", None)
+        else:
+            found.size = int(_member(said, "size"))
+        return found
+
+    def _field(self, said: Mapping[str, Any], space: str) -> AvroField:
+        return AvroField(
+            name=_member(said, "name"),
+            node=self.node(_member(said, "type"), space),
+            doc=said.get("doc"),
+            default=said.get("default", NO_DEFAULT),
+            props={key: value for key, value in said.items() if key not in _OF_FIELDS},
+        )
+
+
+def _member(said: Mapping[str, Any], name: str) -> Any:
+    if name not in said:
+        raise SchemaInvalid(f"an Avro schema has no {name}: {said!r}")
+    return said[name]
+
+
+def schema_text(node: Node) -> str:
+    """Return a schema's JSON. Raises SchemaInvalid where two types have one name."""
+    return _dumped(_Writer().said(node, ""))
+
+
+def _dumped(said: Any) -> str:
+    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._names: dict[str, Node] = {}
+
+    def said(self, node: Node, space: str) -> Any:
+        """Return JSON of a schema that stands in a namespace."""
+        match node.kind:
+            case "union":
+                return [self.said(each, space) for each in node.branches]
+            case "array":
+                return {"type": "array", "items": self.said(node.inner, space), **node.props}
+            case "map":
+                return {"type": "map", "values": self.said(node.inner, space), **node.props}
+            case kind if kind in NAMED:
+                return self._named(node, space)
+            case _:
+                return {"type": node.kind, **node.props} if node.props else node.kind
+
+    def _named(self, node: Node, space: str) -> Any:
+        assert node.name is not None  # noqa: S101 - it is a named type
+        own, _, short = node.name.rpartition(".")
+        seen = self._names.get(node.name)
+        if seen is not None:
+            if seen is not node and _alone(seen) != _alone(node):
+                raise SchemaInvalid(f"Can't redefine: {node.name}")
+            return short if own in {"", space} else node.name
+        self._names[node.name] = node
+        said: dict[str, Any] = {"type": node.kind, "name": short}
+        if own != space:
+            said["namespace"] = own
+        if node.doc is not None:
+            said["doc"] = node.doc
+        if node.kind == "record":
+            said["fields"] = [self._field(each, own) for each in node.fields]
+        elif node.kind == "enum":
+            said["symbols"] = list(node.symbols)
+            if node.default is not None:
+                said["default"] = node.default
+        else:
+            said["size"] = node.size
+        return {**said, **node.props}
+
+    def _field(self, each: AvroField, space: str) -> Any:
+        said: dict[str, Any] = {"name": each.name, "type": self.said(each.node, space)}
+        if each.doc is not None:
+            said["doc"] = each.doc
+        if each.default is not NO_DEFAULT:
+            said["default"] = each.default
+        return {**said, **each.props}
+
+
+def _alone(node: Node) -> str:
+    """Return what a named type says of itself, without the named types inside it: enough to tell two apart."""
+
+    def shape(part: Node) -> Any:
+        if part.kind in NAMED:
+            return part.name
+        inner = None if part.items is None else shape(part.items)
+        return [part.kind, part.props, inner, [shape(each) for each in part.branches]]
+
+    fields = [
+        (each.name, shape(each.node), each.doc, None if each.default is NO_DEFAULT else [each.default])
+        for each in node.fields
+    ]
+    return _dumped([node.kind, node.doc, node.props, fields, node.symbols, node.default, node.size])
+
+
+def nullable(node: Node) -> Node:
+    """Return the union of null and a type."""
+    return Node("union", branches=(NULL, node))
+
+
+NULL: Final = Node("null")
+NAMESPACE: Final = "io.confluent.connect.avro"
+
+
+def _anything() -> Node:
+    """Return the schema of values without one: a record of which one field is set, or none for null."""
+    found = Node("record", name=f"{NAMESPACE}.Anything")
+    entry = Node(
+        "record",
+        name=f"{NAMESPACE}.MapEntry",
+        fields=[AvroField("key", found), AvroField("value", found)],
+    )
+    kinds = ("boolean", "bytes", "double", "float", "int", "long", "string")
+    nodes = [(kind, Node(kind)) for kind in kinds]
+    nodes += [("array", Node("array", items=found)), ("map", Node("array", items=entry))]
+    found.fields = [AvroField(name, nullable(node), default=None) for name, node in nodes]
+    return found
+
+
+ANYTHING: Final = _anything()

@@ -1,0 +1,136 @@
+"""What Connect's and Avro's schemas call things: properties, parameters, options, names of union fields."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote_plus
+
+from kraal.converters.avro.model import NAMED, NAMESPACE, Node
+from kraal.plugins.records import DataException
+from kraal.plugins.schema import Schema, Type
+
+DEFAULT_NAME: Final = "ConnectDefault"
+DEFAULT_FULL_NAME: Final = f"{NAMESPACE}.{DEFAULT_NAME}"
+MAP_ENTRY: Final = "MapEntry"
+
+PROP_NAME: Final = "connect.name"
+PROP_DOC: Final = "connect.doc"
+PROP_VERSION: Final = "connect.version"
+PROP_DEFAULT: Final = "connect.default"
+PROP_PARAMETERS: Final = "connect.parameters"
+PROP_TYPE: Final = "connect.type"
+PROP_INTERNAL_TYPE: Final = "connect.internal.type"
+
+RECORD_DOC: Final = f"{NAMESPACE}.record.doc"
+ENUM_DOC: Final = f"{NAMESPACE}.enum.doc."
+FIELD_DOC: Final = f"{NAMESPACE}.field.doc."
+FIELD_DEFAULT: Final = f"{NAMESPACE}.field.default"
+ENUM_DEFAULT: Final = f"{NAMESPACE}.enum.default."
+UNION: Final = f"{NAMESPACE}.Union"
+ENUM: Final = f"{NAMESPACE}.Enum"
+
+FIXED_SIZE: Final = "connect.fixed.size"
+DECIMAL_PRECISION: Final = "connect.decimal.precision"
+DEFAULT_PRECISION: Final = 64
+
+AVRO_OF: Final = {
+    Type.INT8: "int",
+    Type.INT16: "int",
+    Type.INT32: "int",
+    Type.INT64: "long",
+    Type.FLOAT32: "float",
+    Type.FLOAT64: "double",
+    Type.BOOLEAN: "boolean",
+    Type.STRING: "string",
+    Type.BYTES: "bytes",
+    Type.ARRAY: "array",
+    Type.MAP: "map",
+    Type.STRUCT: "record",
+}
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_STRANGE: Final = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroOptions:
+    """How schemas are translated; the converter's keys say the same."""
+
+    enhanced: bool = False
+    """Enums stay enums, and fields of unions have full names."""
+    meta_data: bool = True
+    """Connect's facts are written beside the types."""
+    scrub_names: bool = False
+    optional_map_keys: bool = False
+    flatten_singletons: bool = True
+    ignore_defaults: bool = False
+    """A null stays null though its schema has a default."""
+
+
+def is_union(schema: Schema) -> bool:
+    """Tell whether a struct stands for a union: one field for each type."""
+    return schema.name == UNION
+
+
+def is_enum(schema: Schema) -> bool:
+    """Tell whether a string stands for an enum."""
+    return schema.type is Type.STRING and ENUM in schema.parameters
+
+
+def is_fixed(schema: Schema) -> bool:
+    """Tell whether bytes stand for a fixed."""
+    return schema.type is Type.BYTES and schema.name is not None and FIXED_SIZE in schema.parameters
+
+
+def string_map(schema: Schema, options: AvroOptions) -> bool:
+    """Tell whether a map is one in Avro, whose keys are text."""
+    key = schema.key
+    return key is not None and key.type is Type.STRING and (not key.optional or options.optional_map_keys)
+
+
+def is_map_entry(node: Node) -> bool:
+    """Tell whether an array of these stands for a map."""
+    return node.kind == "record" and (
+        node.name == f"{NAMESPACE}.{MAP_ENTRY}" or node.props.get(PROP_INTERNAL_TYPE) == MAP_ENTRY
+    )
+
+
+def scrubbed(name: str, options: AvroOptions) -> str:
+    """Return a part of a name as Avro takes it. Source: AvroData.doScrubName."""
+    if not options.scrub_names or not name or _NAME.match(name):
+        return name
+    encoded = quote_plus(name, safe="*")
+    return _STRANGE.sub("_", f"x{encoded}" if encoded[0].isdigit() else encoded)
+
+
+def scrubbed_full(name: str, options: AvroOptions) -> str:
+    """Return a full name as Avro takes it."""
+    return ".".join(scrubbed(part, options) for part in name.split("."))
+
+
+def checked(name: str) -> str:
+    """Return a name. Raises DataException for one that Avro does not take."""
+    for part in name.split("."):
+        if not _NAME.match(part):
+            raise DataException(
+                f"Illegal character in: {part}. A name in Avro has letters, digits and _ only; "
+                "scrub.invalid.names=true replaces others"
+            )
+    return name
+
+
+def node_member(node: Node, options: AvroOptions) -> str:
+    """Return the name of the field that stands for a union's branch."""
+    if node.kind in NAMED and node.name is not None:
+        return node.name if options.enhanced else node.name.rpartition(".")[2]
+    return node.kind
+
+
+def schema_member(schema: Schema, options: AvroOptions) -> str:
+    """The same, of the branch's Connect schema."""
+    if schema.name is not None and (schema.type is Type.STRUCT or is_enum(schema) or is_fixed(schema)):
+        full = scrubbed_full(schema.name, options)
+        return full if options.enhanced else full.rpartition(".")[2]
+    return AVRO_OF[schema.type]

@@ -1,0 +1,301 @@
+"""Avro's bytes to Connect's values.
+
+As on the way in, a type and its Connect schema are turned into functions once.
+Source: AvroData.toConnectData (Confluent Schema Registry 8); Avro 1.12's binary encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from kraal.converters.avro.encode import DOUBLE, FLOAT
+from kraal.converters.avro.model import ANYTHING, Node
+from kraal.converters.avro.names import AvroOptions, node_member
+from kraal.converters.avro.to_connect import only_branch
+from kraal.plugins.logical import date_of, decimal_of, time_of, wrapped
+from kraal.plugins.map_keys import as_key
+from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Float32, Instant, Struct
+from kraal.plugins.schema import Schema, Type
+
+
+class Malformed(Exception):
+    """Bytes are not what their schema says."""
+
+
+class Cursor:
+    """Bytes, and how far they are read."""
+
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self.at = at
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes. Raises Malformed when there are not so many."""
+        end = self.at + size
+        if size < 0 or end > len(self.data):
+            raise Malformed(f"{size} bytes are said to follow, and {len(self.data) - self.at} do")
+        found = self.data[self.at : end]
+        self.at = end
+        return found
+
+    def long(self) -> int:
+        """Return the next whole number."""
+        data, at, shift, found = self.data, self.at, 0, 0
+        try:
+            while True:
+                byte = data[at]
+                at += 1
+                found |= (byte & 0x7F) << shift
+                if byte < 0x80:  # noqa: PLR2004 - the last of them
+                    break
+                shift += 7
+        except IndexError:
+            raise Malformed("the bytes end within a number") from None
+        if shift > 63:  # noqa: PLR2004 - bits of a long
+            raise Malformed("a number has too many bytes")
+        self.at = at
+        return wrapped((found >> 1) ^ -(found & 1), 64)
+
+
+Read = Callable[[Cursor], Any]
+"""Reads the next value. Raises Malformed and DataException."""
+
+
+class AvroReader:
+    """Makes the functions, under a converter's options."""
+
+    def __init__(self, options: AvroOptions) -> None:
+        self._options = options
+
+    def reads(self, node: Node, schema: Schema | None) -> Read:
+        """Return what reads a type's values as its Connect schema has them."""
+        if schema is None:
+            return _anything
+        match node.kind:
+            case "union":
+                return self._union(node, schema)
+            case "record":
+                return self._record(node, schema)
+            case "array" if schema.type is Type.MAP:
+                return self._entries(node, schema)
+            case "array":
+                return _items(self.reads(node.inner, schema.value))
+            case "map":
+                return self._map(node, schema)
+            case _:
+                return _logical(schema, _plain(node, schema))
+
+    def _union(self, node: Node, schema: Schema) -> Read:
+        only = only_branch(node, self._options)
+        reads: list[Read] = []
+        members = {field.name: field.schema for field in schema.fields}
+        for each in node.branches:
+            if each.kind == "null":
+                reads.append(_null)
+            elif only is not None:
+                reads.append(self.reads(each, schema))
+            else:
+                name = node_member(each, self._options)
+                reads.append(_as_member(schema, name, self.reads(each, members[name])))
+
+        def read(cursor: Cursor) -> Any:
+            return _chosen(reads, cursor)(cursor)
+
+        return read
+
+    def _record(self, node: Node, schema: Schema) -> Read:
+        own = {field.name: field.schema for field in schema.fields}
+        parts = [(field.name, self.reads(field.node, own[field.name])) for field in node.fields]
+
+        def read(cursor: Cursor) -> Struct:
+            return Struct(schema, {name: each(cursor) for name, each in parts})
+
+        return read
+
+    def _map(self, node: Node, schema: Schema) -> Read:
+        item = self.reads(node.inner, schema.value)
+
+        def read(cursor: Cursor) -> dict[Any, Any]:
+            found = {}
+            while count := _count(cursor):
+                for _ in range(count):
+                    name = _string(cursor)
+                    found[name] = item(cursor)
+            return found
+
+        return read
+
+    def _entries(self, node: Node, schema: Schema) -> Read:
+        types = {field.name: field.node for field in node.inner.fields}
+        own = {"key": self.reads(types["key"], schema.key), "value": self.reads(types["value"], schema.value)}
+        order = [(field.name, own[field.name]) for field in node.inner.fields]
+
+        def read(cursor: Cursor) -> dict[Any, Any]:
+            found = {}
+            while count := _count(cursor):
+                for _ in range(count):
+                    entry = {name: each(cursor) for name, each in order}
+                    found[as_key(entry["key"])] = entry["value"]
+            return found
+
+        return read
+
+
+def _null(cursor: Cursor) -> None:
+    del cursor
+
+
+def _chosen(reads: list[Read], cursor: Cursor) -> Read:
+    at = cursor.long()
+    if not 0 <= at < len(reads):
+        raise Malformed(f"a union of {len(reads)} types has none at {at}")
+    return reads[at]
+
+
+def _as_member(schema: Schema, name: str, read_it: Read) -> Read:
+    def read(cursor: Cursor) -> Struct:
+        return Struct(schema, {name: read_it(cursor)})
+
+    return read
+
+
+def _count(cursor: Cursor) -> int:
+    """Return how many items the next block has, 0 at the end."""
+    count = cursor.long()
+    if count < 0:
+        count = -count
+        cursor.long()  # the block's size in bytes
+    if count > len(cursor.data):
+        raise Malformed(f"{count} items are said to follow in {len(cursor.data)} bytes")
+    return count
+
+
+def _items(item: Read) -> Read:
+    def read(cursor: Cursor) -> list[Any]:
+        found: list[Any] = []
+        while count := _count(cursor):
+            found += [item(cursor) for _ in range(count)]
+        return found
+
+    return read
+
+
+def _logical(schema: Schema, read_it: Read) -> Read:
+    of: Callable[[Any], Any]
+    match schema.name:
+        case str() as name if name == DECIMAL:
+            of = _decimal(schema)
+        case str() as name if name == DATE:
+            of = date_of
+        case str() as name if name == TIME:
+            of = time_of
+        case str() as name if name == TIMESTAMP:
+            of = Instant
+        case _:
+            return read_it
+
+    def read(cursor: Cursor) -> Any:
+        return of(read_it(cursor))
+
+    return read
+
+
+def _decimal(schema: Schema) -> Callable[[bytes], Any]:
+    def of(data: bytes) -> Any:
+        try:
+            return decimal_of(schema, data)
+        except ValueError as exc:
+            raise DataException("Invalid bytes for Decimal field") from exc
+
+    return of
+
+
+def _plain(node: Node, schema: Schema) -> Read:
+    if node.kind == "enum":
+        return _enum(node)
+    if node.kind == "fixed":
+        size = node.size
+        return lambda cursor: cursor.take(size)
+    if node.kind == "int":
+        bits = {Type.INT8: 8, Type.INT16: 16}.get(schema.type, 32)
+        return lambda cursor: wrapped(cursor.long(), bits)
+    return _READS[node.kind]
+
+
+def _enum(node: Node) -> Read:
+    symbols = node.symbols
+
+    def read(cursor: Cursor) -> str:
+        at = cursor.long()
+        if not 0 <= at < len(symbols):
+            raise Malformed(f"the enum {node.name} has no symbol at {at}")
+        return symbols[at]
+
+    return read
+
+
+def _boolean(cursor: Cursor) -> bool:
+    return cursor.take(1) == b"\x01"
+
+
+def _float(cursor: Cursor) -> Float32:
+    return Float32(FLOAT.unpack(cursor.take(4))[0])
+
+
+def _double(cursor: Cursor) -> float:
+    found: float = DOUBLE.unpack(cursor.take(8))[0]
+    return found
+
+
+def _bytes(cursor: Cursor) -> bytes:
+    return cursor.take(cursor.long())
+
+
+def _string(cursor: Cursor) -> str:
+    return cursor.take(cursor.long()).decode("utf-8", "replace")
+
+
+_READS: Final[dict[str, Read]] = {
+    "null": _null,
+    "boolean": _boolean,
+    "long": Cursor.long,
+    "float": _float,
+    "double": _double,
+    "bytes": _bytes,
+    "string": _string,
+}
+
+
+def _anything(cursor: Cursor) -> Any:
+    """Read a value without a schema: the one field that is set."""
+    found = None
+    for field in ANYTHING.fields:
+        if _chosen([_null, _PARTS[field.name]], cursor) is not _null:
+            value = _PARTS[field.name](cursor)
+            found = value if found is None else found
+    return found
+
+
+def _anything_map(cursor: Cursor) -> dict[Any, Any]:
+    found = {}
+    while count := _count(cursor):
+        for _ in range(count):
+            key = _anything(cursor)
+            found[as_key(key)] = _anything(cursor)
+    return found
+
+
+_PARTS: Final[dict[str, Read]] = {
+    "boolean": _boolean,
+    "bytes": _bytes,
+    "double": _double,
+    "float": _float,
+    "int": Cursor.long,
+    "long": Cursor.long,
+    "string": _string,
+    "array": _items(_anything),
+    "map": _anything_map,
+}

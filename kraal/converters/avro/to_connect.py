@@ -1,0 +1,328 @@
+"""Avro's schemas to Connect's.
+
+Source: AvroData.toConnectSchema, defaultValueFromAvro (Confluent Schema Registry 8).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any, Final
+
+from kraal.converters.avro.model import NO_DEFAULT, AvroField, Node
+from kraal.converters.avro.names import (
+    DECIMAL_PRECISION,
+    DEFAULT_FULL_NAME,
+    DEFAULT_PRECISION,
+    ENUM,
+    ENUM_DEFAULT,
+    ENUM_DOC,
+    FIELD_DEFAULT,
+    FIELD_DOC,
+    FIXED_SIZE,
+    PROP_DEFAULT,
+    PROP_DOC,
+    PROP_NAME,
+    PROP_PARAMETERS,
+    PROP_TYPE,
+    PROP_VERSION,
+    RECORD_DOC,
+    UNION,
+    AvroOptions,
+    is_map_entry,
+    node_member,
+)
+from kraal.plugins.java_values import float32
+from kraal.plugins.logical import date_of, decimal_of, time_of, wrapped
+from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
+from kraal.plugins.schema import STRING, Field, Schema, Type
+from kraal.plugins.valid import validate
+
+log = logging.getLogger(__name__)
+
+_PLAIN: Final = {
+    "boolean": Type.BOOLEAN,
+    "int": Type.INT32,
+    "long": Type.INT64,
+    "float": Type.FLOAT32,
+    "double": Type.FLOAT64,
+    "string": Type.STRING,
+    "enum": Type.STRING,
+    "bytes": Type.BYTES,
+    "fixed": Type.BYTES,
+}
+_NARROW: Final = {"int8": Type.INT8, "int16": Type.INT16}
+_LOGICAL: Final = {
+    ("int", "date"): DATE,
+    ("int", "time-millis"): TIME,
+    ("long", "timestamp-millis"): TIMESTAMP,
+}
+_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+
+
+def connect_schema(node: Node, options: AvroOptions, version: int | None = None) -> Schema:
+    """Return what an Avro schema is in Connect; `version` is the registry's. Raises DataException."""
+    return _Reading(options).schema(node, version=version)
+
+
+def only_branch(node: Node, options: AvroOptions) -> Node | None:
+    """Return the one type that a union stands for, beside null; None when it is a struct in Connect."""
+    if len(node.branches) == 1 and options.flatten_singletons:
+        return node.branches[0]
+    others = [each for each in node.branches if each.kind != "null"]
+    return others[0] if len(node.branches) == 2 and len(others) == 1 else None  # noqa: PLR2004 - null and it
+
+
+class _Reading:
+    """One schema on its way."""
+
+    def __init__(self, options: AvroOptions) -> None:
+        self._options = options
+        self._open: list[Node] = []
+        """The records that this one is a part of."""
+
+    def schema(
+        self,
+        node: Node,
+        *,
+        optional: bool = False,
+        default: Any = NO_DEFAULT,
+        version: int | None = None,
+    ) -> Schema:
+        """Return a type's schema; `default` is the one that its field has."""
+        if node.kind == "union":
+            only = only_branch(node, self._options)
+            if only is not None:
+                single = len(node.branches) == 1
+                return self.schema(only, optional=not single)
+        made = self._built(node)
+        if optional:
+            made = replace(made, optional=True)
+        return self._described(made, node, default, version)
+
+    def _built(self, node: Node) -> Schema:
+        match node.kind:
+            case "null":
+                raise DataException("Standalone null schemas are not supported by this converter")
+            case "bytes" | "fixed":
+                return _bytes(node)
+            case "int" | "long":
+                return _whole(node)
+            case "array":
+                return self._array(node)
+            case "map":
+                return Schema(type=Type.MAP, key=STRING, value=self.schema(node.inner))
+            case "record":
+                return self._record(node)
+            case "enum":
+                return self._enum(node)
+            case "union":
+                return self._union(node)
+            case _:
+                return Schema(type=_PLAIN[node.kind])
+
+    def _array(self, node: Node) -> Schema:
+        inner = node.inner
+        if not is_map_entry(inner):
+            return Schema(type=Type.ARRAY, value=self.schema(inner))
+        key, value = inner.field("key"), inner.field("value")
+        if len(inner.fields) != 2 or key is None or value is None:  # noqa: PLR2004 - key and value
+            raise DataException(
+                "Found map encoded as array of key-value pairs, but array elements do not match the expected format."
+            )
+        return Schema(type=Type.MAP, key=self.schema(key.node), value=self.schema(value.node))
+
+    def _record(self, node: Node) -> Schema:
+        if any(each is node for each in self._open):
+            raise DataException(f"The Avro record {node.name} holds itself, which no schema here can")
+        self._open.append(node)
+        said = {}
+        if self._options.meta_data:
+            if node.doc is not None:
+                said[RECORD_DOC] = node.doc
+            said |= {FIELD_DOC + each.name: each.doc for each in node.fields if each.doc is not None}
+        fields = tuple(Field(name=each.name, schema=self._field(each)) for each in node.fields)
+        self._open.pop()
+        return Schema(type=Type.STRUCT, fields=fields, parameters=said)
+
+    def _field(self, each: AvroField) -> Schema:
+        found = self.schema(each.node, default=each.default)
+        said = each.props.get(PROP_PARAMETERS)
+        if self._options.meta_data and isinstance(said, dict):
+            found = replace(found, parameters={**found.parameters, **{k: str(v) for k, v in said.items()}})
+        return found
+
+    def _enum(self, node: Node) -> Schema:
+        name = (node.name or "").rpartition(".")[2]
+        said = {}
+        if self._options.meta_data:
+            if node.doc is not None:
+                said[ENUM_DOC + name] = node.doc
+            if node.default is not None:
+                said[ENUM_DEFAULT + name] = node.default
+        said[ENUM] = node.name or ""
+        said |= {f"{ENUM}.{symbol}": symbol for symbol in node.symbols}
+        return Schema(type=Type.STRING, parameters=said)
+
+    def _union(self, node: Node) -> Schema:
+        fields: dict[str, Field] = {}
+        for each in node.branches:
+            if each.kind == "null":
+                continue
+            name = node_member(each, self._options)
+            if name in fields:
+                raise DataException("Multiple union schemas map to the Connect union field name")
+            fields[name] = Field(name=name, schema=self.schema(each, optional=True))
+        optional = any(each.kind == "null" for each in node.branches)
+        return Schema(type=Type.STRUCT, name=UNION, fields=tuple(fields.values()), optional=optional)
+
+    def _described(self, made: Schema, node: Node, default: Any, version: int | None) -> Schema:
+        """Add what stands beside the type."""
+        made = replace(made, parameters={**made.parameters, **self._parameters(node)})
+        made = _versioned(made, node, version)
+        doc = node.text_prop(PROP_DOC)
+        if self._options.meta_data and doc is not None:
+            made = replace(made, doc=doc)
+        own = node.props.get(PROP_DEFAULT, NO_DEFAULT)
+        if default is not NO_DEFAULT and own in (NO_DEFAULT, None) and self._options.meta_data:
+            made = replace(made, parameters={**made.parameters, FIELD_DEFAULT: "true"})
+        value = own if default is NO_DEFAULT else default
+        if value is not NO_DEFAULT and value is not None:
+            made = self._with_default(made, node, value)
+        return _named(made, node)
+
+    def _parameters(self, node: Node) -> dict[str, str]:
+        said = node.props.get(PROP_PARAMETERS)
+        found: dict[str, str] = {}
+        if self._options.meta_data and said is not None:
+            if not isinstance(said, dict):
+                raise DataException(f"Expected JSON object for schema parameters but found: {said}")
+            for name, value in said.items():
+                if not isinstance(value, str):
+                    raise DataException(f"Expected schema parameter values to be strings but found: {value}")
+                found[name] = value
+        return found | {key: str(value) for key, value in node.props.items() if key.startswith("avro")}
+
+    def _with_default(self, made: Schema, node: Node, said: Any) -> Schema:
+        try:
+            value = self._value(made, node, said)
+            if not isinstance(value, Struct):
+                validate(made, value)
+        except (DataException, ValueError, TypeError, AttributeError, OverflowError) as exc:
+            log.warning("Ignoring invalid default for schema %s: %s", node.branch_name, exc)
+            return made
+        if isinstance(value, Struct):
+            value = Struct(_named(made, node), value.values)
+        return replace(made, default=value)
+
+    def _value(self, schema: Schema | None, node: Node, said: Any) -> Any:
+        """Return a default as Connect has it."""
+        if said is None or schema is None:
+            return None
+        match node.kind:
+            case "union":
+                only = only_branch(node, self._options)
+                return None if only is None else self._value(schema, only, said)
+            case "array" if schema.type is Type.ARRAY:
+                return [self._value(schema.value, node.inner, each) for each in said]
+            case "map":
+                return {key: self._value(schema.value, node.inner, each) for key, each in said.items()}
+            case "record":
+                values = {}
+                for field in schema.fields:
+                    part = node.field(field.name)
+                    given = said.get(field.name)
+                    values[field.name] = field.schema.default
+                    if part is not None and given is not None:
+                        values[field.name] = self._value(field.schema, part.node, given)
+                return Struct(schema, values)
+            case _:
+                return _plain_value(schema, said)
+
+
+def _plain_value(schema: Schema, said: Any) -> Any:
+    match schema.name:
+        case str() as name if name == DECIMAL:
+            return decimal_of(schema, said.encode("latin-1"))
+        case str() as name if name == DATE:
+            return date_of(said)
+        case str() as name if name == TIME:
+            return time_of(said)
+        case str() as name if name == TIMESTAMP:
+            return Instant(said)
+        case _:
+            pass
+    match schema.type:
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            return wrapped(int(said), _BITS[schema.type])
+        case Type.FLOAT32:
+            return float32(float(said))
+        case Type.FLOAT64:
+            return float(said)
+        case Type.BYTES:
+            return said.encode("latin-1")
+        case _:
+            return said
+
+
+def _bytes(node: Node) -> Schema:
+    said = {}
+    name = version = None
+    if node.props.get("logicalType") == "decimal":
+        scale, precision = node.props.get("scale"), node.props.get("precision")
+        name, version = DECIMAL, 1
+        said["scale"] = str(scale if type(scale) is int else 0)
+        if precision is not None:
+            if type(precision) is not int:
+                raise DataException("precision property must be a JSON Integer.")
+            if precision != DEFAULT_PRECISION:
+                said[DECIMAL_PRECISION] = str(precision)
+    if node.kind == "fixed":
+        said[FIXED_SIZE] = str(node.size)
+    return Schema(type=Type.BYTES, name=name, version=version, parameters=said)
+
+
+def _whole(node: Node) -> Schema:
+    kind, logical = node.text_prop(PROP_TYPE), node.text_prop("logicalType")
+    name = _LOGICAL.get((node.kind, logical or ""))
+    if name is not None:
+        return Schema(type=_PLAIN[node.kind], name=name, version=1)
+    if node.kind == "int" and kind is not None and logical is None:
+        if kind not in _NARROW:
+            raise DataException("Connect type annotation for Avro int field is null")
+        return Schema(type=_NARROW[kind])
+    return Schema(type=_PLAIN[node.kind])
+
+
+def _versioned(made: Schema, node: Node, version: int | None) -> Schema:
+    said = node.props.get(PROP_VERSION, version)
+    if said is None:
+        return made
+    if type(said) is not int:
+        raise DataException(f"Invalid Connect version found: {said}")
+    if said < 0 or said == made.version:
+        return made
+    if made.version is not None:
+        raise DataException(
+            f"Mismatched versions: version already added to SchemaBuilder ({made.version}) differs from version in "
+            f"source schema ({said})"
+        )
+    return replace(made, version=said)
+
+
+def _named(made: Schema, node: Node) -> Schema:
+    said = node.props.get(PROP_NAME)
+    if said is not None and not isinstance(said, str):
+        raise DataException(f"Invalid schema name: {said}")
+    name = said
+    is_decimal = node.kind == "fixed" and made.name == DECIMAL
+    if name is None and node.name is not None and not is_decimal:
+        name = node.name
+    if name is None or name.startswith(DEFAULT_FULL_NAME) or name == made.name:
+        return made
+    if made.name is not None:
+        raise DataException(
+            f"Mismatched names: name already added to SchemaBuilder ({made.name}) differs from name in source schema "
+            f"({name})"
+        )
+    return replace(made, name=name)

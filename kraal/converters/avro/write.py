@@ -1,0 +1,273 @@
+"""Connect's values to Avro's bytes.
+
+A schema and the Avro type it goes into are turned into functions once; a value then goes through them without a form
+in between. What they go into may be another schema than the one that was made of Connect's: the latest of a subject.
+Fields are found by name then, and those that the value lacks are the Avro schema's defaults.
+Source: AvroData.fromConnectData (Confluent Schema Registry 8); Avro 1.12's binary encoding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kraal.converters.avro.encode import PUTS, Write, constant, put_anything, put_bytes, put_long, utf8
+from kraal.converters.avro.from_connect import below_logical
+from kraal.converters.avro.model import Node
+from kraal.converters.avro.names import (
+    AVRO_OF,
+    ENUM,
+    AvroOptions,
+    is_enum,
+    is_map_entry,
+    is_union,
+    node_member,
+    schema_member,
+    scrubbed,
+    scrubbed_full,
+)
+from kraal.plugins.java_values import java_class
+from kraal.plugins.records import DECIMAL, DataException, Struct
+from kraal.plugins.schema import Schema, Type
+from kraal.plugins.valid import has_class
+
+_WIDER: Final = {
+    "int": ("int", "long", "float", "double"),
+    "long": ("long", "float", "double"),
+    "float": ("float", "double"),
+    "string": ("string", "bytes"),
+    "bytes": ("bytes", "string"),
+}
+"""What else a type's values may be written as, for readers of another schema."""
+
+NULL_FOUND: Final = "Found null value for non-optional schema"
+
+
+class AvroWriter:
+    """Makes the functions, under a converter's options."""
+
+    def __init__(self, options: AvroOptions) -> None:
+        self._options = options
+
+    def writes(self, schema: Schema | None, node: Node) -> Write:
+        """Return what writes a schema's values as a type. Raises DataException when the type cannot hold them."""
+        if schema is None:
+            return put_anything
+        if node.kind == "union":
+            return self._union(schema, node)
+        return _required(self._present(schema, node))
+
+    def _union(self, schema: Schema, node: Node) -> Write:
+        if is_union(schema):
+            return self._member(schema, node)
+        none = next((at for at, each in enumerate(node.branches) if each.kind == "null"), None)
+        at = self._branch(schema, node)
+        present = self._present(schema, node.branches[at])
+        if not schema.optional:
+            none = None
+
+        def write(value: Any, out: bytearray) -> None:
+            if value is not None:
+                put_long(at, out)
+                present(value, out)
+            elif none is not None:
+                put_long(none, out)
+            else:
+                raise DataException(NULL_FOUND)
+
+        return write
+
+    def _branch(self, schema: Schema, node: Node) -> int:
+        """Return which of a union's types holds a schema's values: that of its name, of its type, or the first."""
+        name = None if schema.name is None else scrubbed_full(schema.name, self._options)
+        wanted = schema.parameters.get(ENUM, name) if is_enum(schema) else name
+        fitting = [at for at, each in enumerate(node.branches) if self._fits(schema, each)]
+        exact = [at for at in fitting if node.branches[at].name == wanted and wanted is not None]
+        if not fitting:
+            raise DataException(
+                f"No type of the Avro union holds {schema.type.name} {schema.name or ''}".rstrip()
+            )
+        same = [at for at in fitting if node.branches[at].kind == AVRO_OF[schema.type]]
+        return (exact or same or fitting)[0]
+
+    def _fits(self, schema: Schema, node: Node) -> bool:
+        match node.kind:
+            case "enum":
+                return schema.type is Type.STRING
+            case "fixed":
+                return schema.type is Type.BYTES
+            case "array" if schema.type is Type.MAP:
+                return is_map_entry(node.inner)
+            case "record":
+                return schema.type is Type.STRUCT
+            case _:
+                own = AVRO_OF[schema.type]
+                return node.kind in _WIDER.get(own, (own,))
+
+    def _member(self, schema: Schema, node: Node) -> Write:
+        """Return what writes the one field of a struct that is set, as its type of the union."""
+        places = {node_member(each, self._options): at for at, each in enumerate(node.branches)}
+        members = []
+        for each in schema.fields:
+            at = places.get(schema_member(each.schema, self._options), places.get(each.name))
+            if at is None:
+                raise DataException(f"No type of the Avro union is called {each.name}")
+            members.append((each, at, self._present(each.schema, node.branches[at])))
+        none, optional, ignore = places.get("null"), schema.optional, self._options.ignore_defaults
+
+        def write(value: Any, out: bytearray) -> None:
+            for field, at, present in () if value is None else members:
+                item = value.raw(field.name) if ignore else value.get(field.name)
+                if item is not None:
+                    put_long(at, out)
+                    present(item, out)
+                    return
+            if none is None or not optional:
+                raise DataException(NULL_FOUND)
+            put_long(none, out)
+
+        return write
+
+    def _present(self, schema: Schema, node: Node) -> Write:
+        """Return what writes values that are not null."""
+        if not self._fits(schema, node):
+            raise DataException(
+                f"Incompatible schema: {schema.type.name} {schema.name or ''}".rstrip()
+                + f" cannot be written as Avro's {node.branch_name}"
+            )
+        match schema.type:
+            case Type.STRUCT:
+                return self._struct(schema, node)
+            case Type.ARRAY:
+                return _array(schema, self.writes(schema.value, node.inner))
+            case Type.MAP if node.kind == "map":
+                return self._map(schema, node)
+            case Type.MAP:
+                return self._entries(schema, node)
+            case _:
+                return _plain(schema, node)
+
+    def _struct(self, schema: Schema, node: Node) -> Write:
+        known = {scrubbed(each.name, self._options): each for each in schema.fields}
+        ignore = self._options.ignore_defaults
+        parts: list[tuple[str | None, Any, Write]] = []
+        for field in node.fields:
+            own = known.get(field.name)
+            if own is None:
+                parts.append((None, None, constant(field)))
+            else:
+                default = None if ignore else own.schema.default
+                parts.append((own.name, default, self.writes(own.schema, field.node)))
+
+        def write(value: Any, out: bytearray) -> None:
+            if not isinstance(value, Struct):
+                raise _wrong(schema, value)
+            if value.schema is not schema and value.schema != schema:
+                raise DataException("Mismatching struct schema")
+            values = value.values
+            for name, default, put in parts:
+                item = None if name is None else values.get(name)
+                put(default if item is None else item, out)
+
+        return write
+
+    def _map(self, schema: Schema, node: Node) -> Write:
+        item = self.writes(schema.value, node.inner)
+
+        def write(value: Any, out: bytearray) -> None:
+            if not isinstance(value, dict):
+                raise _wrong(schema, value)
+            if value:
+                put_long(len(value), out)
+                for key, each in value.items():
+                    if not isinstance(key, str):
+                        raise DataException("Invalid type for STRING: a map's key is no text")
+                    put_bytes(utf8(key), out)
+                    item(each, out)
+            out.append(0)
+
+        return write
+
+    def _entries(self, schema: Schema, node: Node) -> Write:
+        key_part, value_part = node.inner.field("key"), node.inner.field("value")
+        if key_part is None or value_part is None:
+            raise DataException("Incompatible schema: a map's entries have a key and a value")
+        key_put, item = self.writes(schema.key, key_part.node), self.writes(schema.value, value_part.node)
+
+        def write(value: Any, out: bytearray) -> None:
+            if not isinstance(value, dict):
+                raise _wrong(schema, value)
+            if value:
+                put_long(len(value), out)
+                for key, each in value.items():
+                    key_put(key, out)
+                    item(each, out)
+            out.append(0)
+
+        return write
+
+
+def _required(present: Write) -> Write:
+    def write(value: Any, out: bytearray) -> None:
+        if value is None:
+            raise DataException(NULL_FOUND)
+        present(value, out)
+
+    return write
+
+
+def _wrong(schema: Schema, value: Any) -> DataException:
+    return DataException(f"Invalid type for {schema.type.name}: class {java_class(value, schema)}")
+
+
+def _array(schema: Schema, item: Write) -> Write:
+    def write(value: Any, out: bytearray) -> None:
+        if not isinstance(value, (list, tuple)):
+            raise _wrong(schema, value)
+        if value:
+            put_long(len(value), out)
+            for each in value:
+                item(each, out)
+        out.append(0)
+
+    return write
+
+
+def _plain(schema: Schema, node: Node) -> Write:
+    put = PUTS.get(node.kind)
+    if node.kind == "enum":
+        put = _enum(node)
+    elif node.kind == "fixed":
+        put = _fixed(schema, node)
+    if put is None:
+        raise DataException(f"Incompatible schema: nothing is written as Avro's {node.kind}")
+    chosen = put
+
+    def write(value: Any, out: bytearray) -> None:
+        if not has_class(schema, value):
+            raise _wrong(schema, value)
+        chosen(below_logical(schema, value), out)
+
+    return write
+
+
+def _enum(node: Node) -> Write:
+    places = {symbol: at for at, symbol in enumerate(node.symbols)}
+
+    def write(value: Any, out: bytearray) -> None:
+        if value not in places:
+            raise DataException(f"{value} is no symbol of the enum {node.name}: {', '.join(node.symbols)}")
+        put_long(places[value], out)
+
+    return write
+
+
+def _fixed(schema: Schema, node: Node) -> Write:
+    size, pads = node.size, schema.name == DECIMAL
+
+    def write(value: Any, out: bytearray) -> None:
+        if len(value) > size or (len(value) < size and not pads):
+            raise DataException(f"{len(value)} bytes are no {node.name}, which has {size}")
+        sign = b"\xff" if pads and value[:1] >= b"\x80" else b"\x00"
+        out += sign * (size - len(value)) + value
+
+    return write

@@ -1,0 +1,239 @@
+"""A schema registry, as converters ask it: confluent-kafka's client, its answers and its errors made ours.
+
+The client and what it remembers stay in their process: converters are pickled to Spark's. It is imported when it is
+first needed, for it takes a third of a second.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from typing_extensions import override
+
+from kraal.config import registry_converters as keys
+from kraal.config.key import Password
+from kraal.converters.registry.errors import RegistryForbids, RegistryRefuses, SerializationException
+from kraal.plugins.api import RetriableError
+from kraal.secrets import secrets
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+T = TypeVar("T")
+
+_NEEDED: Final = ("authlib", "cachetools", "attrs", "certifi", "httpx2")
+_PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
+"""Statuses that may be others another time."""
+_LEVELS: Final = 64
+"""Schemas that name schemas go no deeper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A schema that another one names."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """A schema as a registry has it."""
+
+    kind: str
+    """AVRO, JSON or PROTOBUF."""
+    text: str
+    references: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How the registry is reached. `repr` hides what is secret."""
+
+    urls: tuple[str, ...]
+    """Without user and password."""
+    user_info: Password | None = None
+    token: Password | None = None
+    timeout_s: float = 60.0
+    retries: int = 3
+    retry_wait_ms: int = 1000
+    retry_most_ms: int = 20_000
+    capacity: int = 1000
+    latest_ttl_s: int = -1
+
+    @staticmethod
+    def of(parsed: Mapping[str, Any]) -> Settings:
+        """Read a converter's parsed config; what is secret in it is hidden from now on. Raises ValueError."""
+        urls, said = _without_users(parsed[keys.URL])
+        own, token = _text(parsed[keys.USER_INFO]), _text(parsed[keys.TOKEN])
+        user_info = own if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else said
+        secrets.add(own, token, user_info)
+        if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in own:
+            raise ValueError(f"{keys.USER_INFO} must be given as user:password")
+        if parsed[keys.TOKEN_SOURCE] and not token:
+            raise ValueError(f"{keys.TOKEN} must be given where {keys.TOKEN_SOURCE} is STATIC_TOKEN")
+        if user_info:
+            secrets.add(user_info.partition(":")[2])
+        return Settings(
+            urls=urls,
+            user_info=Password(user_info) if user_info else None,
+            token=Password(token) if token and parsed[keys.TOKEN_SOURCE] else None,
+            timeout_s=parsed[keys.TIMEOUT] / 1000,
+            retries=parsed[keys.RETRIES],
+            retry_wait_ms=parsed[keys.RETRY_WAIT],
+            retry_most_ms=parsed[keys.RETRY_MOST],
+            capacity=parsed[keys.CACHE],
+            latest_ttl_s=parsed[keys.LATEST_TTL],
+        )
+
+    def client_config(self) -> dict[str, Any]:
+        """Return the client's own settings."""
+        said: dict[str, Any] = {
+            "url": ",".join(self.urls),
+            "timeout": self.timeout_s,
+            "max.retries": self.retries,
+            "retries.wait.ms": self.retry_wait_ms,
+            "retries.max.wait.ms": self.retry_most_ms,
+            "cache.capacity": self.capacity,
+        }
+        if self.latest_ttl_s >= 0:
+            said["cache.latest.ttl.sec"] = self.latest_ttl_s
+        if self.token is not None:
+            said["bearer.auth.credentials.source"] = "STATIC_TOKEN"
+            said["bearer.auth.token"] = self.token.value
+            said["bearer.auth.logical.cluster"] = ""
+        elif self.user_info is not None:
+            said["basic.auth.user.info"] = self.user_info.value
+        return said
+
+
+def _text(secret: Password | None) -> str:
+    return "" if secret is None else secret.value
+
+
+def _without_users(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """Return addresses without user and password, and the first address's user and password."""
+    first = urlsplit(urls[0])
+    said = None
+    if first.username is not None:
+        said = f"{unquote(first.username)}:{unquote(first.password or '')}"
+    plain = [
+        urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) for parts in map(urlsplit, urls)
+    ]
+    return tuple(plain), said
+
+
+def check_installed() -> None:
+    """Raise ValueError where packages that the client needs are missing."""
+    missing = [name for name in _NEEDED if find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"converters with a schema registry need packages that are not installed here ({', '.join(missing)}): "
+            "install kraal[registry]"
+        )
+
+
+class SchemaRegistry:
+    """One registry. Any thread; blocks as long as the registry and its retries take."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._made: SchemaRegistryClient | None = None
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": None}
+
+    def schema(self, schema_id: int, subject: str | None, doing: str) -> SchemaText:
+        """Return the schema of an id. Raises SerializationException, RegistryRefuses, RetriableError."""
+        return self._asked(doing, lambda client: _ours(client.get_schema(schema_id, subject)))
+
+    def version(self, schema_id: int, subject: str, doing: str) -> int | None:
+        """Return which version of a subject has an id; None when none has. Raises as `schema`."""
+        found = self._asked(doing, lambda client: client.get_schema_versions(schema_id, subject_name=subject))
+        return next((each.version for each in found if each.subject == subject), None)
+
+    def register(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
+        """Return the id of a schema, which the subject has from now on. Raises as `schema`."""
+        theirs = _theirs(schema)
+        return self._asked(doing, lambda client: client.register_schema(subject, theirs, normalize))
+
+    def id_of(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
+        """Return the id of a schema that the subject has. Raises as `schema`."""
+        theirs = _theirs(schema)
+        found = self._asked(doing, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id)
+        return int(found or 0)
+
+    def latest(self, subject: str, doing: str) -> tuple[int, SchemaText]:
+        """Return id and schema of a subject's latest version. Raises as `schema`."""
+        found = self._asked(doing, lambda client: client.get_latest_version(subject))
+        return int(found.schema_id or 0), _ours(found.schema)
+
+    def named_by(self, schema: SchemaText, doing: str) -> dict[str, SchemaText]:
+        """Return the schemas that one names, and those that they name, by their names. Raises as `schema`."""
+        found: dict[str, SchemaText] = {}
+        self._gather(schema, doing, found, 0)
+        return found
+
+    def _gather(self, schema: SchemaText, doing: str, found: dict[str, SchemaText], level: int) -> None:
+        for each in schema.references:
+            if each.name in found or level > _LEVELS:
+                continue
+            subject, version = each.subject, each.version
+            part = self._asked(
+                doing,
+                lambda client, subject=subject, version=version: _ours(  # type: ignore[misc]
+                    client.get_version(subject, version, deleted=True).schema
+                ),
+            )
+            self._gather(part, doing, found, level + 1)
+            found[each.name] = part
+
+    def _asked(self, doing: str, ask: Callable[[SchemaRegistryClient], T]) -> T:
+        import httpx2  # noqa: PLC0415 - heavy; loaded with the client
+        from confluent_kafka.schema_registry import SchemaRegistryError  # noqa: PLC0415 - the same
+
+        try:
+            return ask(self._client())
+        except SchemaRegistryError as exc:
+            text = f"{doing}: {exc}"
+            if exc.http_status_code in _PASSING:
+                raise RetriableError(text) from exc
+            if exc.http_status_code == 401:  # noqa: PLR2004 - HTTP's
+                raise RegistryRefuses(text) from exc
+            if exc.http_status_code == 403:  # noqa: PLR2004 - HTTP's
+                raise RegistryForbids(text) from exc
+            raise SerializationException(text) from exc
+        except httpx2.TransportError as exc:
+            where = ",".join(self._settings.urls)
+            raise RetriableError(f"{doing}: the schema registry at {where} does not answer: {exc}") from exc
+        except ValueError as exc:
+            raise SerializationException(f"{doing}: what answers is no schema registry: {exc}") from exc
+
+    def _client(self) -> SchemaRegistryClient:
+        if self._made is None:
+            from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 - heavy
+
+            self._made = SchemaRegistryClient(self._settings.client_config())
+            weakref.finalize(self, self._made.close)  # nobody tells a converter that its task has ended
+        return self._made
+
+
+def _ours(schema: Any) -> SchemaText:
+    named = tuple(
+        Reference(str(each.name), str(each.subject), int(each.version)) for each in schema.references or ()
+    )
+    return SchemaText(schema.schema_type or "AVRO", schema.schema_str or "", named)
+
+
+def _theirs(schema: SchemaText) -> Any:
+    from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - heavy
+
+    named = [SchemaReference(each.name, each.subject, each.version) for each in schema.references]
+    return Schema(schema.text, schema.kind, named)

@@ -1,0 +1,269 @@
+"""A schema registry on loopback: Confluent's REST protocol, kept in memory.
+
+Subjects, versions, ids that schemas share between subjects, references, compatibility, deletion, users. Avro's schemas
+are read by fastavro, so what Kraal writes is judged by somebody else. Compatible is what has no new field without a
+default: enough for tests of a refusal.
+Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import fastavro
+from typing_extensions import override
+
+
+class _Refusal(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, code: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = {"error_code": code, "message": message}
+
+
+@dataclass
+class SchemaRegistryServer:
+    """What the registry knows, and what it was asked."""
+
+    url: str = ""
+    user_info: str | None = None
+    """Who may ask, as user:password; None: everybody."""
+    token: str | None = None
+    away: bool = False
+    """Answers 503 to everything."""
+    asked: list[str] = field(default_factory=list)
+    """Method and path of each request."""
+    schemas: list[dict[str, Any]] = field(default_factory=list)
+    """By id, from 1."""
+    subjects: dict[str, list[int]] = field(default_factory=dict)
+    """Ids by version, from 1; 0 is a version that was deleted."""
+    levels: dict[str, str] = field(default_factory=lambda: {"": "BACKWARD"})
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put(self, subject: str, schema: object, kind: str = "AVRO", **more: object) -> int:
+        """Register a schema as somebody else would; return its id."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        return int(self.register(subject, {"schema": text, "schemaType": kind, **more})["id"])
+
+    def text(self, schema_id: int) -> Any:
+        """Return a schema as it was registered."""
+        return json.loads(self.schemas[schema_id - 1]["schema"])
+
+    def latest(self, subject: str) -> Any:
+        """Return a subject's latest schema."""
+        return self.text(self.subjects[subject][-1])
+
+    # --- what is asked ------------------------------------------------------------------------------------------
+
+    def register(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        said = self._said(body)
+        with self.lock:
+            versions = self.subjects.setdefault(subject, [])
+            known = next((at for at in versions if at and self.schemas[at - 1] == said), None)
+            if known is not None:
+                return {"id": known}
+            self._check_compatible(subject, versions, said)
+            if said not in self.schemas:
+                self.schemas.append(said)
+            versions.append(self.schemas.index(said) + 1)
+            return {"id": versions[-1]}
+
+    def look_up(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        said = self._said(body)
+        for version, at in enumerate(self._versions(subject), 1):
+            if at and self.schemas[at - 1] == said:
+                return self._registered(subject, version)
+        raise _Refusal(404, 40403, "Schema not found")
+
+    def names(self) -> list[str]:
+        return sorted(self.subjects)
+
+    def versions(self, subject: str) -> list[int]:
+        return [version for version, at in enumerate(self._versions(subject), 1) if at]
+
+    def version(self, subject: str, said: str) -> dict[str, Any]:
+        known = self.versions(subject)
+        version = known[-1] if said in {"latest", "-1"} else int(said)
+        if version not in known:
+            raise _Refusal(404, 40402, f"Version {said} not found.")
+        return self._registered(subject, version)
+
+    def by_id(self, said: str) -> dict[str, Any]:
+        at = int(said)
+        if not 0 < at <= len(self.schemas):
+            raise _Refusal(404, 40403, f"Schema {at} not found")
+        return dict(self.schemas[at - 1])
+
+    def places(self, said: str) -> list[dict[str, Any]]:
+        self.by_id(said)
+        return [
+            {"subject": subject, "version": version}
+            for subject, ids in self.subjects.items()
+            for version, at in enumerate(ids, 1)
+            if at == int(said)
+        ]
+
+    def delete(self, subject: str) -> list[int]:
+        gone = self.versions(subject)
+        del self.subjects[subject]
+        return gone
+
+    def config(self, subject: str) -> dict[str, str]:
+        return {"compatibilityLevel": self.levels.get(subject, self.levels[""])}
+
+    def set_config(self, subject: str, body: Mapping[str, Any]) -> dict[str, str]:
+        self.levels[subject] = body["compatibility"]
+        return {"compatibility": body["compatibility"]}
+
+    def test(self, subject: str, body: Mapping[str, Any]) -> dict[str, bool]:
+        try:
+            self._check_compatible(subject, self._versions(subject), self._said(body))
+        except _Refusal:
+            return {"is_compatible": False}
+        return {"is_compatible": True}
+
+    # --- how it is known ----------------------------------------------------------------------------------------
+
+    def _said(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        kind, references = body.get("schemaType") or "AVRO", body.get("references") or []
+        said: dict[str, Any] = {"schema": body["schema"]}
+        if kind != "AVRO":
+            said["schemaType"] = kind
+        if references:
+            said["references"] = references
+        if kind == "AVRO":
+            self._check_avro(said["schema"], references)
+        return said
+
+    def _check_avro(self, text: str, references: list[dict[str, Any]]) -> None:
+        named: dict[str, Any] = {}
+        try:
+            for each in references:
+                part = self.version(each["subject"], str(each["version"]))
+                fastavro.parse_schema(json.loads(part["schema"]), named_schemas=named)
+            fastavro.parse_schema(json.loads(text), named_schemas=named)
+        except Exception as exc:
+            raise _Refusal(422, 42201, f"Invalid schema {text}, details: {exc}") from exc
+
+    def _check_compatible(self, subject: str, versions: list[int], said: Mapping[str, Any]) -> None:
+        earlier = [at for at in versions if at]
+        if self.config(subject)["compatibilityLevel"] == "NONE" or not earlier or said.get("schemaType"):
+            return
+        old, new = self.text(earlier[-1]), json.loads(said["schema"])
+        known = _fields(old)
+        if any(name not in known and "default" not in each for name, each in _fields(new).items()):
+            message = (
+                f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
+            )
+            raise _Refusal(409, 409, message)
+
+    def _versions(self, subject: str) -> list[int]:
+        if subject not in self.subjects:
+            raise _Refusal(404, 40401, f"Subject '{subject}' not found.")
+        return self.subjects[subject]
+
+    def _registered(self, subject: str, version: int) -> dict[str, Any]:
+        at = self.subjects[subject][version - 1]
+        return {"subject": subject, "version": version, "id": at, **self.schemas[at - 1]}
+
+    def admits(self, authorization: str | None) -> bool:
+        if self.token is not None:
+            return authorization == f"Bearer {self.token}"
+        if self.user_info is None:
+            return True
+        return authorization == f"Basic {base64.b64encode(self.user_info.encode()).decode()}"
+
+    def answer(self, method: str, path: str, body: Any) -> Any:
+        for verb, pattern, name, with_body in _ROUTES:
+            found = re.fullmatch(pattern, path)
+            if verb == method and found is not None:
+                parts = [unquote(part or "") for part in found.groups()]
+                return getattr(self, name)(*parts, *([body] if with_body else []))
+        raise _Refusal(404, 404, f"HTTP 404 Not Found: {method} {path}")
+
+
+def _fields(schema: Any) -> dict[str, Any]:
+    fields = schema.get("fields", []) if isinstance(schema, dict) else []
+    return {each["name"]: each for each in fields}
+
+
+_ROUTES: list[tuple[str, str, str, bool]] = [
+    ("GET", "/subjects", "names", False),
+    ("POST", "/subjects/([^/]+)/versions", "register", True),
+    ("POST", "/subjects/([^/]+)", "look_up", True),
+    ("DELETE", "/subjects/([^/]+)", "delete", False),
+    ("GET", "/subjects/([^/]+)/versions", "versions", False),
+    ("GET", "/subjects/([^/]+)/versions/([^/]+)", "version", False),
+    ("GET", r"/schemas/ids/(\d+)", "by_id", False),
+    ("GET", r"/schemas/ids/(\d+)/versions", "places", False),
+    ("GET", "/config(?:/([^/]+))?", "config", False),
+    ("PUT", "/config(?:/([^/]+))?", "set_config", True),
+    ("POST", "/compatibility/subjects/([^/]+)/versions/latest", "test", True),
+]
+"""Method, path, who answers with the path's parts, and whether with the body too."""
+
+
+@contextmanager
+def schema_registry() -> Iterator[SchemaRegistryServer]:
+    """Serve until the block ends."""
+    one = SchemaRegistryServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        do_POST = do_PUT = do_DELETE = do_GET  # noqa: N815 - the server's names
+
+        def _answer(self) -> None:
+            parts = urlsplit(self.path)
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            one.asked.append(f"{self.command} {parts.path}")
+            try:
+                status, said = 200, self._found(parts.path, body)
+            except _Refusal as exc:
+                status, said = exc.status, exc.body
+            content = json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def _found(self, path: str, body: Any) -> Any:
+            if one.away:
+                raise _Refusal(503, 50301, "Service unavailable")
+            if not one.admits(self.headers["Authorization"]):
+                raise _Refusal(401, 40101, "Unauthorized")
+            return one.answer(self.command, path, body)
+
+        @override
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False  # clients keep their connections
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        one.url = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield one
+        finally:
+            server.shutdown()
+            thread.join(5)
