@@ -43,6 +43,8 @@ ALONE = {
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.12.0",
     ),
+    # For the tests of JDBC, on a real server; Kraal itself brings no driver.
+    "postgresql": ("org.postgresql:postgresql:42.7.8",),
 }
 HEADER = "# group org:name:revision sha256 - made by `python -m kraal.embedded.lock`, do not edit\n"
 

@@ -1,33 +1,47 @@
-"""`python -m kraal.reference` writes docs/reference; with a folder, a manual there, of all installed plugins."""
+"""`python -m kraal.reference` writes docs/reference and docs/connectors, or a manual of all plugins in a folder."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from kraal.reference.connector_pages import with_keys
+from kraal.reference.connector_pages import connector_files, shipped
 from kraal.reference.markdown import files
 from kraal.reference.pages import pages
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference"
 CONNECTORS = ROOT / "docs" / "connectors"
+EXAMPLES = ROOT / "examples"
 
 
 def main(folder: Path | None) -> None:
-    """Write the pages; in our own folder, files of former pages go, and connectors' pages get their keys."""
+    """Write the pages; in our own folder, files of former pages go, and those of connectors are written as well."""
     if folder is None and not (ROOT / "pyproject.toml").is_file():
         sys.exit(
             "This is no checkout of Kraal: say where to write, as in python -m kraal.reference DIRECTORY"
         )
     target = folder or FOLDER
     target.mkdir(parents=True, exist_ok=True)
-    made = files(pages(others=folder is not None))
+    _write(target, files(pages(others=folder is not None)), others_go=folder is None)
+    if folder is None:
+        _write(CONNECTORS, pages_of_connectors(), others_go=True)
+
+
+def pages_of_connectors() -> dict[str, str]:
+    """Return what docs/connectors should hold: its hand-written pages filled in, and those that are made."""
+    return connector_files(shipped(), _texts(CONNECTORS, "*.md"), _texts(EXAMPLES, "*.properties"))
+
+
+def _texts(folder: Path, pattern: str) -> dict[str, str]:
+    return {path.name: path.read_text("utf-8") for path in folder.glob(pattern)}
+
+
+def _write(folder: Path, made: Mapping[str, str], *, others_go: bool) -> None:
     for name, text in made.items():
-        (target / name).write_text(text, encoding="utf-8")
-    for page in CONNECTORS.glob("*.md") if folder is None else ():
-        page.write_text(with_keys(page.read_text("utf-8")), encoding="utf-8")
-    for old in target.glob("*.md") if folder is None else ():
+        (folder / name).write_text(text, encoding="utf-8")
+    for old in folder.glob("*.md") if others_go else ():
         if old.name not in made:
             old.unlink()
 

@@ -1,29 +1,91 @@
-"""The tables of keys in the hand-written pages of connectors, made from the declarations between two marks."""
+"""The pages of connectors: tables of keys and example files in the hand-written ones, whole pages for all others.
+
+A hand-written page has the parts that are made between two marks, `<!-- keys of NAME, made by … -->` or
+`<!-- examples of NAME, made by … -->`, and `<!-- end -->`; it is the page of every connector whose keys it has. A
+connector that has none gets one, made of what it declares. The index has them all.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kraal.config.key import ConfigDef, Key
-from kraal.config.mirror import MIRROR
-from kraal.config.spark_sink import SPARK_SINK
-from kraal.config.spark_source import SPARK_SOURCE
+from kraal.config.properties import parse_properties
+from kraal.plugins.api import Connector
+from kraal.plugins.registry import CONNECTORS_GROUP, installed
+from kraal.reference.markdown import INDEX, MADE
 
-_TABLE: Final = re.compile(
-    r"(<!-- keys of (\w+), made by `python -m kraal.reference` -->\n).*?(<!-- end -->)", re.DOTALL
+_PART: Final = re.compile(
+    r"(<!-- (keys|examples) of (\w+), made by `python -m kraal.reference` -->\n).*?(<!-- end -->)", re.DOTALL
 )
-_DEFINITIONS: Final[dict[str, ConfigDef]] = {
-    "SparkSource": SPARK_SOURCE,
-    "SparkSink": SPARK_SINK,
-    "MirrorSource": MIRROR,
-}
+_KEYS: Final = re.compile(r"<!-- keys of (\w+), made by `python -m kraal.reference` -->\n")
+_OWN_PACKAGE: Final = "kraal."
+_COMMON: Final = "Beside those of [every connector](../reference/connectors.md)"
 
 
-def with_keys(page: str) -> str:
-    """Return a page with its tables as they are declared now. Raises KeyError for a mark that names no connector."""
-    return _TABLE.sub(lambda found: found[1] + table(_DEFINITIONS[found[2]]) + found[3], page)
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """A connector that comes with Kraal, by its full name."""
+
+    name: str
+    cls: type[Connector]
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """What `connector.class` may say, the shortest last."""
+        simple = self.name.rpartition(".")[2]
+        return self.name, simple, simple.removesuffix("Connector")
+
+    @property
+    def short(self) -> str:
+        """The name that pages use."""
+        return self.names[2]
+
+    @property
+    def file(self) -> str:
+        """The name of a page that is made for it alone: `spark-source.md` of SparkSource."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.short).lower() + ".md"
+
+
+def shipped() -> list[Shipped]:
+    """Return the connectors that come with Kraal, by their short names. Imports them."""
+    found = []
+    for entry in installed(CONNECTORS_GROUP):
+        if entry.value.startswith(_OWN_PACKAGE):
+            loaded = entry.load()
+            if isinstance(loaded, type) and issubclass(loaded, Connector):
+                found.append(Shipped(entry.name, loaded))
+    return sorted(found, key=lambda each: each.short)
+
+
+def connector_files(
+    connectors: Iterable[Shipped], written: Mapping[str, str], examples: Mapping[str, str]
+) -> dict[str, str]:
+    """Return all pages of connectors as they should be, by file name; `written` are those that there are now.
+
+    `examples` are property files, by name. Raises KeyError for a mark that names no connector.
+    """
+    known = {each.short: each for each in connectors}
+    configs = {name: parse_properties(text, name, "example") for name, text in examples.items()}
+    of = {
+        each.short: {
+            name: examples[name]
+            for name, config in configs.items()
+            if config.get("connector.class") in each.names
+        }
+        for each in known.values()
+    }
+    pages = {name: _filled(text, known, of) for name, text in written.items() if not text.startswith(MADE)}
+    where = {short: name for name, text in pages.items() for short in _KEYS.findall(text)}
+    for short, each in known.items():
+        if short not in where:
+            where[short] = each.file
+            pages[each.file] = _page(each, of[short])
+    return {**pages, INDEX: _index(known, where, of)}
 
 
 def table(keys: Iterable[Key]) -> str:
@@ -34,4 +96,54 @@ def table(keys: Iterable[Key]) -> str:
         allowed = f" Valid values: {key.valid_values}." if key.valid_values else ""
         default = "null" if default is None else default or "empty"
         lines.append(f"| `{key.name}` | {key.type.lower()} | {default} | {key.documentation}{allowed} |")
+    return "\n".join(lines) + "\n"
+
+
+def _filled(page: str, known: Mapping[str, Shipped], examples: Mapping[str, Mapping[str, str]]) -> str:
+    def made(found: re.Match[str]) -> str:
+        connector = known[found[3]]
+        text = _table_of(connector.cls.config_def) if found[2] == "keys" else _shown(examples[found[3]])
+        return found[1] + text + found[4]
+
+    return _PART.sub(made, page)
+
+
+def _table_of(keys: ConfigDef) -> str:
+    return table(keys) if tuple(keys) else "None of its own.\n"
+
+
+def _shown(examples: Mapping[str, str]) -> str:
+    """Return example files as they are; each without its first comment, which says where this page is."""
+    return "\n".join(_blocks(examples)) if examples else "There is none yet.\n"
+
+
+def _blocks(examples: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(examples):
+        lines = examples[name].splitlines()
+        said = lines.pop(0).removeprefix("# ").partition(" More: ")[0] if lines[0].startswith("# ") else ""
+        body = "\n".join(lines)
+        yield f"`examples/{name}`. {said}".rstrip() + f"\n```properties\n{body}\n```\n"
+
+
+def _page(connector: Shipped, examples: Mapping[str, str]) -> str:
+    full, simple, short = connector.names
+    about = inspect.cleandoc(connector.cls.__doc__ or "")
+    kind = f"A {connector.cls.kind}. `connector.class` is `{full}`, `{simple}` or `{short}`."
+    return "\n".join(
+        [
+            *(MADE, "", f"# {short}", about, "", kind, ""),
+            *("## Keys", f"{_COMMON}.", "", _table_of(connector.cls.config_def)),
+            *("## Examples", _shown(examples)),
+        ]
+    )
+
+
+def _index(
+    known: Mapping[str, Shipped], where: Mapping[str, str], examples: Mapping[str, Mapping[str, str]]
+) -> str:
+    lines = [MADE, "", "# Connectors", f"Those that come with Kraal. {_COMMON}, each has keys of its own."]
+    lines += ["", "| connector | kind | examples |", "|---|---|---|"]
+    for short, each in known.items():
+        files = ", ".join(f"[{name}](../../examples/{name})" for name in sorted(examples[short]))
+        lines.append(f"| [{short}]({where[short]}) | {each.cls.kind} | {files} |")
     return "\n".join(lines) + "\n"

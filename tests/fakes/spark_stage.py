@@ -123,14 +123,14 @@ def await_ready(engine: SparkEngine, patience_s: float = PATIENCE_S) -> None:
         assert ready.wait(patience_s), engine.state
 
 
-def make_engine(address: str, scratch: Path) -> SparkEngine:
-    """Start an engine of the fakes."""
+def make_engine(address: str, scratch: Path, *groups: str) -> SparkEngine:
+    """Start an engine of the fakes; Spark has the jars of these groups as well."""
     worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
     leave = partial(leave_group, scratch=scratch)
     return SparkEngine(
         worker,
         FakePlugins(),
-        lambda: jars.ensure("spark"),
+        lambda: [jar for group in ("spark", *groups) for jar in jars.ensure(group)],
         chains=chain_of,
         leave=leave,
         scratch=str(scratch),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def engine(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkEngine]:
     """Return the suite's engine, up and warm."""
-    made = make_engine(kafka.bootstrap, tmp_path_factory.mktemp("spark"))
+    made = make_engine(kafka.bootstrap, tmp_path_factory.mktemp("spark"), "postgresql")
     await_ready(made)
     yield made
     made.close(20)

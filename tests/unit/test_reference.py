@@ -21,8 +21,8 @@ from kraal.config.standalone import parse_standalone
 from kraal.config.worker import own_client_keys
 from kraal.config.worker_keys import STANDALONE, WORKER_FAMILIES
 from kraal.reference import __main__ as command
-from kraal.reference.connector_pages import with_keys
-from kraal.reference.markdown import INDEX, files
+from kraal.reference.connector_pages import Shipped, connector_files, shipped
+from kraal.reference.markdown import INDEX, MADE, files
 from kraal.reference.pages import Page, pages
 from kraal.testing.worker import DEFAULTS
 
@@ -53,12 +53,44 @@ def test_the_manual_is_not_stale() -> None:
     assert [name for name, text in files(PAGES).items() if written[name] != text] == [], stale
 
 
-def test_the_pages_of_connectors_have_their_keys() -> None:
-    made = {path.name: path.read_text("utf-8") for path in command.CONNECTORS.glob("*.md")}
-    assert sum("<!-- keys of Spark" in text for text in made.values()) == 2
-    assert [name for name, text in made.items() if with_keys(text) != text] == [], (
-        "run python -m kraal.reference"
+def test_the_pages_of_connectors_are_not_stale() -> None:
+    written = {path.name: path.read_text("utf-8") for path in command.CONNECTORS.glob("*.md")}
+    stale = "docs/connectors is stale: run python -m kraal.reference"
+    made = command.pages_of_connectors()
+    assert written.keys() == made.keys(), stale
+    assert [name for name, text in made.items() if written[name] != text] == [], stale
+
+
+@pytest.mark.parametrize("connector", shipped(), ids=lambda each: each.short)
+def test_every_connector_has_a_page_with_its_keys_and_an_example(connector: Shipped) -> None:
+    index = (command.CONNECTORS / INDEX).read_text("utf-8")
+    row = re.search(
+        rf"^\| \[{connector.short}\]\((.*?)\) \| {connector.cls.kind} \| (.*) \|$", index, re.MULTILINE
     )
+    assert row is not None
+    page = (command.CONNECTORS / row[1]).read_text("utf-8")
+    assert [key.name for key in connector.cls.config_def if f"| `{key.name}` |" not in page] == []
+    assert f"connector.class={connector.name}\n" in page or f"connector.class={connector.short}\n" in page
+    assert row[2], f"examples/ has no file for {connector.short}"
+
+
+def test_a_connector_without_a_page_gets_one_and_former_ones_go() -> None:
+    some = [each for each in shipped() if each.short in {"VerifiableSource", "VerifiableSink"}]
+    mine = "# Mine\n<!-- keys of VerifiableSink, made by `python -m kraal.reference` -->\nold\n<!-- end -->\n"
+    examples = {
+        "a.properties": "# Numbers. More: x\nconnector.class=VerifiableSource\ntopic=t\n",
+        "worker.properties": "a=b",
+    }
+    written = {"mine.md": mine, "gone.md": f"{MADE}\n# Gone\n", "other.md": "by hand"}
+    made = connector_files(some, written, examples)
+    assert made.keys() == {"mine.md", "verifiable-source.md", "other.md", INDEX}
+    assert made["mine.md"] == mine.replace("old", "None of its own.")
+    assert "| `throughput` | long | required |" in made["verifiable-source.md"]
+    shown = (
+        "`examples/a.properties`. Numbers.\n```properties\nconnector.class=VerifiableSource\ntopic=t\n```\n"
+    )
+    assert made["verifiable-source.md"].endswith(shown)
+    assert connector_files(some, made, examples) == made
 
 
 def test_the_command_writes_every_page_into_a_folder(tmp_path: Path) -> None:

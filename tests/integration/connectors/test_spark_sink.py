@@ -15,15 +15,14 @@ import pytest
 from kraal.connectors.range_files import parse
 from kraal.connectors.spark_sink import STAGING, SparkSinkTask
 from kraal.plugins.api import SinkBatch, TaskContext, TopicPartition
-from kraal.spark.api import BatchDone, Committed, Opened, Stopped
+from kraal.spark.api import BatchDone, Opened
 from tests.fakes.examples import example
 from tests.fakes.spark_stage import Stage
+from tests.fakes.spark_tasks import JSON, STRING, run_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-STRING = "org.apache.kafka.connect.storage.StringConverter"
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -113,22 +112,6 @@ def test_a_value_that_is_no_json_fails_with_its_place(spark: SparkSession, tmp_p
     with pytest.raises(Exception, match=r"The value of t-0@7 is no JSON of spark.schema"):
         task.write(batch)
     assert spans(tmp_path) == []
-
-
-def run_sink(stage: Stage, config: Mapping[str, str], count: int) -> None:
-    """Have a sink write so many records and commit them."""
-    common = {"key.converter": STRING, "consumer.override.auto.offset.reset": "earliest"}
-    opening = stage.open(f"sink-{uuid.uuid4().hex[:8]}", "SparkSink", {**common, **config})
-    opening.expect(Opened)
-    while count > 0:
-        opening.run.next()
-        done = opening.expect(BatchDone)
-        count -= done.records
-        opening.run.commit(done.offsets)
-        opening.expect(Committed)
-    opening.run.stop()
-    assert opening.expect(Stopped).clean
-    assert count == 0
 
 
 def test_kafka_to_parquet_and_back(stage: Stage, spark: SparkSession, tmp_path: Path) -> None:

@@ -5,74 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraal.offsets import Offset, SourcePartition
-from kraal.spark.api import BatchDone, Failed, Opened, Stopped
+from kraal.offsets import SourcePartition
+from kraal.spark.api import BatchDone
 from tests.fakes.examples import example
-from tests.fakes.spark_stage import Opening, Stage
+from tests.fakes.spark_stage import Stage
+from tests.fakes.spark_tasks import source
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
-PLAIN = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
 NUMBERS = "tests.fakes.data_sources:Numbers"
-
-
-@dataclass
-class Source:
-    """A SparkSource that is started again and again, at the offsets that it has."""
-
-    stage: Stage
-    config: Mapping[str, str]
-    topic: str
-    offsets: dict[SourcePartition, Offset] = field(default_factory=dict)
-    read: int = 0
-
-    def open(self) -> Opening:
-        opening = self.stage.open(
-            f"spark-{uuid.uuid4().hex[:8]}", "SparkSource", {**PLAIN, **self.config}, dict(self.offsets)
-        )
-        opening.expect(Opened)
-        return opening
-
-    def run(self, records: int) -> None:
-        """Start, go on until so many more records were written, end."""
-        opening = self.open()
-        count = 0
-        while count < records:
-            opening.run.next()
-            done = opening.expect(BatchDone)
-            self.offsets |= done.offsets
-            count += done.records
-        opening.run.stop()
-        assert opening.expect(Stopped).clean
-        self.read += count
-        assert count == records
-
-    def fail(self) -> str:
-        """Start, and return the trace of how it fails."""
-        opening = self.open()
-        opening.run.next()
-        return opening.expect(Failed).trace
-
-    def values(self) -> list[Any]:
-        """Return all that is in the topic."""
-        return [json.loads(message.value()) for message in self.stage.messages(self.topic, self.read)]
-
-
-def source(stage: Stage, config: Mapping[str, str]) -> Source:
-    topic = stage.topic()
-    named = {"topic.prefix": topic} if "topic.prefix" in config else {"topic": topic}
-    return Source(
-        stage, {"spark.poll.interval.ms": "100", "jdbc.poll.interval.ms": "100", **config, **named}, topic
-    )
 
 
 def lines(first: int, count: int) -> str:

@@ -1,0 +1,26 @@
+"""The examples of the file connectors, as users copy them, on real Spark and a real broker."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from kraal.spark.api import BatchDone, Opened, Stopped
+from tests.fakes.examples import example
+from tests.fakes.spark_stage import Stage
+from tests.fakes.spark_tasks import run_sink
+
+
+def test_lines_of_a_file_become_lines_of_another(stage: Stage, tmp_path: Path) -> None:
+    topic, (here, there) = stage.topic(), (tmp_path / "in", tmp_path / "out")
+    here.write_text("a\nä\n\nc\n", encoding="utf-8")
+    source = example("file-stream-source", {"topic": topic, "file": str(here)})
+    opening = stage.open(f"file-{uuid.uuid4().hex[:8]}", "FileStreamSource", source)
+    opening.expect(Opened)
+    opening.run.next()
+    assert opening.expect(BatchDone).records == 4
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    sink = example("file-stream-sink", {"topics": topic, "file": str(there)})
+    run_sink(stage, sink, 4, connector="FileStreamSink")
+    assert there.read_text("utf-8") == here.read_text("utf-8")

@@ -1,0 +1,100 @@
+"""SparkSource and SparkSink with a real PostgreSQL server and its own driver."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from kraal.offsets import SourcePartition
+from tests.fakes.examples import example
+from tests.fakes.postgresql import PostgreSQL, postgresql
+from tests.fakes.spark_stage import Stage
+from tests.fakes.spark_tasks import run_sink, source
+
+MOMENT_MS = 1767323045123
+"""2026-01-02 03:04:05.123"""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgreSQL]:
+    with postgresql() as server:
+        yield server
+
+
+def test_new_rows_by_a_column_that_grows_and_a_restart_goes_on(stage: Stage, database: PostgreSQL) -> None:
+    database.ask(
+        "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, name TEXT, price NUMERIC(9,2), paid BOOLEAN NOT NULL,"
+        " day DATE, made TIMESTAMP, ratio DOUBLE PRECISION, raw BYTEA);"
+        " INSERT INTO orders (name, price, paid, day, made, ratio, raw) VALUES"
+        " ('ä', 1.50, true, '2026-01-02', '2026-01-02 03:04:05.123456', 0.5, '\\xff'),"
+        " (NULL, NULL, false, NULL, NULL, NULL, NULL)"
+    )
+    changes = {"spark.option.url": database.url, "jdbc.tables": "orders", "jdbc.incrementing.column": "id"}
+    config = {**example("spark-source-jdbc", changes), **database.options}
+    orders = source(stage, {**config, "value.converter.decimal.format": "NUMERIC"})
+    orders.topic += "orders"
+    orders.run(2)
+    database.ask("INSERT INTO orders (name, paid) SELECT 'n' || n, false FROM generate_series(3, 1000) n")
+    orders.run(998)
+    database.ask("DELETE FROM orders; INSERT INTO orders (name, paid) VALUES ('last', true)")
+    orders.run(1)
+    values = orders.values()
+    assert [value["id"] for value in values] == list(range(1, 1002))
+    assert values[0] == {
+        "id": 1, "name": "ä", "price": 1.5, "paid": True, "day": 20455, "made": MOMENT_MS, "ratio": 0.5, "raw": "/w==",
+    }  # fmt: skip
+    assert values[1] == dict.fromkeys(values[0]) | {"id": 2, "paid": False}
+    assert values[1000]["name"] == "last"
+    assert orders.offsets == {SourcePartition.of({"table": "orders"}): {"incrementing": 1001}}
+
+
+def test_rows_that_change_by_their_time_and_a_restart_goes_on(stage: Stage, database: PostgreSQL) -> None:
+    database.ask(
+        'CREATE SCHEMA shop; CREATE TABLE shop."Stock" (n INT, "Changed" TIMESTAMP NOT NULL);'
+        " INSERT INTO shop.\"Stock\" VALUES (1, '2026-01-02 03:04:05.123456'), (2, '2026-01-02 03:04:05.123456'),"
+        " (3, '2026-01-02')"
+    )
+    stock = source(
+        stage,
+        {
+            "spark.format": "jdbc",
+            **database.options,
+            "jdbc.tables": 'shop."Stock"',
+            "jdbc.mode": "timestamp",
+            "jdbc.timestamp.column": '"Changed"',
+        },
+    )
+    stock.run(3)
+    database.ask(
+        'UPDATE shop."Stock" SET n = 10, "Changed" = \'2026-01-02 03:04:05.123457\' WHERE n = 1;'
+        " INSERT INTO shop.\"Stock\" VALUES (4, '2026-02-01'), (5, '2020-01-01')"
+    )
+    stock.run(2)
+    found = [value["n"] for value in stock.values()]
+    assert (found[0], set(found[1:3]), found[3:]) == (3, {1, 2}, [10, 4])
+    (offset,) = stock.offsets.values()
+    assert offset == {"timestamp": "2026-02-01 00:00:00"}
+
+
+def test_records_become_rows_once_and_a_restart_goes_on(stage: Stage, database: PostgreSQL) -> None:
+    topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
+    database.ask("CREATE TABLE got (n INT PRIMARY KEY, name TEXT, at TIMESTAMP DEFAULT now())")
+    changes = {"topics": topic, "spark.option.url": database.url, "jdbc.table": "got"}
+    config = {
+        **example("spark-sink-jdbc", {**changes, "spark.schema": "n INT, name STRING"}),
+        **database.options,
+    }
+    stage.produce(topic, [f'{{"n":{n},"name":"ü{n}"}}' for n in range(600)])
+    run_sink(stage, config, 600, name=name)
+    stage.produce(topic, ['{"n":600,"name":null}', '{"n":601}'])
+    run_sink(stage, config, 2, name=name)  # what came again would break the primary key
+    assert database.ask("SELECT count(*), sum(n), max(name), count(at) FROM got") == ["602|180901|ü99|602"]
+    assert database.ask("SELECT n FROM got WHERE name IS NULL ORDER BY n") == ["600", "601"]
+
+
+def test_a_wrong_password_fails_in_the_servers_words(stage: Stage, database: PostgreSQL) -> None:
+    jdbc = {"spark.format": "jdbc", "jdbc.tables": "orders", "jdbc.incrementing.column": "id"}
+    wrong = source(stage, {**jdbc, **database.options, "spark.option.password": "wrong"})
+    assert 'password authentication failed for user "kraal"' in wrong.fail()

@@ -1,0 +1,103 @@
+"""The verifiable connectors on real Spark and a real broker."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kraal.connectors.verifiable_source import FEW_RECORDS, MOST_RECORDS
+from kraal.offsets import SourcePartition
+from kraal.spark.api import BatchDone, Opened, Stopped
+from tests.fakes.examples import example
+from tests.fakes.spark_stage import Stage
+from tests.fakes.spark_tasks import PLAIN, run_sink
+
+NUMBER = "org.apache.kafka.connect.converters.{}Converter"
+
+
+def printed(capfd: pytest.CaptureFixture[str]) -> list[Any]:
+    """Return what was printed since the last look."""
+    return [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith("{")]
+
+
+def seqnos(lines: Sequence[Any], kind: str) -> list[Any]:
+    return [line["seqno"] for line in lines if kind in line]
+
+
+def run_source(
+    stage: Stage, config: dict[str, str], offset: int | None, at_least: int
+) -> tuple[int, list[BatchDone]]:
+    """Write so many records; return the number of the last one that is stored."""
+    offsets = {} if offset is None else {SourcePartition.of({"id": 1}): {"seqno": offset}}
+    name = f"verifiable-{uuid.uuid4().hex[:8]}"
+    opening = stage.open(name, "VerifiableSource", {**config, "id": "1"}, offsets)
+    opening.expect(Opened)
+    batches: list[BatchDone] = []
+    while sum(done.records for done in batches) < at_least:
+        opening.run.next()
+        batches.append(opening.expect(BatchDone))
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    ((_, stored),) = batches[-1].offsets.items()
+    assert isinstance(stored["seqno"], int)
+    return stored["seqno"], batches
+
+
+def test_what_is_written_is_printed_and_a_restart_goes_on(
+    stage: Stage, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topic = stage.topic()
+    config = example("verifiable-source", {"topic": topic, "throughput": "2000"})
+    last, _ = run_source(stage, config, None, 30)
+    first_lines = printed(capfd)
+    again, _ = run_source(stage, config, last, 30)
+    lines = first_lines + printed(capfd)
+    made = [line["seqno"] for line in lines if "committed" not in line]
+    assert made == list(range(again + 1))
+    committed = seqnos(lines, "committed")
+    assert committed == sorted(set(committed))
+    assert set(committed) <= set(made)
+    messages = stage.messages(topic, again + 1)
+    assert [(json.loads(each.key()), json.loads(each.value())) for each in messages] == [
+        (1, number) for number in range(again + 1)
+    ]
+
+
+def test_much_of_it_and_all_of_it_reaches_the_sink(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+    topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
+    config = example("verifiable-source", {"topic": topic, "throughput": "-1"})
+    numbers = {"key.converter": NUMBER.format("Integer"), "value.converter": NUMBER.format("Long")}
+    last, batches = run_source(stage, {**config, **numbers}, None, FEW_RECORDS + 1)
+    assert (last, [done.records for done in batches]) == (MOST_RECORDS - 1, [MOST_RECORDS])
+    assert seqnos(printed(capfd), "task") == list(range(MOST_RECORDS))
+    sink = {**example("verifiable-sink", {"topics": topic}), **numbers, "id": "3"}
+    run_sink(stage, sink, MOST_RECORDS, name=name, connector="VerifiableSink")
+    lines = printed(capfd)
+    put = [line for line in lines if "flushed" not in line]
+    assert [line["seqno"] for line in put] == list(range(MOST_RECORDS))
+    assert seqnos(lines, "flushed") == list(range(MOST_RECORDS))
+    assert put[7] == {
+        "task": 1, "seqno": 7, "offset": 7, "time_ms": put[7]["time_ms"], "name": name, "topic": topic, "sinkTask": 3,
+    }  # fmt: skip
+    assert list(put[7]) == ["task", "seqno", "offset", "time_ms", "name", "topic", "sinkTask"]
+
+
+def test_complete_records_and_records_of_others(stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+    topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
+    source = {"topic": topic, "key.converter": NUMBER.format("Integer"), **PLAIN}
+    last, _ = run_source(stage, {**source, "throughput": "100", "complete.record.data": "true"}, None, 1)
+    printed(capfd)
+    stage.produce(topic, ['"text"', "null", '{"a":[1]}'])
+    plain = {key: value for key, value in source.items() if key != "topic"} | {"topics": topic, "id": "0"}
+    run_sink(stage, plain, last + 4, name=name, connector="VerifiableSink")
+    lines = [line for line in printed(capfd) if "flushed" in line]
+    assert set(lines[0]["seqno"]) == {"name", "task", "topic", "time_ms", "seqno"}
+    assert [(line["task"], line["seqno"]) for line in lines[last + 1 :]] == [
+        (None, "text"),
+        (None, None),
+        (None, {"a": [1]}),
+    ]

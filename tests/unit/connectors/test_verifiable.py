@@ -1,0 +1,215 @@
+"""The verifiable connectors: what is counted, when, and what is printed, as Java's do it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typing_extensions import override
+
+from kraal.config.verifiable import VERIFIABLE_SOURCE
+from kraal.connectors import verifiable_source
+from kraal.connectors.verifiable_lines import both, ended, flushed, source_lines
+from kraal.connectors.verifiable_sink import VerifiableSinkConnector, VerifiableSinkTask
+from kraal.connectors.verifiable_source import FEW_RECORDS, MOST_RECORDS, VerifiableSourceTask
+from kraal.connectors.verifiable_source import VerifiableSourceConnector as SourceConnector
+from kraal.errors import ConfigInvalid
+from kraal.plugins.api import ConnectorContext, Offset, SourceBatch, SourcePartition, TaskContext
+
+CONFIG = {"id": "1", "topic": "t", "throughput": "10"}
+HERE = SourcePartition.of({"id": 1})
+NOW_MS = 1_700_000_000_000
+
+
+@dataclass(frozen=True)
+class View:
+    """What a task sees of its worker."""
+
+    bootstrap_servers: str = "127.0.0.1:1"
+    spark_is_local: bool = True
+    scratch: str = "/nowhere"
+
+
+def context(name: str = "numbers") -> TaskContext:
+    return TaskContext(connector=name, task=1, worker=View(), connector_config={})
+
+
+@dataclass
+class Counter:
+    """A task in a time of its own, and what it printed."""
+
+    task: VerifiableSourceTask = field(init=False)
+    time_s: float = 100.0
+    printed: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.task = VerifiableSourceTask(clock=lambda: self.time_s, now_ms=lambda: NOW_MS)
+
+    def start(self, offset: Offset | None = None, /, **changes: str) -> None:
+        offsets = {} if offset is None else {HERE: offset}
+        config = {**CONFIG, **{key.replace("_", "."): value for key, value in changes.items()}}
+        self.task.start(config, offsets, context())
+
+    def poll(self, after_s: float = 0.0) -> SourceBatch | None:
+        self.time_s += after_s
+        return self.task.poll()
+
+    def count(self, after_s: float = 0.0) -> int:
+        """Return how many records came."""
+        batch = self.poll(after_s)
+        return 0 if batch is None or batch.table is None else batch.table.num_rows
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
+    made = Counter()
+
+    def show(*texts: pa.Buffer) -> None:
+        made.printed += [json.loads(line) for text in texts for line in bytes(text).splitlines()]
+
+    monkeypatch.setattr(verifiable_source, "show", show)
+    return made
+
+
+def test_a_record_is_the_tasks_number_and_its_own(counter: Counter) -> None:
+    counter.start()
+    batch = counter.poll(0.5)
+    assert batch is not None
+    assert batch.table is not None
+    assert batch.table.schema == pa.schema({"key": pa.int32(), "value": pa.int64()})
+    assert batch.table.to_pydict() == {"key": [1] * 6, "value": list(range(6))}
+    assert batch.offsets == {HERE: {"seqno": 5}}
+    assert (batch.topic, batch.timestamp_ms) == ("t", NOW_MS)
+    assert batch.key_schema is not None
+    assert batch.value_schema is not None
+    assert (batch.key_schema.type, batch.value_schema.type) == ("int32", "int64")
+
+
+def test_throughput_is_kept_over_the_whole_start(counter: Counter) -> None:
+    counter.start()
+    assert counter.count() == 1  # as Java: the first one waits for nothing
+    assert counter.count() == 0
+    assert counter.count(0.05) == 0
+    assert counter.count(0.06) == 1
+    assert counter.count(1.0) == 10
+    assert counter.count(60.0) == 600  # what was late is made up for
+
+
+@pytest.mark.parametrize(("throughput", "records"), [("0", 1), ("1", 4)])
+def test_little_throughput(counter: Counter, throughput: str, records: int) -> None:
+    counter.start(throughput=throughput)
+    assert sum(counter.count(after) for after in (0.0, 1.0, 1.0, 1.0)) == records
+
+
+@pytest.mark.parametrize("throughput", ["-1", "1000000000"])
+def test_many_records_are_a_range_for_spark_and_bounded(counter: Counter, throughput: str) -> None:
+    counter.start(throughput=throughput)
+    batch = counter.poll() if throughput == "-1" else counter.poll(10.0)
+    assert batch is not None
+    assert batch.table is None
+    assert batch.read is not None
+    assert batch.offsets == {HERE: {"seqno": MOST_RECORDS - 1}}
+    assert counter.printed == []  # printed by the job, which may wait for the reader of what is printed
+
+
+def test_a_restart_goes_on_behind_the_stored_record(counter: Counter) -> None:
+    counter.start({"seqno": 41})
+    batch = counter.poll()
+    assert batch is not None
+    assert batch.table is not None
+    assert batch.table.column("value").to_pylist() == [42]
+
+
+def test_a_line_when_a_record_is_made_and_one_when_it_is_stored(counter: Counter) -> None:
+    counter.start()
+    counter.poll()
+    made = {"name": "numbers", "task": 1, "topic": "t", "time_ms": NOW_MS, "seqno": 0}
+    assert counter.printed == [made]
+    counter.poll()
+    assert counter.printed[1:] == [{**made, "committed": True}]
+    counter.poll()
+    assert len(counter.printed) == 2
+    assert list(counter.printed[0]) == ["task", "seqno", "time_ms", "name", "topic"]  # as Java's map has them
+    assert next(iter(counter.printed[1])) == "committed"
+
+
+def test_complete_records_have_a_struct_of_what_is_printed(counter: Counter) -> None:
+    counter.start(complete_record_data="TRUE")
+    batch = counter.poll()
+    assert batch is not None
+    assert batch.table is not None
+    assert batch.value_schema is not None
+    assert batch.table.column("value").to_pylist() == counter.printed
+    assert [(each.name, each.schema.type.value) for each in batch.value_schema.fields] == [
+        ("name", "string"), ("task", "int32"), ("topic", "string"), ("time_ms", "int64"), ("seqno", "int64"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [{"throughput": "fast"}, {"id": "x"}, {"id": ""}])
+def test_what_is_no_number_fails_the_task_as_in_java(counter: Counter, wrong: Mapping[str, str]) -> None:
+    with pytest.raises(ValueError, match="Invalid VerifiableSourceTask configuration"):
+        counter.start(None, **wrong)
+    sink = VerifiableSinkTask()
+    with pytest.raises(ValueError, match="Invalid VerifiableSinkTask configuration"):
+        sink.start({"id": "x"}, context())
+
+
+@pytest.mark.parametrize("seqno", ["7", True, None, 1.5])
+def test_a_stored_offset_that_is_none_of_ours_is_named(counter: Counter, seqno: Any) -> None:
+    with pytest.raises(ValueError, match=f"stored offset's seqno is {seqno!r}"):
+        counter.start({"seqno": seqno})
+
+
+class Context(ConnectorContext):
+    """A context that nobody asks anything."""
+
+    @override
+    def request_task_reconfiguration(self) -> None:
+        raise AssertionError
+
+    @override
+    def raise_error(self, error: BaseException) -> None:
+        raise AssertionError from error
+
+
+@pytest.mark.parametrize("connector", [SourceConnector, VerifiableSinkConnector])
+def test_each_task_has_its_number(connector: type[SourceConnector | VerifiableSinkConnector]) -> None:
+    made = connector()
+    made.start({"name": "n", "topic": "t"}, Context())
+    assert list(made.task_configs(2)) == [
+        {"name": "n", "topic": "t", "id": "0"},
+        {"name": "n", "topic": "t", "id": "1"},
+    ]
+
+
+def test_the_config_is_checked_when_the_connector_is_created() -> None:
+    assert VERIFIABLE_SOURCE.parse({"topic": "t", "throughput": "-1"})["throughput"] == -1
+    with pytest.raises(ConfigInvalid, match="throughput"):
+        VERIFIABLE_SOURCE.parse({"topic": "t"})
+
+
+def test_names_are_written_as_json() -> None:
+    text = source_lines(range(3, 5), name='a"b/ü', task=0, topic="t", time_ms=1, committed=False)
+    assert bytes(text).decode() == (
+        '{"task":0,"seqno":3,"time_ms":1,"name":"a\\"b/ü","topic":"t"}\n'
+        '{"task":0,"seqno":4,"time_ms":1,"name":"a\\"b/ü","topic":"t"}\n'
+    )
+
+
+def test_a_sinks_lines_come_again_as_flushed() -> None:
+    lines = pa.array(["cut off", '{"seqno":"ü"}', '{"seqno":2}'])[1:]
+    assert bytes(ended(lines)).decode() == '{"seqno":"ü"}\n{"seqno":2}\n'
+    assert flushed(lines).to_pylist() == ['{"seqno":"ü","flushed":true}', '{"seqno":2,"flushed":true}']
+    (piece,) = both(iter([pa.record_batch({"line": lines}), pa.record_batch({"line": lines[:0]})]))
+    assert [json.loads(line) for line in piece.column("flushed")[0].as_py().splitlines()] == [
+        {"seqno": "ü", "flushed": True},
+        {"seqno": 2, "flushed": True},
+    ]
+
+
+def test_few_are_fewer_than_many() -> None:
+    assert FEW_RECORDS < MOST_RECORDS
