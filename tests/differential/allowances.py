@@ -150,6 +150,8 @@ def _dumped(answer: Answer, value: Any) -> Answer:
     return replace(answer, body=body)
 
 
+OWN = ("kraal.", "io.confluent.", "org.apache.kafka.connect.tools.")
+"""How names of plugins begin that come with Kraal, and not with Kafka: its own, and others' by their names."""
 _DESCRIBED = re.compile(r"PluginDesc\{klass=class ([^,]+), [^}]*\}(?:, )?")
 
 
@@ -178,15 +180,15 @@ def missing_in_text(row: str) -> Allowance:
 
 
 def own_plugins(row: str) -> Allowance:
-    """Kraal has plugins of its own, among those that both have."""
+    """Kraal has plugins that Kafka has not, among those that both have."""
 
     def is_own(each: Any) -> bool:
-        return isinstance(each, dict) and str(each.get("class")).startswith("kraal.")
+        return isinstance(each, dict) and str(each.get("class")).startswith(OWN)
 
     def forgive(one: Answer, other: Answer) -> Pair:
         if isinstance(other.json, list):
             return one, _dumped(other, [each for each in other.json if not is_own(each)])
-        body = _DESCRIBED.sub(lambda found: "" if found[1].startswith("kraal.") else found[0], other.body)
+        body = _DESCRIBED.sub(lambda found: "" if found[1].startswith(OWN) else found[0], other.body)
         return one, replace(other, body=body.replace(', "}', '"}'))
 
     return Allowance(row=row, forgive=forgive)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kraal import __version__
-from tests.differential.allowances import Allowance, Pair, config_in_any_order, header, of_text
+from tests.differential.allowances import OWN, Allowance, Pair, config_in_any_order, header, of_text
 from tests.differential.exchange import Answer
 
 _VERSION: Final = re.compile(
@@ -15,6 +15,8 @@ _VERSION: Final = re.compile(
     rf"""(?:4\.3\.0|{re.escape(__version__)})(?=["',}}])"""
 )
 """Of plugins; that of `GET /` is its first field."""
+_OWN: Final = re.compile(rf"""("recommended_values":\[)((?:"(?:{"|".join(map(re.escape, OWN))})[^"]*",)+)""")
+"""Names that are recommended, which come before Kafka's own: lists are sorted."""
 
 
 def _named_alike(one: Answer, other: Answer) -> Pair:
@@ -29,5 +31,6 @@ EVERYWHERE: Final[tuple[Allowance, ...]] = (
     header("server", "Server"),
     config_in_any_order("config-order"),
     Allowance(row="reason", forgive=_named_alike),
+    of_text("own-plugins", lambda body: _OWN.sub(r"\1", body)),
     of_text("plugin-versions", lambda body: _VERSION.sub(r"\1VERSION", body)),
 )
