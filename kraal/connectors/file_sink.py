@@ -23,10 +23,9 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.config.filestream import FILE_SINK
 from kraal.connectors.append import AppendTarget
+from kraal.connectors.kept_config import KeptConfig
 from kraal.plugins.api import (
     ConfigDef,
-    Connector,
-    ConnectorContext,
     SinkBatch,
     SinkTask,
     TaskContext,
@@ -109,21 +108,13 @@ class FileStreamSinkTask(SinkTask):
             self._append([memoryview(piece["text"])])
 
 
-class FileStreamSinkConnector(Connector):
+class FileStreamSinkConnector(KeptConfig):
     """One file; as many tasks as wanted, each with the same config."""
 
     kind = "sink"
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef] = FILE_SINK
     task_class = FileStreamSinkTask
-
-    def __init__(self) -> None:
-        self._config: Mapping[str, str] = {}
-
-    @override
-    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        del context
-        self._config = config
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

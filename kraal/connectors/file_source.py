@@ -29,10 +29,9 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.config.filestream import FILE_SOURCE
 from kraal.connectors import lines
+from kraal.connectors.kept_config import KeptConfig
 from kraal.plugins.api import (
     ConfigDef,
-    Connector,
-    ConnectorContext,
     Offset,
     SourceBatch,
     SourcePartition,
@@ -186,7 +185,7 @@ class FileStreamSourceTask(SourceTask):
         )
 
 
-class FileStreamSourceConnector(Connector):
+class FileStreamSourceConnector(KeptConfig):
     """One file, one task."""
 
     kind = "source"
@@ -194,14 +193,9 @@ class FileStreamSourceConnector(Connector):
     config_def: ClassVar[ConfigDef] = FILE_SOURCE
     task_class = FileStreamSourceTask
 
-    def __init__(self) -> None:
-        self._config: Mapping[str, str] = {}
-
     @override
-    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        del context
+    def check(self, config: Mapping[str, str]) -> None:
         required_file(config)
-        self._config = config
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

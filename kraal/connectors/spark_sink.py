@@ -19,11 +19,10 @@ from kraal import __version__
 from kraal.config.jdbc_drivers import with_driver
 from kraal.config.spark_checks import FILE_FORMATS, JDBC, local_path, options_of
 from kraal.config.spark_sink import SPARK_SINK
+from kraal.connectors.kept_config import KeptConfig
 from kraal.connectors.range_files import RANGE, RangeFile, RangeFolder, Span, missing, replaced
 from kraal.plugins.api import (
     ConfigDef,
-    Connector,
-    ConnectorContext,
     SinkBatch,
     SinkTask,
     TaskContext,
@@ -138,7 +137,7 @@ class SparkSinkTask(SinkTask):
         return f".{suffix}"
 
 
-class SparkSinkConnector(Connector):
+class SparkSinkConnector(KeptConfig):
     """One target; as many tasks as wanted, each with the same config."""
 
     kind = "sink"
@@ -146,15 +145,10 @@ class SparkSinkConnector(Connector):
     config_def: ClassVar[ConfigDef] = SPARK_SINK
     task_class = SparkSinkTask
 
-    def __init__(self) -> None:
-        self._config: Mapping[str, str] = {}
-
     @override
-    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        del context
+    def check(self, config: Mapping[str, str]) -> None:
         SPARK_SINK.parse(config)
         options_of(config)
-        self._config = config
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

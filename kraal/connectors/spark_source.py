@@ -16,10 +16,9 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.config.spark_checks import FILE_FORMATS, JDBC, PYTHON, options_of
 from kraal.config.spark_source import SPARK_SOURCE
+from kraal.connectors.kept_config import KeptConfig
 from kraal.plugins.api import (
     ConfigDef,
-    Connector,
-    ConnectorContext,
     Offset,
     SourceBatch,
     SourcePartition,
@@ -93,7 +92,7 @@ class SparkSourceTask(SourceTask):
             reader.close()
 
 
-class SparkSourceConnector(Connector):
+class SparkSourceConnector(KeptConfig):
     """Splits files by the hash of their names and tables by name; a Python Data Source has one task."""
 
     kind = "source"
@@ -101,15 +100,10 @@ class SparkSourceConnector(Connector):
     config_def: ClassVar[ConfigDef] = SPARK_SOURCE
     task_class = SparkSourceTask
 
-    def __init__(self) -> None:
-        self._config: Mapping[str, str] = {}
-
     @override
-    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        del context
+    def check(self, config: Mapping[str, str]) -> None:
         SPARK_SOURCE.parse(config)
         options_of(config)
-        self._config = config
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

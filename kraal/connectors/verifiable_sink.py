@@ -14,8 +14,9 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.verifiable import VERIFIABLE_SINK
+from kraal.connectors.kept_config import KeptConfig
 from kraal.connectors.verifiable_lines import both, ended, flushed, show
-from kraal.plugins.api import ConfigDef, Connector, ConnectorContext, SinkBatch, SinkTask, TaskContext
+from kraal.plugins.api import ConfigDef, SinkBatch, SinkTask, TaskContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,21 +58,13 @@ class VerifiableSinkTask(SinkTask):
             show(piece["put"], piece["flushed"])
 
 
-class VerifiableSinkConnector(Connector):
+class VerifiableSinkConnector(KeptConfig):
     """As many tasks as wanted, each with a number of its own."""
 
     kind = "sink"
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef] = VERIFIABLE_SINK
     task_class = VerifiableSinkTask
-
-    def __init__(self) -> None:
-        self._config: Mapping[str, str] = {}
-
-    @override
-    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        del context
-        self._config = config
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

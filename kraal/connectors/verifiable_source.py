@@ -22,11 +22,10 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.verifiable import VERIFIABLE_SOURCE
+from kraal.connectors.kept_config import KeptConfig
 from kraal.connectors.verifiable_lines import show, source_lines
 from kraal.plugins.api import (
     ConfigDef,
-    Connector,
-    ConnectorContext,
     Offset,
     SourceBatch,
     SourcePartition,
@@ -186,21 +185,13 @@ class VerifiableSourceTask(SourceTask):
         return spark.range(made.start, made.stop, 1, 1).select(task.alias("key"), value.alias("value"))
 
 
-class VerifiableSourceConnector(Connector):
+class VerifiableSourceConnector(KeptConfig):
     """As many tasks as wanted, each with a number of its own."""
 
     kind = "source"
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef] = VERIFIABLE_SOURCE
     task_class = VerifiableSourceTask
-
-    def __init__(self) -> None:
-        self._config: Mapping[str, str] = {}
-
-    @override
-    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        del context
-        self._config = config
 
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:

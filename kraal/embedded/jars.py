@@ -189,9 +189,14 @@ def _checked_sum(text: str) -> str:
     return text
 
 
+def sha256_of(path: Path) -> str:
+    """Return a file's sum in lower-case hex. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _sum(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path)
     except FileNotFoundError:
         return None

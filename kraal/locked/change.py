@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kraal.embedded.jars import sha256_of
 from kraal.locked.jars import resolve_jars
 from kraal.locked.lock import (
     Lock,
@@ -24,7 +25,6 @@ from kraal.locked.lock import (
     files_of,
     is_coordinates,
     read_lock,
-    sha256_of,
     write_lock,
 )
 from kraal.locked.wheels import canonical, resolve_wheels, site_of, unpack, wheel_name

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kraal.embedded import ivy
 from kraal.embedded.ivy import Coordinates
-from kraal.embedded.jars import LOCK, parse_lock
-from kraal.locked.lock import Locked, PluginsUnfit, sha256_of
+from kraal.embedded.jars import LOCK, parse_lock, sha256_of
+from kraal.locked.lock import Locked, PluginsUnfit
 
 
 def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked, Path]], list[str]]:

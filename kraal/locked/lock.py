@@ -10,7 +10,6 @@ Shape, TOML: `version = 1`, `added = [...]` (Maven coordinates `org:name:revisio
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from kraal.embedded.jars import sha256_of
 from kraal.errors import KraalError
 
 DEFAULT: Final = "kraal-plugins.lock"
@@ -128,12 +128,6 @@ def write_lock(path: Path, lock: Lock) -> None:
     os.umask(mask)
     Path(file.name).chmod(0o666 & ~mask)
     Path(file.name).replace(path)
-
-
-def sha256_of(path: Path) -> str:
-    """Return a file's sum in lower-case hex. Raises OSError."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_files(path: Path, entries: Iterable[Locked]) -> Sequence[Path]:

@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from kraal import __version__
-from kraal.locked.lock import Locked, PluginsUnfit, sha256_of
+from kraal.embedded.jars import sha256_of
+from kraal.locked.lock import Locked, PluginsUnfit
 
 PATIENCE_S = 900.0
 _WHEEL = re.compile(r"([A-Za-z0-9_.]+)-([A-Za-z0-9_.!+]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")

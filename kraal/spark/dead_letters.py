@@ -24,6 +24,7 @@ from kraal.config.kafka.librdkafka import librdkafka_options
 from kraal.config.sink import DEAD_LETTERS, DLQ_TOPIC
 from kraal.ids import TaskId
 from kraal.plugins.api import RetriableError
+from kraal.spark.records.source_pass import DeadTopic
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,10 @@ class DeadLetterTopic:
     replication_factor: int
     tells: bool
     """Headers say what went wrong."""
+
+    def of_source(self, task: TaskId) -> DeadTopic:
+        """Return what a source's pass needs to know of it."""
+        return DeadTopic(name=self.name, tells=self.tells, connector=task.connector, task=task.task)
 
 
 @dataclass(frozen=True, slots=True)

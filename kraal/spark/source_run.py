@@ -19,7 +19,6 @@ from kraal.spark.kafka_writer import WritePlan, write
 from kraal.spark.plugins import Chains, Converters, Plugins, make_converters
 from kraal.spark.pool import Pool
 from kraal.spark.record_path import record_path
-from kraal.spark.records.source_pass import DeadTopic
 from kraal.spark.records.topics import TopicsCancelled
 from kraal.spark.source_columns import SourceColumns, is_doubt, with_options
 from kraal.spark.source_records import SourceRecords
@@ -151,12 +150,7 @@ class SourceWork:
         if path is None:
             return None
         steps, self._dead = path
-        dead = None
-        if self._dead is not None:
-            topic = self._dead.topic
-            dead = DeadTopic(
-                name=topic.name, tells=topic.tells, connector=spec.task.connector, task=spec.task.task
-            )
+        dead = None if self._dead is None else self._dead.topic.of_source(spec.task)
         columns = None
         if steps.tolerance.is_default and dead is None:
             columns = SourceColumns.of(steps, converters, spec.connector_config)

@@ -25,7 +25,6 @@ from kraal.spark.plugins import make_converters, make_steps
 from kraal.spark.records.fates import settle
 from kraal.spark.records.reports import Reports, settle_reports
 from kraal.spark.records.sink_pass import SinkPass
-from kraal.spark.records.source_pass import DeadTopic
 from kraal.spark.records.steps import Steps, summed
 from kraal.spark.records.tolerance import read_tolerance
 from kraal.spark.source_records import SourceRecords
@@ -99,11 +98,8 @@ class SourceWork:
     def open(self) -> str:
         """Start the plugin at the stored offsets."""
         spec = self.spec
-        dead, topic = None, read_dead_letter_topic(spec.connector_config)
-        if topic is not None:
-            dead = DeadTopic(
-                name=topic.name, tells=topic.tells, connector=spec.task.connector, task=spec.task.task
-            )
+        topic = read_dead_letter_topic(spec.connector_config)
+        dead = None if topic is None else topic.of_source(spec.task)
         self._records = SourceRecords(spec, _steps(spec, self.place), dead, None, Event())
         task = self.task_class()
         task.start(spec.task_config, self.offsets, _context(spec))

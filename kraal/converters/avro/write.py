@@ -171,39 +171,15 @@ class AvroWriter:
         return write
 
     def _map(self, schema: Schema, node: Node) -> Write:
-        item = self.writes(schema.value, node.inner)
-
-        def write(value: Any, out: bytearray) -> None:
-            if not isinstance(value, dict):
-                raise _wrong(schema, value)
-            if value:
-                put_long(len(value), out)
-                for key, each in value.items():
-                    if not isinstance(key, str):
-                        raise DataException("Invalid type for STRING: a map's key is no text")
-                    put_bytes(utf8(key), out)
-                    item(each, out)
-            out.append(0)
-
-        return write
+        return _pairs(schema, _put_name, self.writes(schema.value, node.inner))
 
     def _entries(self, schema: Schema, node: Node) -> Write:
         key_part, value_part = node.inner.field("key"), node.inner.field("value")
         if key_part is None or value_part is None:
             raise DataException("Incompatible schema: a map's entries have a key and a value")
-        key_put, item = self.writes(schema.key, key_part.node), self.writes(schema.value, value_part.node)
-
-        def write(value: Any, out: bytearray) -> None:
-            if not isinstance(value, dict):
-                raise _wrong(schema, value)
-            if value:
-                put_long(len(value), out)
-                for key, each in value.items():
-                    key_put(key, out)
-                    item(each, out)
-            out.append(0)
-
-        return write
+        return _pairs(
+            schema, self.writes(schema.key, key_part.node), self.writes(schema.value, value_part.node)
+        )
 
 
 def _required(present: Write) -> Write:
@@ -271,3 +247,25 @@ def _fixed(schema: Schema, node: Node) -> Write:
         out += sign * (size - len(value)) + value
 
     return write
+
+
+def _pairs(schema: Schema, put_key: Write, put_value: Write) -> Write:
+    """Return what writes a map's pairs as one block."""
+
+    def write(value: Any, out: bytearray) -> None:
+        if not isinstance(value, dict):
+            raise _wrong(schema, value)
+        if value:
+            put_long(len(value), out)
+            for key, each in value.items():
+                put_key(key, out)
+                put_value(each, out)
+        out.append(0)
+
+    return write
+
+
+def _put_name(key: Any, out: bytearray) -> None:
+    if not isinstance(key, str):
+        raise DataException("Invalid type for STRING: a map's key is no text")
+    put_bytes(utf8(key), out)
