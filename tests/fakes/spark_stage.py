@@ -82,9 +82,10 @@ class Stage:
         return name
 
     def create(self, name: str, partitions: int = 1) -> None:
-        """Create a topic of this name."""
+        """Create a topic of this name, which keeps its records however old their times are."""
         admin = AdminClient({"bootstrap.servers": self.address})  # kept: its end would end the request
-        admin.create_topics([cimpl.NewTopic(name, partitions, 1)])[name].result(20)
+        new = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
+        admin.create_topics([new])[name].result(20)
 
     def produce(self, topic: str, values: list[str], partition: int = 0) -> None:
         """Write values."""
