@@ -95,8 +95,8 @@ def test_a_member_leaves_at_once_while_others_are_busy(group: Group, after_s: fl
 
 
 @pytest.mark.parametrize("polled", [False, True])
-def test_no_rebalance_is_left_for_the_clients_own_close(group: Group, polled: bool) -> None:
-    """The client may never come back from one there, and has the GIL meanwhile: the whole worker would stand still."""
+def test_no_rebalance_is_left_for_the_clients_own_close(group: Group, *, polled: bool) -> None:
+    """The client may never come back from one there, with the GIL held: the whole worker would stand still."""
     told, closing = list[tuple[int, bool]](), threading.Event()
     member = group.join(lambda count: told.append((count, closing.is_set())))
     group.members.remove(member)
