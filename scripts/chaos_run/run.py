@@ -98,8 +98,6 @@ class _Stage:
         if missing:
             raise AssertionError(f"The cluster did not come up: {missing}")
         self._before = self._held()
-        for member in self._members.all:
-            self._timeline.say(f"{member} has {member.control(do='clients')}")
         self._bound_s = bound_s(self._timeline.now_s())
         self._timeline.say("all runs")
         self._timeline.restart()
@@ -128,7 +126,7 @@ class _Stage:
         leaked = self._leaked()
         if leaked:
             for member in self._members.all:
-                self._timeline.say(f"{member} has {member.control(do='clients')}")
+                self._timeline.say(f"{member}: {member.control(do='clients')}")
         sources = self._records(f"{self._members.group}-offset")
         sinks = self._records(GROUPS_TOPIC)
         ended = [*self._faults.ended, *self._end()]
