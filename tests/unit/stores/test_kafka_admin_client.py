@@ -19,7 +19,7 @@ MADE: list[weakref.ref[AdminClient]] = []
 class Noted(AdminClient):
     """A client whose end can be seen."""
 
-    def __init__(self, settings: dict[str, str]) -> None:
+    def __init__(self, settings: dict[str, str | int | float | bool]) -> None:
         super().__init__(settings)
         MADE.append(weakref.ref(self))
 
