@@ -4,6 +4,7 @@ Shape: one JSON object in one line each way, then the connection is closed.
 
     {"do": "list"}                      {"actors": {"herder": 0, "task numbers-0": 2}}   restarts by name
     {"do": "threads"}                   {"threads": ["MainThread", "clock"]}             names, of Python's threads
+    {"do": "clients"}                   {"clients": {"Producer of TopicWriter": 2}}      librdkafka's, by who has them
     {"do": "crash", "actor": "herder"}  {"crashed": "herder"}                            dies at its next message
 
 Anything else is answered `{"error": sentence}`. No HTTP, on purpose: what a web page makes a browser send here is
@@ -12,14 +13,19 @@ refused at its first line. It listens on 127.0.0.1 and can be told nothing else.
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import json
 import logging
 import socketserver
 import sys
 import threading
+import types
+from collections import Counter
 from typing import Any, Final
 
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient
 from typing_extensions import override
 
 from actors.mailbox import Address, ask
@@ -34,7 +40,7 @@ LONGEST: Final = 4_096
 PATIENCE_S: Final = 5.0
 """How long a client may take for its line, and the supervisor for its answer."""
 REASON: Final = "chaos: killed through the test control port"
-_COMMANDS: Final = "list, threads, crash"
+_COMMANDS: Final = "list, threads, clients, crash"
 
 
 class ControlPort:
@@ -92,6 +98,8 @@ def _done(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
             return {"actors": ask(supervisor, ListActors(), timeout_s=PATIENCE_S)}
         case {"do": "threads"}:
             return {"threads": sorted(thread.name for thread in threading.enumerate())}
+        case {"do": "clients"}:
+            return {"clients": clients()}
         case {"do": "crash", "actor": str(name)}:
             ask(supervisor, CrashActor(name, REASON), timeout_s=PATIENCE_S)
             log.warning("%s will die: the test control port was asked to kill it", name)
@@ -100,6 +108,32 @@ def _done(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
             return {"error": "actor: the name of an actor is missing"}
         case _:
             return {"error": f"do={json.dumps(request.get('do'))}: must be one of: {_COMMANDS}"}
+
+
+def clients() -> dict[str, int]:
+    """Count librdkafka's clients that are not collected, by kind and by who has them. Looks at every object: slow."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()  # what is frozen is not shown
+    gc.collect()
+    found = [each for each in gc.get_objects() if isinstance(each, (ck.Consumer, ck.Producer, AdminClient))]
+    counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in found])
+    if frozen:
+        gc.freeze()
+    return dict(counts)
+
+
+def _holders(client: object) -> str:
+    """Name what refers to it: classes, and functions that are under way."""
+    return ", ".join(sorted(set(filter(None, map(_holder, gc.get_referrers(client)))))) or "nobody"
+
+
+def _holder(referrer: Any) -> str:
+    if isinstance(referrer, types.FrameType):
+        return "" if referrer.f_globals is globals() else f"{referrer.f_code.co_qualname}()"
+    if isinstance(referrer, dict):  # of an object, most often
+        owners = [each for each in gc.get_referrers(referrer) if getattr(each, "__dict__", None) is referrer]
+        return ", ".join(type(each).__qualname__ for each in owners)
+    return "" if isinstance(referrer, list) else type(referrer).__qualname__
 
 
 class _Server(socketserver.TCPServer):

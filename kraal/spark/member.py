@@ -7,6 +7,7 @@ inside `poll`, which the run calls only between batches.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import threading
@@ -25,6 +26,8 @@ log = logging.getLogger(__name__)
 _TIMEOUT_S = 10.0
 _ID_S = 0.5
 _LOOK_S = 0.005
+_MANY = 500
+"""Records at once that are taken to be dropped."""
 _CLOSE_S = 0.25
 _CLOSE_JOINING_S = 0.02
 """So long the client may take to leave by itself, once it was in the group, and before."""
@@ -209,7 +212,11 @@ class Member:
 
         Until a join is answered the broker hears nothing else of this client, and waits for a member that has got
         its id and nothing more; both would hold up the whole group, and this task's next start.
+
+        No callback of a rebalance may be left for the client's own close: by then librdkafka may drop the call with
+        which we answer it and never return from it, with the GIL held (librdkafka's issue 4884).
         """
+        self._withdraw(self.pause)
         member_id = self._id()
         closed = threading.Event()
         patience_s = _CLOSE_S if self._joined else _CLOSE_JOINING_S
@@ -222,12 +229,20 @@ class Member:
         if member_id:
             helper.start()
         try:
+            self._withdraw(self._consumer.unsubscribe)
             self._consumer.close()
         finally:
             closed.set()
             self._told(0)
         if member_id and not self._joined:
             helper.join()
+
+    def _withdraw(self, step: Callable[[], None]) -> None:
+        """Do `step`, and have all that the client has to say said; records are not taken any more."""
+        with contextlib.suppress(ck.KafkaException, RuntimeError):
+            step()
+            while len(self._consumer.consume(_MANY, 0)) == _MANY:
+                pass
 
     def _id(self) -> str:
         """Return the member's id; waits a moment for the one that the broker is about to give."""

@@ -175,8 +175,8 @@ class Session:
             log.exception("a listener of the engine's state failed")
 
     def _launch(self) -> Spark:
-        log4j = settings.prepare_environment(self._scratch)
-        values = settings.spark_settings(self._worker, self._jars(), log4j)
+        settings.prepare_environment(self._scratch)
+        values = settings.spark_settings(self._worker, self._jars(), self._scratch)
         import_spark()
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415
         from pyspark.java_gateway import launch_gateway  # noqa: PLC0415

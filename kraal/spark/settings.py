@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,6 +68,9 @@ _DEFAULTS = {
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|secret|ssl.*key",
 }
 
+_LOG4J = "spark-log4j2.properties"
+_JVM = "jvm"
+"""What the JVM may lose."""
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 _JAVA_OPTIONS = (
@@ -81,12 +85,15 @@ def is_local(worker: Mapping[str, str]) -> bool:
     return worker.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
 
 
-def spark_settings(worker: Mapping[str, str], jars: Sequence[Path], log4j: Path) -> dict[str, str]:
-    """Return all settings: our defaults, then the worker config's `spark.*`, then what must be as it is."""
+def spark_settings(worker: Mapping[str, str], jars: Sequence[Path], scratch: Path) -> dict[str, str]:
+    """Return all settings: our defaults, then the worker config's `spark.*`, then what must be as it is.
+
+    `scratch`: the session's directory, as `prepare_environment` has left it.
+    """
     settings = dict(_DEFAULTS)
     local = is_local(worker)
     if local:
-        settings |= _LOOPBACK
+        settings |= _LOOPBACK | {"spark.local.dir": str(scratch / _JVM)}
         # Python workers find the modules that this process finds: plugins' functions are sent by name.
         settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
             path or str(Path.cwd()) for path in sys.path
@@ -95,7 +102,9 @@ def spark_settings(worker: Mapping[str, str], jars: Sequence[Path], log4j: Path)
     settings["spark.jars"] = ",".join(
         [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]
     )
-    options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={log4j.as_uri()}"
+    options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={(scratch / _LOG4J).as_uri()}"
+    if local:
+        options += f' "-Djava.io.tmpdir={scratch / _JVM}"'
     settings["spark.driver.extraJavaOptions"] = (
         f"{options} {settings.get('spark.driver.extraJavaOptions', '')}".strip()
     )
@@ -114,12 +123,15 @@ def tiny_settings() -> dict[str, str]:
     }
 
 
-def prepare_environment(scratch: Path) -> Path:
-    """Write the log configuration and set the interpreter of Python workers; return the former's path."""
+def prepare_environment(scratch: Path) -> None:
+    """Write the log configuration, remove what the last JVM left, and set the interpreter of Python workers.
+
+    A JVM that is killed removes none of its block directories and temporary files.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
-    scratch.mkdir(parents=True, exist_ok=True)
-    path = scratch / "spark-log4j2.properties"
-    path.write_text(LOG4J.format(file=re.sub(r"\$", "", str(scratch / "spark.log"))))
-    return path
+    shutil.rmtree(scratch / _JVM, ignore_errors=True)
+    (scratch / _JVM).mkdir(parents=True, exist_ok=True)
+    file = re.sub(r"\$", "", str(scratch / "spark.log"))
+    (scratch / _LOG4J).write_text(LOG4J.format(file=file))

@@ -187,11 +187,18 @@ class TopicAdmin:
         try:
             return future.result(self.timeout_s + 1)
         except (KafkaException, TimeoutError) as exc:
-            if (client := self._made) is not None:  # another thread may have let go of it
-                client.poll(0)  # has it say what is wrong with its connections
+            self._listen()
             if isinstance(exc, TimeoutError) or code(exc) in _UNHEARD:
                 self.close()
             raise
+
+    def _listen(self) -> None:
+        """Have the client say what is wrong with its connections.
+
+        Not in `_result`: the error that a future keeps has that one's frame, and would keep the client and its threads.
+        """
+        if (client := self._made) is not None:  # another thread may have let go of it
+            client.poll(0)
 
     def _offsets(self, topic: str, partitions: int, spec: OffsetSpec, *, committed: bool) -> list[int]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED

@@ -22,7 +22,7 @@ from scripts.chaos_run.leaks import Held
 from scripts.chaos_run.proxy import Proxy
 
 START_S: Final = 180.0
-CONTROL_S: Final = 2.0
+CONTROL_S: Final = 5.0
 PROPERTIES: Final = {
     "consumer.session.timeout.ms": "6000",
     "consumer.heartbeat.interval.ms": "1000",
@@ -167,7 +167,6 @@ class Members:
         own = {
             "bootstrap.servers": f"{HOST}:{proxy.port}",
             "kraal.data.dir": str(data),
-            "spark.local.dir": str(data),
         }
         return Member(number, self._cluster.add(own), data, proxy)
 

@@ -31,7 +31,8 @@ BACK_S: Final = 35.0
 """So much of the time is kept for what comes after the faults."""
 LEAST_S: Final = 30.0
 """So long is hurt at least, however long the start took."""
-UP_S: Final = 240.0
+UP_S: Final = 600.0
+"""On two cores that others use too, three JVMs take minutes."""
 READ_S: Final = 60.0
 LET_GO_S: Final = 45.0
 """How long workers may take to let go of what they no longer use."""
@@ -124,6 +125,9 @@ class _Stage:
     def judged(self, back: tuple[float | None, str]) -> list[Line]:
         """Compare what there is with what there should be, end the workers, and return the verdict."""
         leaked = self._leaked()
+        if leaked:
+            for member in self._members.all:
+                self._timeline.say(f"{member}: {member.control(do='clients')}")
         sources = self._records(f"{self._members.group}-offset")
         sinks = self._records(GROUPS_TOPIC)
         ended = [*self._faults.ended, *self._end()]

@@ -139,7 +139,7 @@ def test_threads_are_told_by_name(stage: Stage) -> None:
         (b'{"do": "crash", "actor": "nobody"}\n', "No actor is called nobody; there are: idler"),
         (b'{"do": "crash"}\n', "actor: the name of an actor is missing"),
         (b'{"do": "crash", "actor": 1}\n', "actor: the name of an actor is missing"),
-        (b'{"do": "dance"}\n', 'do="dance": must be one of: list, threads, crash'),
+        (b'{"do": "dance"}\n', 'do="dance": must be one of: list, threads, clients, crash'),
         (b"[]\n", 'The request is no JSON object; an example: {"do": "list"}'),
         (b"POST / HTTP/1.1\r\n", 'The request is no JSON; an example: {"do": "list"}'),
         (b"\xff\n", 'The request is no JSON; an example: {"do": "list"}'),

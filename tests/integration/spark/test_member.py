@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -37,9 +39,9 @@ class Group:
         self.members: list[Member] = []
         self._leave = partial(leave_group, self._worker, scratch=scratch)
 
-    def join(self) -> Member:
+    def join(self, told: Callable[[int], None] = lambda _: None) -> Member:
         config = member_config(self._worker, {}, TaskId(self.name, len(self.members)))
-        self.members.append(Member(config, [self.name], None, self._leave))
+        self.members.append(Member(config, [self.name], None, self._leave, told))
         return self.members[-1]
 
     def until_assigned(self, *members: Member) -> float:
@@ -51,6 +53,17 @@ class Group:
                 member.poll(1)
             time.sleep(0.01)
         return time.monotonic() - began_s
+
+    def until_stable(self) -> None:
+        """Wait until the broker has given every partition to somebody."""
+        name = f"connect-{self.name}"
+        until_s = time.monotonic() + 30
+        while True:
+            found = self.admin.describe_consumer_groups([name])[name].result(30)
+            if found.state == ConsumerGroupState.STABLE:
+                return
+            assert time.monotonic() < until_s, found.state
+            time.sleep(0.05)
 
     def count(self) -> int:
         """How many members the broker has."""
@@ -79,6 +92,36 @@ def test_a_member_leaves_at_once_while_others_are_busy(group: Group, after_s: fl
     assert group.count() == 1
     third = group.join()
     assert group.until_assigned(busy, third) < HEARTBEAT_S + QUICK_S
+
+
+@pytest.mark.parametrize("polled", [False, True])
+def test_no_rebalance_is_left_for_the_clients_own_close(group: Group, *, polled: bool) -> None:
+    """The client may never come back from one there, with the GIL held: the whole worker would stand still."""
+    told, closing = list[tuple[int, bool]](), threading.Event()
+    member = group.join(lambda count: told.append((count, closing.is_set())))
+    group.members.remove(member)
+    if polled:
+        group.until_assigned(member)
+    else:
+        group.until_stable()  # the assignment waits to be heard
+        assert told == []
+    consumer = member._consumer
+
+    class Closing:
+        def __getattr__(self, name: str) -> object:
+            return getattr(consumer, name)
+
+        def close(self) -> None:
+            closing.set()
+            consumer.close()
+            closing.clear()
+
+    member._consumer = Closing()
+    member.close()
+    assert (PARTITIONS, False) in told
+    assert told.count((0, False)) == 2, "once as it is revoked, once as the member is closed"
+    assert not [each for each in told if each[1]], "while the client closed"
+    assert group.count() == 0
 
 
 def test_members_that_come_and_go_together_do_not_hold_each_other_up(group: Group) -> None:

@@ -33,4 +33,4 @@ def test_spark_gets_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
     made._close_stores()
     jars = asked[0]()
     assert jars == [Path("spark.jar"), Path("driver.jar")]
-    assert spark_settings({}, jars, Path("/log4j"))["spark.jars"] == "spark.jar,driver.jar"
+    assert spark_settings({}, jars, Path("/scratch"))["spark.jars"] == "spark.jar,driver.jar"

@@ -1,0 +1,34 @@
+"""What the session's JVM is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kraal.spark.settings import prepare_environment, spark_settings
+
+
+def test_what_a_killed_jvm_left_is_removed_before_the_next(tmp_path: Path) -> None:
+    scratch = tmp_path / "a scratch"
+    prepare_environment(scratch)
+    local = Path(spark_settings({}, (), scratch)["spark.local.dir"])
+    (local / "blockmgr-1" / "0c").mkdir(parents=True)
+    (local / "libnative.so").touch()
+    prepare_environment(scratch)
+    assert local.is_relative_to(scratch)
+    assert list(local.iterdir()) == []
+    assert f'"-Djava.io.tmpdir={local}"' in spark_settings({}, (), scratch)["spark.driver.extraJavaOptions"]
+
+
+def test_a_local_directory_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
+    own = tmp_path / "mine"
+    worker = {"spark.local.dir": str(own)}
+    (own / "blockmgr-1").mkdir(parents=True)
+    prepare_environment(tmp_path / "scratch")
+    assert spark_settings(worker, (), tmp_path / "scratch")["spark.local.dir"] == str(own)
+    assert (own / "blockmgr-1").exists()
+
+
+def test_a_cluster_of_sparks_own_has_its_own_directories(tmp_path: Path) -> None:
+    settings = spark_settings({"spark.master": "spark://somewhere:7077"}, (), tmp_path)
+    assert "spark.local.dir" not in settings
+    assert "java.io.tmpdir" not in settings["spark.driver.extraJavaOptions"]
