@@ -24,8 +24,6 @@ import types
 from collections import Counter
 from typing import Any, Final
 
-import confluent_kafka as ck
-from confluent_kafka.admin import AdminClient
 from typing_extensions import override
 
 from actors.mailbox import Address, ask
@@ -40,6 +38,10 @@ LONGEST: Final = 4_096
 PATIENCE_S: Final = 5.0
 """How long a client may take for its line, and the supervisor for its answer."""
 REASON: Final = "chaos: killed through the test control port"
+_CLIENTS: Final = frozenset(
+    f"<class 'cimpl.{name}'>" for name in ("Consumer", "Producer", "_AdminClientImpl")
+)
+"""confluent-kafka's classes, which nothing here may import."""
 _COMMANDS: Final = "list, threads, clients, crash"
 
 
@@ -115,7 +117,9 @@ def clients() -> dict[str, int]:
     frozen = gc.get_freeze_count()
     gc.unfreeze()  # what is frozen is not shown
     gc.collect()
-    found = [each for each in gc.get_objects() if isinstance(each, (ck.Consumer, ck.Producer, AdminClient))]
+    found = [
+        each for each in gc.get_objects() if any(map(_CLIENTS.__contains__, map(str, type(each).__mro__)))
+    ]
     counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in found])
     if frozen:
         gc.freeze()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
+from confluent_kafka import Producer
 from typing_extensions import override
 
 from actors.clock import ThreadClock
@@ -131,6 +133,25 @@ def test_threads_are_told_by_name(stage: Stage) -> None:
     threads = stage.say(b'{"do": "threads"}\n')["threads"]
     assert isinstance(threads, list)
     assert {"clock", "test-control"} <= set(threads)
+
+
+class Owner:
+    """Has a client of librdkafka."""
+
+    def __init__(self) -> None:
+        self.client = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+
+
+def test_clients_are_told_by_who_has_them_also_those_the_collector_passes_over(stage: Stage) -> None:
+    owner = Owner()
+    gc.freeze()
+    try:
+        assert "'Producer of Owner': 1" in str(stage.say(b'{"do": "clients"}\n'))
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+    del owner
+    assert "Producer of Owner" not in str(stage.say(b'{"do": "clients"}\n'))
 
 
 @pytest.mark.parametrize(
