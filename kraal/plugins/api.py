@@ -310,6 +310,11 @@ class SinkTask(ABC):
     """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
     gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
 
+    all_or_nothing: bool = False
+    """Whether a `write` that ends because its frame cannot be computed leaves nothing behind. True saves work: with
+    transforms the frame is then given before its rows are, and may fail at any of them; the batch comes again at once.
+    May be set by `start`."""
+
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         """Open the target."""
