@@ -91,7 +91,7 @@ class SinkColumns:
     def of(steps: Steps, shown: Shown) -> SinkColumns | None:
         """Return it; None where no batch can have a column form."""
         known = steps.header_class in _HEADERS and all(
-            name in {_TEXT, _BYTES} or (name == _JSON and converter.opens_envelopes)
+            name in {_TEXT, _BYTES} or (name == _JSON and getattr(converter, "opens_envelopes", False))
             for name, converter in ((steps.key_class, steps.key), (steps.value_class, steps.value))
         )
         return SinkColumns(steps, shown) if known else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
+from kraal.converters.json import JsonConverter
 from kraal.plugins.chain import make_chain
 from kraal.plugins.records import Float32, Struct
 from kraal.plugins.registry import Registry
@@ -65,6 +67,11 @@ CHAINS = (
         {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"},
     ),
 )
+CHAINS[1]["transforms"] += ",sql"
+CHAINS[1] |= {
+    "transforms.sql.type": "kraal.transforms.SQL",
+    "transforms.sql.expressions": "upper(title) AS loud, id * 2 + `in`.x AS twice",
+}
 FORMS = (
     ('"text":"', '"text":"\\u0041'),
     ('"text":"', '"text": "'),
@@ -216,3 +223,31 @@ def test_what_no_sample_vouches_for_goes_by_records(spark: SparkSession) -> None
         json.dumps({"schema": dated, "payload": 1}).encode(),
     ):
         assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
+
+
+def test_a_payload_that_may_be_null_and_is_goes_by_records(spark: SparkSession) -> None:
+    may = replace(ROW, optional=True, fields=ROW.fields[:1])
+    chain = chained({"type": "InsertField$Value", "static.field": "x", "static.value": "y"})
+    steps, encode = steps_of(make_chain(Registry.load(), chain)), json_converter().encode
+    some, none = encode("", may, Struct(may, {"id": 1})), encode("", may, None)
+    for values, fails in (([some, some], False), ([some, none], True)):
+        raw = spark.createDataFrame(table_of(values, [None, None])).coalesce(1)
+        frame = SinkColumns(steps, "json").frame(raw, Sample(None, some), "orders")
+        assert frame is not None
+        if not fails:
+            assert [row["value"].toPython() for row in frame.collect()] == [{"id": 1, "x": "y"}] * 2
+            continue
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - which it is, the next line looks at
+            frame.collect()
+        assert is_doubt(raised.value)
+
+
+def test_which_converters_have_columns() -> None:
+    steps = replace(steps_of(make_chain(Registry.load(), CHAINS[0])), header_class=TEXT)
+    assert SinkColumns.of(steps, "text") is not None
+    assert SinkColumns.of(replace(steps, header_class="other"), "text") is None
+    assert SinkColumns.of(replace(steps, key_class="other"), "text") is None
+    for config in ({"schemas.enable": "false"}, {"schema.content": '{"type":"string"}'}):
+        plain = JsonConverter()
+        plain.configure(config, is_key=False)
+        assert SinkColumns.of(replace(steps, value=plain), "text") is None
