@@ -311,9 +311,7 @@ class SinkTask(ABC):
     gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
 
     all_or_nothing: bool = False
-    """Whether a `write` that ends because its frame cannot be computed leaves nothing behind. True saves work: with
-    transforms the frame is then given before its rows are, and may fail at any of them; the batch comes again at once.
-    May be set by `start`."""
+    """Whether a `write` whose frame cannot be computed leaves nothing; saves work (docs/errors.md). `start` may set it."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -362,8 +360,7 @@ class Converter(HeaderConverter):
     """
 
     by_columns: ClassVar[bool] = True
-    """Whether it can write and read columns. False: records go one by one, and the two methods for columns may raise
-    `ByRecords`; nobody calls them."""
+    """Whether it can write and read columns. False: records go one by one; nobody calls the two methods for columns."""
 
     @abstractmethod
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:

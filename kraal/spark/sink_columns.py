@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kraal.plugins.columns import NOTHING, ByRecords, Columns, Expression, Part
 from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema, Type
 from kraal.spark.records.steps import Steps
-from kraal.spark.sink_shown import shown_column
+from kraal.spark.sink_shown import shown_column, shown_doubts
 from kraal.spark.source_columns import DOUBT
 from kraal.spark.trace import root_cause
 
@@ -171,7 +171,7 @@ class SinkColumns:
         # What a plan cannot know stops the optimizer from reading the JSON anew for the filter and what follows.
         read = raw.select(*columns, F.spark_partition_id().alias("_part"))
         doubt = F.col("_part") < 0
-        for each in out.doubts:
+        for each in (*out.doubts, *shown_doubts(out.key), *shown_doubts(out.value)):
             doubt = doubt | each()
         sure = _sure(read, doubt)
         return sure.select(

@@ -1,16 +1,17 @@
 """Keys and values behind transforms as sinks see them, by columns: JSON without schemas, or text as Java prints it.
 
-The same as `records.sink_pass` gives record by record. What a float's text is depends on Java's version, so floats
-that are left at the end of a chain go by records.
+The same as `records.sink_pass` gives record by record. A float's text depends on the version of Java where it takes
+many digits, and on who writes it where it takes an exponent: such floats are in doubt.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
-from kraal.plugins.columns import ByRecords, Part
+from kraal.plugins.columns import ByRecords, Expression, Part
 from kraal.plugins.records import TIMESTAMP
 from kraal.plugins.schema import Schema, Type
 from kraal.spark.column_parts import column_of
@@ -20,6 +21,27 @@ if TYPE_CHECKING:
 
 _MILLIS: Final = Schema(type=Type.INT64, optional=True)
 _WHOLE: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
+_DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
+"""Of texts with so many digits no two are the same float: such a text is the shortest."""
+
+
+def shown_doubts(part: Part) -> tuple[Expression, ...]:
+    """Return where a float's text may be another one record by record."""
+    schema = part.schema
+    if schema is None:
+        return ()
+    if schema.type is Type.STRUCT:
+        return tuple(doubt for each in schema.fields for doubt in shown_doubts(part.field(each)))
+    return (partial(_strange, part, _DIGITS[schema.type]),) if schema.type in _DIGITS else ()
+
+
+def _strange(part: Part, digits: int) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as below
+
+    value = column_of(part)
+    size = F.abs(value)
+    plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
+    return ~plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
 
 
 def shown_column(part: Part, shown: Literal["text", "json"]) -> Column:
@@ -69,8 +91,9 @@ def _check_json(part: Part) -> None:
         for each in schema.fields:
             _check_json(part.field(each))
     elif schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
-        _check_json(Part(schema=schema.value))
-    elif schema.name is not None or schema.type not in (*_WHOLE, Type.STRING, Type.BYTES):
+        if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING, Type.BYTES)):
+            raise ByRecords
+    elif schema.name is not None or schema.type not in (*_WHOLE, Type.FLOAT64, Type.STRING, Type.BYTES):
         raise ByRecords
 
 
@@ -94,6 +117,6 @@ def _text(part: Part) -> Column:
             raise ByRecords
         items = F.transform(column_of(part), lambda each: F.coalesce(each.cast("string"), F.lit("null")))
         return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
-    if schema.name is None and schema.type in (*_WHOLE, Type.STRING):
+    if schema.name is None and schema.type in (*_WHOLE, *_DIGITS, Type.STRING):
         return column_of(part).cast("string")
     raise ByRecords

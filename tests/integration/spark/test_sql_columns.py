@@ -40,8 +40,8 @@ ROW = Schema(
 EXPRESSIONS = (
     "i + j", "i - 9223372036854775807", "j * i", "i / j", "j % i", "-j", "-d", "d + i", "d * f - 1", "d / f",
     "abs(j)", "abs(d)", "ceil(d)", "floor(d)", "ceil(i)", "greatest(i, j, 3)", "least(d, f)", "greatest(s, t)",
-    "upper(s)", "lower(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "reverse(s)", "length(s)", "s || t || '!'", "concat(s, t)",
-    "concat_ws('-', s, t, 'x')", "substring(s, i, j)", "substring(s, i)", "left(s, j)", "right(s, j)",
+    "upper(s)", "lower(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "reverse(s)", "length(s)", "s || t || '!'",
+    "concat(s, t)", "concat_ws('-', s, t, 'x')", "substring(s, i, j)", "substring(s, i)", "left(s, j)", "right(s, j)",
     "replace(s, t, 'z')", "replace(s, 'a')", "lpad(s, i, t)", "rpad(s, 5)", "instr(s, t)", "startswith(s, t)",
     "endswith(s, t)", "contains(s, t)", "md5(s)", "sha1(s)", "sha2(s, 256)", "sha2(s, i)", "coalesce(s, t, 'none')",
     "if(b, s, t)", "nullif(i, j)", "CASE WHEN d > f THEN 'more' WHEN d = f THEN 'same' END",
