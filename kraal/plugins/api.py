@@ -311,7 +311,7 @@ class SinkTask(ABC):
     gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
 
     all_or_nothing: bool = False
-    """Whether a `write` whose frame cannot be computed leaves nothing; saves work (docs/errors.md). `start` may set it."""
+    """Whether a `write` whose frame cannot be computed leaves nothing (docs/errors.md); `start` may set it."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:

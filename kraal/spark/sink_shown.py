@@ -57,6 +57,8 @@ def shown_column(part: Part, shown: Literal["text", "json"]) -> Column:
         return column_of(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
     if _is(schema, Type.STRING):
         return column_of(part).cast("variant")
+    if any(_is(schema, kind) for kind in (*_WHOLE, Type.FLOAT64)):
+        return F.try_parse_json(column_of(part).cast("string"))
     if schema.type is not Type.STRUCT:
         raise ByRecords
     return F.try_parse_json(F.to_json(column_of(_written(part)), {"ignoreNullFields": "false"}))

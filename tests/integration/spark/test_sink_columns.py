@@ -65,6 +65,8 @@ CHAINS = (
             "timestamp.field": "time",
         },
         {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"},
+        {"type": "ValueToKey", "fields": "id"},
+        {"type": "ExtractField$Key", "field": "id"},
     ),
 )
 CHAINS[1]["transforms"] += ",sql"
