@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.plugins.columns import NOTHING, ByRecords, Columns, Expression, Part
 from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema, Type
+from kraal.spark.column_parts import SPARK_TYPES
 from kraal.spark.records.steps import Steps
 from kraal.spark.sink_shown import shown_column, shown_doubts
 from kraal.spark.source_columns import DOUBT
@@ -54,17 +55,7 @@ _SCHEMA: Final = '{"schema":'
 _PAYLOAD: Final = ',"payload":'
 _FRAME: Final = ("topic", "partition", "offset", "timestamp", "headers")
 _MOST_PASSED_OVER: Final = 64
-_SPARK: Final[Mapping[Type, str]] = {
-    Type.INT8: "tinyint",
-    Type.INT16: "smallint",
-    Type.INT32: "int",
-    Type.INT64: "bigint",
-    Type.FLOAT32: "float",
-    Type.FLOAT64: "double",
-    Type.BOOLEAN: "boolean",
-    Type.STRING: "string",
-    Type.BYTES: "binary",
-}
+_SPARK: Final[Mapping[Type, str]] = {**SPARK_TYPES, Type.BYTES: "binary"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,20 +13,12 @@ from typing import Any, Final
 
 from kraal.plugins.columns import ByRecords
 from kraal.plugins.schema import Schema, Type
+from kraal.spark.column_parts import SPARK_TYPES
 from kraal.transforms.sql.functions import FUNCTIONS, Family, Function, spark
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 from kraal.transforms.sql.typed import kind_of, schema_of
 from kraal.transforms.sql.values import BITS, operator_kind
 
-SPARK_TYPES: Final[Mapping[Type, str]] = {
-    Type.INT8: "tinyint",
-    Type.INT16: "smallint",
-    Type.INT32: "int",
-    Type.INT64: "bigint",
-    Type.FLOAT64: "double",
-    Type.BOOLEAN: "boolean",
-    Type.STRING: "string",
-}
 _WIDE: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
 _TRY: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
 _SURELY_WHOLE: Final = r"\A-?[0-9]{1,18}\z"

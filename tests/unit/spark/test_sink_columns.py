@@ -61,9 +61,12 @@ def test_a_sink_is_asked_when_no_row_is_in_doubt(columns: SinkColumns, given: An
 
 
 def test_a_sink_that_leaves_nothing_is_asked_at_once(columns: SinkColumns, given: Any) -> None:
+    def compute(frame: Any) -> None:
+        frame.count()
+
     frame = Frame(doubtful=True)
     given(frame)
-    assert not columns.write({}, lambda given: given.count(), all_or_nothing=True)
+    assert not columns.write({}, compute, all_or_nothing=True)
     assert frame.log == ["count"]
 
 
