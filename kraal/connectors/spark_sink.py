@@ -60,6 +60,7 @@ class SparkSinkTask(SinkTask):
             except OSError as exc:
                 raise OSError(exc.errno, f"cannot write to {self._path}: {exc.strerror}") from exc
             self._folder = RangeFolder(self._path)
+            self.all_or_nothing = True
 
     @override
     def write(self, batch: SinkBatch) -> None:

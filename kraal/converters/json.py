@@ -73,6 +73,11 @@ class JsonConverter(Converter):
             reason = BAD_CONTENT if str(exc) == NOT_JSON else str(exc)
             raise ValueError(f"{reason}: {CONTENT} is {content}") from exc
 
+    @property
+    def opens_envelopes(self) -> bool:
+        """Whether what it reads is `{"schema":…,"payload":…}`."""
+        return self._schemas and self._content is None
+
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         del topic

@@ -310,6 +310,9 @@ class SinkTask(ABC):
     """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
     gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
 
+    all_or_nothing: bool = False
+    """Whether a `write` whose frame cannot be computed leaves nothing (docs/errors.md); `start` may set it."""
+
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         """Open the target."""
@@ -357,8 +360,7 @@ class Converter(HeaderConverter):
     """
 
     by_columns: ClassVar[bool] = True
-    """Whether it can write and read columns. False: records go one by one, and the two methods for columns may raise
-    `ByRecords`; nobody calls them."""
+    """Whether it can write and read columns. False: records go one by one; nobody calls the two methods for columns."""
 
     @abstractmethod
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:

@@ -68,7 +68,7 @@ class Columns:
     key: Part = NOTHING
     value: Part = NOTHING
     has: frozenset[str] = frozenset()
-    """Which of topic, partition, timestamp and headers the frame has."""
+    """Which of topic, partition, timestamp and headers the frame has, and offset, of a sink."""
     timestamp_ms: int | None = None
     """Every record's time where the frame has no column for it; since 1970."""
     headers: tuple[Header, ...] = ()

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 from kraal.plugins.columns import ByRecords, Expression, Part
 from kraal.plugins.schema import Type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+SPARK_TYPES: Final[Mapping[Type, str]] = {
+    Type.INT8: "tinyint",
+    Type.INT16: "smallint",
+    Type.INT32: "int",
+    Type.INT64: "bigint",
+    Type.FLOAT32: "float",
+    Type.FLOAT64: "double",
+    Type.BOOLEAN: "boolean",
+    Type.STRING: "string",
+}
+"""Of single values that are no bytes."""
 
 
 def column_of(part: Part) -> Column:

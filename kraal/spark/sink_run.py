@@ -29,6 +29,7 @@ from kraal.spark.records.reports import Reports, settle_reports
 from kraal.spark.records.sink_pass import COLUMNS
 from kraal.spark.records.steps import Summary
 from kraal.spark.records.tolerance import Tolerance
+from kraal.spark.sink_columns import SinkColumns
 from kraal.spark.sink_frame import connect_frame, tail_table
 from kraal.spark.sink_records import SinkRecords
 from kraal.spark.source_run import Means
@@ -68,6 +69,8 @@ class SinkWork:
         self._converters: Converters | None = None
         self._records: SinkRecords | None = None
         """Where records are handled one by one: with transforms, or with something to do about errors."""
+        self._columns: SinkColumns | None = None
+        """How backlogs of them go by columns, where their schemas let them."""
         self._positions: dict[TopicPartition, int] = {}
         self._backlog = False
         self._uncommitted: Ranges = {}
@@ -159,7 +162,10 @@ class SinkWork:
     def _by_records(self, converters: Converters) -> SinkRecords | None:
         """Return the record path; None where the plan with columns does the same."""
         path = record_path(self._means, self._spec, converters)
-        return None if path is None else SinkRecords(self._spec, path[0], self._class.values, path[1])
+        if path is None:
+            return None
+        self._columns = SinkColumns.of(path[0], self._class.values)
+        return SinkRecords(self._spec, path[0], self._class.values, path[1])
 
     # --- jobs -----------------------------------------------------------------------------------------------
 
@@ -224,14 +230,24 @@ class SinkWork:
         records = sum(end - start for start, end in ranges.values())
         by_records = self._records
         if by_records is not None:
-            return self._write(
-                ranges,
-                records,
-                lambda spark, put: by_records.many(self._read(spark.session, ranges), ranges, put),
-            )
+            return self._write(ranges, records, partial(self._many, by_records, ranges))
         return self._write(
             ranges, records, lambda spark, put: self._plain(self._read(spark.session, ranges), put)
         )
+
+    def _many(
+        self, by_records: SinkRecords, ranges: Ranges, spark: Spark, put: Callable[..., None]
+    ) -> Summary | None:
+        """Take a backlog through transforms, by columns where that can be, else record by record."""
+        columns, task = self._columns, self._task
+        if columns is not None and task is not None:
+            raw = {
+                topic: self._read(spark.session, {p: r for p, r in ranges.items() if p.topic == topic})
+                for topic in sorted({place.topic for place in ranges})
+            }
+            if columns.write(raw, put, all_or_nothing=task.all_or_nothing):
+                return None
+        return by_records.many(self._read(spark.session, ranges), ranges, put)
 
     def _read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         options = kafka_options.consumer_options(

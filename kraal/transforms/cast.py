@@ -13,10 +13,14 @@ from typing_extensions import override
 from kraal.config.checks import rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import as_strings, java_text, trim
+from kraal.plugins.columns import Columns
 from kraal.plugins.java_time import MS_PER_DAY, clock, iso_date, iso_time
 from kraal.plugins.java_values import double_text, exact_float32, float32, float_text
 from kraal.plugins.records import DATE, TIME, DataException, Float32, Instant, Record
 from kraal.plugins.schema import Field, Schema, Type
+from kraal.spark.column_parts import is_null
+from kraal.transforms.cast_columns import BITS, cast_column
+from kraal.transforms.column_parts import built, fields_read
 from kraal.transforms.errors import ConfigException
 from kraal.transforms.java_numbers import long_of, parse_double, parse_float, parse_whole, truncated, wrapped
 from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
@@ -37,7 +41,6 @@ _TARGETS: Final = (
     Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING,
 )  # fmt: skip
 _SOURCES: Final = (*_TARGETS, Type.BYTES)
-_BITS: Final[Mapping[Type, int]] = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 def _listed(types: Sequence[Type]) -> str:
@@ -154,6 +157,24 @@ class Cast(PartTransformation):
             new[field.name] = item if kind is None else cast(field.schema, item, kind)
         return self.with_part(record, updated, struct(updated, new))
 
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = self.part_of(given)
+        if part.schema is None:
+            return given if part.is_nothing else None
+        updated = self._schemas(part.schema)
+        if self._whole is not None:
+            made, doubts = cast_column(part, updated)
+            absent = () if part.sure else (is_null(part),)
+            return given.with_part(replace(made, sure=True), (*doubts, *absent), is_key=self.is_key)
+        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        for field in updated.fields:
+            if field.name in self._casts:
+                fields[field.name], more = cast_column(fields[field.name], field.schema)
+                doubts = (*doubts, *more)
+        whole, more = built(updated, fields)
+        return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
+
     def _cast_schema(self, schema: Schema) -> Schema:
         if self._whole is not None:
             made = basics_of(schema, self._whole)
@@ -238,15 +259,15 @@ def _read(text: str, kind: Type) -> Any:
         return text.lower() == "true"
     if kind is Type.FLOAT32:
         return parse_float(text)
-    return parse_double(text) if kind is Type.FLOAT64 else parse_whole(text, _BITS[kind])
+    return parse_double(text) if kind is Type.FLOAT64 else parse_whole(text, BITS[kind])
 
 
 def _number(value: float | Decimal, kind: Type) -> Any:
     """Return a number or a boolean as a number or a boolean of another type."""
-    if kind in _BITS:
+    if kind in BITS:
         if isinstance(value, float):
-            return truncated(value, _BITS[kind])
-        return wrapped(long_of(value) if isinstance(value, Decimal) else int(value), _BITS[kind])
+            return truncated(value, BITS[kind])
+        return wrapped(long_of(value) if isinstance(value, Decimal) else int(value), BITS[kind])
     if kind is Type.BOOLEAN:
         return _number(value, Type.INT64) != 0
     if kind is Type.FLOAT64:

@@ -14,18 +14,8 @@ from kraal.plugins.columns import ByRecords, Expression, Part
 from kraal.plugins.java_time import MS_PER_DAY
 from kraal.plugins.records import DATE, TIMESTAMP, Instant
 from kraal.plugins.schema import Schema, Type
-from kraal.spark.column_parts import column_of, is_null
+from kraal.spark.column_parts import SPARK_TYPES, column_of, is_null
 
-_SPARK: Final[Mapping[Type, str]] = {
-    Type.INT8: "tinyint",
-    Type.INT16: "smallint",
-    Type.INT32: "int",
-    Type.INT64: "bigint",
-    Type.FLOAT32: "float",
-    Type.FLOAT64: "double",
-    Type.BOOLEAN: "boolean",
-    Type.STRING: "string",
-}
 _HELD: Final[Mapping[Type, str]] = {
     Type.INT8: "java.lang.Byte",
     Type.INT16: "java.lang.Short",
@@ -118,7 +108,7 @@ def constant(schema: Schema, value: Any) -> Part:
     logical = isinstance(value, Instant)
     if isinstance(value, Decimal) or logical is not (is_date or is_time):
         raise ByRecords
-    if not logical and (schema.name is not None or schema.type not in _SPARK):
+    if not logical and (schema.name is not None or schema.type not in SPARK_TYPES):
         raise ByRecords
 
     def literal() -> Any:
@@ -129,7 +119,7 @@ def constant(schema: Schema, value: Any) -> Part:
         if is_time:
             return F.timestamp_millis(F.lit(value.ms).cast("bigint"))
         plain = float(value) if isinstance(value, float) else value
-        return F.lit(plain).cast(_SPARK[schema.type])
+        return F.lit(plain).cast(SPARK_TYPES[schema.type])
 
     return Part(schema=schema, expression=literal, sure=True)
 
@@ -140,7 +130,7 @@ def null_of(schema: Schema) -> Part:
     def null() -> Any:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
 
-        return F.lit(None).cast("timestamp" if schema.name == TIMESTAMP else _SPARK[schema.type])
+        return F.lit(None).cast("timestamp" if schema.name == TIMESTAMP else SPARK_TYPES[schema.type])
 
     return Part(schema=schema, expression=null)
 

@@ -166,6 +166,8 @@ class InsertField(PartTransformation):
                 return constant(schema, given.topic)
             case "partition.field" if "partition" in given.has:
                 return frame_column("partition", schema)
+            case "offset.field" if "offset" in given.has:
+                return frame_column("offset", schema)
             case "timestamp.field" if "timestamp" in given.has:
                 return frame_column("timestamp", schema)
             case "timestamp.field" if given.timestamp_ms is not None:

@@ -8,6 +8,7 @@ size, looked at every 10 ms; then the file must equal the source file.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 
 from scripts.bench.lab import TRANSFER_S, Lab, alternated, say, sink_config
 from scripts.bench.report import Case, Wanted
@@ -50,20 +51,29 @@ def run(lab: Lab) -> list[Case]:
 
 def _drained(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
     """Write `topic` to a fresh file and return the seconds that took."""
-    connector, file = lab.fresh("file-sink"), lab.directory / lab.fresh("out")
+    file = lab.directory / lab.fresh("out")
+    seconds = drained(lab, worker, sink_config(file, topic), lambda: size(file), lines * ON_DISK)
+    if sha256(file) != expected:
+        raise ScriptFailed(f"What {worker.name} wrote is not what is in the topic, in order.")
+    file.unlink()
+    return seconds
+
+
+def drained(
+    lab: Lab, worker: Worker, config: Mapping[str, str], written: Callable[[], int], wanted: int
+) -> float:
+    """Run a fresh sink until `written` says that so many bytes are there; return the seconds since its POST."""
+    connector = lab.fresh("sink")
     lab.settle()
     begun = time.monotonic()
-    worker.rest.create(connector, sink_config(file, topic))
+    worker.rest.create(connector, config)
     wait_until(
-        f"{worker.name} had written {lines} lines",
-        lambda: size(file) >= lines * ON_DISK,
+        f"{worker.name} had written {wanted} bytes",
+        lambda: written() >= wanted,
         timeout_s=TRANSFER_S,
         every_s=0.010,
         program=worker.process,
     )
     seconds = time.monotonic() - begun
     worker.rest.delete(connector)
-    if sha256(file) != expected:
-        raise ScriptFailed(f"What {worker.name} wrote is not what is in the topic, in order.")
-    file.unlink()
     return seconds

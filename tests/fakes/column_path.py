@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -40,6 +41,11 @@ ARROW = {
     Type.STRING: pa.string(),
     Type.BYTES: pa.binary(),
 }
+
+
+def is_simplest(rows: Sequence[object]) -> bool:
+    """Tell whether it is hypothesis' first example, of which all rows are the same: not worth a dozen jobs."""
+    return len(set(map(repr, rows))) == 1
 
 
 def arrow_type(schema: Schema) -> pa.DataType:

@@ -1,4 +1,8 @@
-"""The functions that expressions may call: a table is the whole of what is allowed.
+"""The functions that expressions may call: for values here, and as Spark's columns.
+
+A table is the whole of what is allowed. Each function is written twice, because records that come with a schema of
+their own never see Spark's plans; a test holds the two against each other. Where Spark's own would differ with the
+version of Java or Unicode, a column names the rows in doubt, and those go record by record.
 
 As in Spark, null in is null out, if nothing else is said. Whole numbers are BIGINT, all others DOUBLE.
 """
@@ -68,6 +72,9 @@ class Function:
     gives: Family | None
     """None: what the arguments are, which are all alike."""
     value: Callable[..., Any]
+    column: Callable[..., Any]
+    doubt: Callable[..., Any] | None = None
+    """A column: true where Spark may see it otherwise."""
     least: int = 1
     most: int | None = None
     nulls: bool = False
@@ -102,6 +109,23 @@ class Function:
         return common
 
 
+def spark() -> Any:
+    """Return Spark's functions; loaded when Spark is."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention
+
+    return F
+
+
+def _named(name: str) -> Callable[..., Any]:
+    return lambda *columns: spark().call_function(name, *columns)
+
+
+def _cut(column: Any, least: int = -FAR, most: int = FAR) -> Any:
+    F = spark()  # noqa: N806 - Spark's own convention
+    # `greatest` and `least` pass over null, which must stay one.
+    return F.when(column.isNotNull(), F.least(F.greatest(column, F.lit(least)), F.lit(most)).cast("int"))
+
+
 def _clamped(number: int, least: int = -FAR, most: int = FAR) -> int:
     return max(least, min(most, number))
 
@@ -114,6 +138,17 @@ def _substring(text: str, position: int, length: int = FAR) -> str:
     return "" if end <= start else text[max(start, 0) : max(end, 0)]
 
 
+def _substring_column(text: Any, position: Any, length: Any = None) -> Any:
+    F = spark()  # noqa: N806 - as above
+    return F.substring(text, _cut(position), F.lit(FAR) if length is None else _cut(length))
+
+
+def _right_column(text: Any, count: Any) -> Any:
+    F = spark()  # noqa: N806 - as above
+    taken = _substring_column(text, -_cut(count))
+    return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(taken)
+
+
 def _padded(text: str, width: int, pad: str, *, left: bool) -> str:
     width = _clamped(width, 0, WIDEST)
     missing = width - len(text)
@@ -121,6 +156,19 @@ def _padded(text: str, width: int, pad: str, *, left: bool) -> str:
         return text[:width]
     filler = (pad * (missing // len(pad) + 1))[:missing]
     return filler + text if left else text + filler
+
+
+def _pad_column(name: str) -> Callable[..., Any]:
+    def column(text: Any, width: Any, pad: Any = None) -> Any:
+        F = spark()  # noqa: N806 - as above
+        return F.call_function(name, text, _cut(width, 0, WIDEST), F.lit(" ") if pad is None else pad)
+
+    return column
+
+
+def _not_ascii(text: Any) -> Any:
+    F = spark()  # noqa: N806 - as above
+    return F.octet_length(text) != F.char_length(text)
 
 
 def _sha2(text: str, bits: int) -> str | None:
@@ -136,6 +184,11 @@ def _whole(number: float) -> int:
     if not -(2.0**63) <= number < 2.0**63:
         raise DataException(f"{number} is beyond BIGINT")
     return int(number)
+
+
+def _too_wide(number: Any) -> Any:
+    F = spark()  # noqa: N806 - as above
+    return F.isnan(number.cast("double")) | (F.abs(number.cast("double")) >= F.lit(9.2e18))
 
 
 def _absolute(number: float) -> float:
@@ -163,27 +216,28 @@ def _text_function(name: str, value: Callable[..., Any], **others: Any) -> Funct
     given: dict[str, Any] = {
         "takes_kinds": (_TEXT,),
         "gives": Family.TEXT,
+        "column": _named(name),
         "most": 1,
     }
     return Function(name=name, value=value, **{**given, **others})
 
 
+def _ascii(change: Callable[[str], str], name: str) -> Function:
+    return _text_function(name, change, doubt=_not_ascii)
+
+
 _ALL: Final = (
-    _text_function("upper", str.upper),
-    _text_function("lower", str.lower),
+    _ascii(str.upper, "upper"),
+    _ascii(str.lower, "lower"),
     _text_function("trim", lambda text: text.strip(" ")),
     _text_function("ltrim", lambda text: text.lstrip(" ")),
     _text_function("rtrim", lambda text: text.rstrip(" ")),
     _text_function("reverse", lambda text: text[::-1]),
-    _text_function("length", len, gives=Family.WHOLE),
+    _text_function("length", len, gives=Family.WHOLE, column=lambda text: spark().char_length(text).cast("bigint")),
     _text_function("concat", lambda *texts: "".join(texts), most=None),
     _text_function("concat_ws", _joined, most=None, nulls=True),
     _text_function(
-        "substring",
-        _substring,
-        takes_kinds=(_TEXT, _WHOLE),
-        least=2,
-        most=3,
+        "substring", _substring, takes_kinds=(_TEXT, _WHOLE), least=2, most=3, column=_substring_column
     ),
     _text_function(
         "left",
@@ -191,6 +245,7 @@ _ALL: Final = (
         takes_kinds=(_TEXT, _WHOLE),
         least=2,
         most=2,
+        column=lambda text, count: _substring_column(text, spark().lit(1), count),
     ),
     _text_function(
         "right",
@@ -198,12 +253,14 @@ _ALL: Final = (
         takes_kinds=(_TEXT, _WHOLE),
         least=2,
         most=2,
+        column=_right_column,
     ),
     _text_function(
         "replace",
         lambda text, old, new="": text.replace(old, new) if old else text,
         least=2,
         most=3,
+        column=lambda text, old, *new: spark().call_function("replace", text, old, *(new or (spark().lit(""),))),
     ),
     _text_function(
         "lpad",
@@ -211,6 +268,7 @@ _ALL: Final = (
         takes_kinds=(_TEXT, _WHOLE, _TEXT),
         least=2,
         most=3,
+        column=_pad_column("lpad"),
     ),
     _text_function(
         "rpad",
@@ -218,6 +276,7 @@ _ALL: Final = (
         takes_kinds=(_TEXT, _WHOLE, _TEXT),
         least=2,
         most=3,
+        column=_pad_column("rpad"),
     ),
     _text_function(
         "instr",
@@ -225,6 +284,7 @@ _ALL: Final = (
         gives=Family.WHOLE,
         least=2,
         most=2,
+        column=lambda text, part: spark().call_function("instr", text, part).cast("bigint"),
     ),
     _text_function("startswith", str.startswith, gives=Family.BOOLEAN, least=2, most=2),
     _text_function("endswith", str.endswith, gives=Family.BOOLEAN, least=2, most=2),
@@ -237,6 +297,7 @@ _ALL: Final = (
         takes_kinds=(_TEXT, _WHOLE),
         least=2,
         most=2,
+        column=lambda text, bits: spark().call_function("sha2", text, _cut(bits)),
     ),
     Function(
         name="abs",
@@ -244,6 +305,8 @@ _ALL: Final = (
         gives=None,
         most=1,
         value=_absolute,
+        column=lambda number: spark().when(number < 0, -number).otherwise(spark().abs(number)),
+        doubt=_too_wide,
     ),
     Function(
         name="ceil",
@@ -251,6 +314,8 @@ _ALL: Final = (
         gives=Family.WHOLE,
         most=1,
         value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.ceil)),
+        column=lambda number: spark().call_function("ceil", number),
+        doubt=_too_wide,
     ),
     Function(
         name="floor",
@@ -258,6 +323,8 @@ _ALL: Final = (
         gives=Family.WHOLE,
         most=1,
         value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.floor)),
+        column=lambda number: spark().call_function("floor", number),
+        doubt=_too_wide,
     ),
     Function(
         name="coalesce",
@@ -265,6 +332,7 @@ _ALL: Final = (
         gives=None,
         nulls=True,
         value=lambda *given: next((each for each in given if each is not None), None),
+        column=lambda *columns: spark().coalesce(*columns),
     ),
     Function(
         name="greatest",
@@ -273,32 +341,18 @@ _ALL: Final = (
         least=2,
         nulls=True,
         value=_extreme(1),
+        column=_named("greatest"),
     ),
     Function(
-        name="least",
-        takes_kinds=(PLAIN,),
-        gives=None,
-        least=2,
-        nulls=True,
-        value=_extreme(-1),
+        name="least", takes_kinds=(PLAIN,), gives=None, least=2, nulls=True, value=_extreme(-1), column=_named("least")
     ),
     Function(
-        name="if",
-        takes_kinds=(PLAIN,),
-        gives=None,
-        least=3,
-        most=3,
-        value=lambda *_: None,
+        name="if", takes_kinds=(PLAIN,), gives=None, least=3, most=3, value=lambda *_: None, column=lambda *_: None
     ),
     Function(
-        name="nullif",
-        takes_kinds=(PLAIN,),
-        gives=None,
-        least=2,
-        most=2,
-        value=lambda *_: None,
+        name="nullif", takes_kinds=(PLAIN,), gives=None, least=2, most=2, value=lambda *_: None, column=lambda *_: None
     ),
-)
+)  # fmt: skip
 
 
 def _rounded(number: float, whole: Callable[[float], int]) -> float:

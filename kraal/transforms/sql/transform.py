@@ -12,11 +12,15 @@ from typing_extensions import override
 from kraal.config.checks import one_of, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
+from kraal.plugins.columns import ByRecords, Columns, Part
 from kraal.plugins.records import DataException, Record, Struct
 from kraal.plugins.schema import Field, Schema, Type
+from kraal.spark.column_parts import column_of
+from kraal.transforms.column_parts import built, fields_read, with_default
 from kraal.transforms.part import REPLACE_NULL, VERSION, PerSchema, replace_null_key, settings
+from kraal.transforms.sql.columns import Builder
 from kraal.transforms.sql.functions import listed
-from kraal.transforms.sql.syntax import Node, parse
+from kraal.transforms.sql.syntax import Node, Reference, parse
 from kraal.transforms.sql.tokens import SqlError
 from kraal.transforms.sql.typed import schema_of
 from kraal.transforms.sql.values import Compute, computed
@@ -121,6 +125,27 @@ class SQL(Transformation):
             return replace(record, key_schema=schema, key=value)
         return replace(record, value_schema=schema, value=value)
 
+    @override
+    def columns(self, given: Columns) -> Columns | None:
+        part = given.part(is_key=self._is_key)
+        schema = part.schema
+        if schema is None:
+            return given if part.is_nothing else None
+        fields, doubts = fields_read(part, replace_null=self._replace_null)
+        changed = self._schemas(schema)
+        shaped = {field.name: field.schema for field in changed.fields}
+        new = {}
+        for name, node in self._nodes.items():
+            if isinstance(node, Reference):
+                found = _part_at(fields, node.path, replace_null=self._replace_null)
+                new[name] = replace(found, schema=shaped[name])
+                continue
+            reading = partial(_column_at, dict(fields), self._replace_null)
+            new[name] = Part(schema=shaped[name], expression=partial(_result, schema, reading, node))
+            doubts = (*doubts, partial(_doubt, schema, reading, node))
+        whole, more = built(changed, {**fields, **new})
+        return given.with_part(whole, (*doubts, *more), is_key=self._is_key)
+
     def _changed(self, schema: Schema) -> Schema:
         """Return the schema with the computed fields. Raises DataException for expressions that make no sense in it."""
         if schema.type is not Type.STRUCT:
@@ -161,4 +186,35 @@ def _field(whole: Struct, replace_null: bool, path: tuple[str, ...]) -> Any:  # 
             return None
         field = next(each for each in found.schema.fields if each.name == name)
         found = read(found, field, replace_null=replace_null)
+    return found
+
+
+def _part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_null: bool) -> Part:
+    found = fields[path[0]]
+    for name in path[1:]:
+        if found.schema is None:
+            raise ByRecords
+        field = next(each for each in found.schema.fields if each.name == name)
+        if field.schema.default is not None and not found.sure:
+            raise ByRecords  # no default stands in a struct that is not there
+        found = with_default(found.field(field), replace_null=replace_null)
+    return found
+
+
+def _column_at(fields: Mapping[str, Part], replace_null: bool, path: tuple[str, ...]) -> Any:  # noqa: FBT001 - as above
+    return column_of(_part_at(fields, path, replace_null=replace_null))
+
+
+def _result(schema: Schema, reading: Any, node: Node) -> Any:
+    return Builder(schema, reading).result(node)
+
+
+def _doubt(schema: Schema, reading: Any, node: Node) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+    builder = Builder(schema, reading)
+    builder.result(node)
+    found = F.lit(False)  # noqa: FBT003 - Spark's literal
+    for each in builder.doubts:
+        found = found | each
     return found

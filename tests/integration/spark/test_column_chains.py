@@ -44,9 +44,11 @@ class Golden:
     out: Columns
 
 
-def golden() -> list[Golden]:
+def golden(casts: int) -> list[Golden]:
+    """Return those that go by columns; of hundreds of casts alone one of so many."""
     reader = json_converter()
     found: list[Golden] = []
+    cast = 0
     for case in json.loads(GOLDEN.read_text("utf-8")):
         try:
             chain = make_chain(REGISTRY, case["config"])
@@ -54,7 +56,10 @@ def golden() -> list[Golden]:
             continue
         for record in case["records"]:
             made = one_golden(reader, chain, case, record, len(found))
-            if made is not None:
+            if made is None:
+                continue
+            cast += made.types == ["Cast$Value"]
+            if made.types != ["Cast$Value"] or cast % casts == 0:
                 found.append(made)
     return found
 
@@ -109,8 +114,11 @@ def one_golden(
     )
 
 
-def test_golden_chains_of_known_schemas_give_the_same_bytes_or_are_in_doubt(spark: SparkSession) -> None:
-    cases = golden()
+@pytest.mark.parametrize("casts", [20, pytest.param(1, marks=pytest.mark.slow)])
+def test_golden_chains_of_known_schemas_give_the_same_bytes_or_are_in_doubt(
+    spark: SparkSession, casts: int
+) -> None:
+    cases = golden(casts)
     chosen = list(enumerate(cases))
     wide = {
         f"{name}{at}": case.table[name]
@@ -145,6 +153,7 @@ def test_golden_chains_of_known_schemas_give_the_same_bytes_or_are_in_doubt(spar
 
 
 FORMS = {
+    "Cast$Value",
     "HoistField$Value",
     "InsertField$Value",
     "ReplaceField$Value",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import uuid
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +21,17 @@ from kraal.plugins.registry import Registry
 from kraal.plugins.schema import STRING, Field, Schema, Type
 from kraal.spark.api import BatchDone, Failed, Opened
 from tests.fakes import spark_plugins as plugins
-from tests.fakes.column_path import JSON, TEXT, UTC, arrow_type, by_columns, by_records, chained, steps_of
+from tests.fakes.column_path import (
+    JSON,
+    TEXT,
+    UTC,
+    arrow_type,
+    by_columns,
+    by_records,
+    chained,
+    is_simplest,
+    steps_of,
+)
 from tests.fakes.spark_stage import Stage
 
 if TYPE_CHECKING:
@@ -105,6 +114,10 @@ ROW_CHAINS = (
     chained({"type": "MaskField$Value", "fields": "id,text,big,half,yes,day,at,list"}),
     chained({"type": "MaskField$Value", "fields": "id,text,big,half", "replacement": "77"}),
     chained(
+        {"type": "Cast$Value", "spec": "id:int8,big:string,half:int16,yes:int32,text:boolean"},
+        {"type": "Cast$Value", "spec": "id:float32,yes:boolean,half:float64"},
+    ),
+    chained(
         {"type": "ValueToKey", "fields": "id,name,big"},
         {"type": "ExtractField$Key", "field": "big"},
         {"type": "ExtractField$Value", "field": "in.x", "field.syntax.version": "V2"},
@@ -132,11 +145,6 @@ CALM = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-
-
-def is_simplest(rows: Sequence[object]) -> bool:
-    """Tell whether it is hypothesis' first example, of which all rows are the same: not worth a dozen jobs."""
-    return len(set(map(repr, rows))) == 1
 
 
 @CALM

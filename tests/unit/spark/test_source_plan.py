@@ -64,8 +64,9 @@ def by(given: str) -> dict[str, str]:
         pytest.param(chained(HOIST), batch(topic=None), {"value"}, False, id="no topic"),
         pytest.param(chained(HOIST), batch(topic=None), {"value", "topic"}, True, id="topics by row"),
         pytest.param(chained(HOIST), batch(), {"value", "key"}, False, id="a key without a schema"),
+        pytest.param(chained({"type": "Cast$Value", "spec": "int32"}), batch(), {"value"}, True, id="a cast"),
         pytest.param(
-            chained({"type": "Cast$Value", "spec": "int32"}), batch(), {"value"}, False, id="no column form"
+            chained({"type": "Cast$Value", "spec": "float64"}), batch(), {"value"}, False, id="no column form"
         ),
         pytest.param(
             chained({"type": "ExtractField$Value", "field": "z"}), batch(ROW), {"value"}, False, id="fails"

@@ -1,0 +1,124 @@
+"""Keys and values behind transforms as sinks see them, by columns: JSON without schemas, or text as Java prints it.
+
+The same as `records.sink_pass` gives record by record. A float's text depends on the version of Java where it takes
+many digits, and on who writes it where it takes an exponent: such floats are in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal
+
+from kraal.plugins.columns import ByRecords, Expression, Part
+from kraal.plugins.records import TIMESTAMP
+from kraal.plugins.schema import Schema, Type
+from kraal.spark.column_parts import column_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_MILLIS: Final = Schema(type=Type.INT64, optional=True)
+_WHOLE: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
+_DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
+"""Of texts with so many digits no two are the same float: such a text is the shortest."""
+
+
+def shown_doubts(part: Part) -> tuple[Expression, ...]:
+    """Return where a float's text may be another one record by record."""
+    schema = part.schema
+    if schema is None:
+        return ()
+    if schema.type is Type.STRUCT:
+        return tuple(doubt for each in schema.fields for doubt in shown_doubts(part.field(each)))
+    return (partial(_strange, part, _DIGITS[schema.type]),) if schema.type in _DIGITS else ()
+
+
+def _strange(part: Part, digits: int) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as below
+
+    value = column_of(part)
+    size = F.abs(value)
+    plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
+    return ~plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
+
+
+def shown_column(part: Part, shown: Literal["text", "json"]) -> Column:
+    """Return the column for the sink: VARIANT for `json`, text for `text`. Raises ByRecords."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+    if part.is_nothing:
+        return F.lit(None).cast("variant" if shown == "json" else "string")
+    schema = part.schema
+    if schema is None:
+        raise ByRecords
+    if shown == "text":
+        return column_of(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
+    if _is(schema, Type.STRING):
+        return column_of(part).cast("variant")
+    if any(_is(schema, kind) for kind in (*_WHOLE, Type.FLOAT64)):
+        return F.try_parse_json(column_of(part).cast("string"))
+    if schema.type is not Type.STRUCT:
+        raise ByRecords
+    return F.try_parse_json(F.to_json(column_of(_written(part)), {"ignoreNullFields": "false"}))
+
+
+def _is(schema: Schema, kind: Type) -> bool:
+    return schema.type is kind and schema.name is None
+
+
+def _written(part: Part) -> Part:
+    """Return a part, its times as milliseconds. Raises ByRecords for what Spark writes otherwise than `json_text`."""
+    if part.fields is not None:
+        return replace(part, fields={name: _written(each) for name, each in part.fields.items()})
+    if part.schema is not None and part.schema.name == TIMESTAMP:
+        return Part(schema=_MILLIS, expression=partial(_millis, part))
+    _check_json(part)
+    return part
+
+
+def _millis(part: Part) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+    return F.unix_millis(column_of(part))
+
+
+def _check_json(part: Part) -> None:
+    """Raise ByRecords for what Spark writes otherwise than `json_text`."""
+    schema = part.schema
+    if schema is None or (schema.default is not None and not part.sure):
+        raise ByRecords  # a null is its default there
+    if schema.type is Type.STRUCT and schema.fields:
+        for each in schema.fields:
+            _check_json(part.field(each))
+    elif schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
+        if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING, Type.BYTES)):
+            raise ByRecords
+    elif schema.name is not None or schema.type not in (*_WHOLE, Type.FLOAT64, Type.STRING, Type.BYTES):
+        raise ByRecords
+
+
+def _text(part: Part) -> Column:
+    """Return `toString`, null for null."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+    schema = part.schema
+    if schema is None:
+        raise ByRecords
+    if schema.type is Type.STRUCT:
+        shown = []
+        for each in schema.fields:
+            value = part.field(each)
+            text = _text(value)
+            shown.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
+        whole = F.concat(F.lit("Struct{"), F.concat_ws(",", *shown), F.lit("}"))
+        return whole if part.fields is not None else F.when(column_of(part).isNotNull(), whole)
+    if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
+        if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING)):
+            raise ByRecords
+        items = F.transform(column_of(part), lambda each: F.coalesce(each.cast("string"), F.lit("null")))
+        return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
+    if schema.name is None and schema.type in (*_WHOLE, *_DIGITS, Type.STRING):
+        return column_of(part).cast("string")
+    raise ByRecords

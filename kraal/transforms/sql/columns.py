@@ -1,0 +1,139 @@
+"""Expressions as Spark's columns, with the rows where only a value by itself can tell what comes out.
+
+Whatever may fail is written in the form that gives null instead, and such a row is in doubt: then the record path says
+in words what is wrong, or finds that nothing is (the branch was not taken).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import and_, or_
+from typing import Any, Final
+
+from kraal.plugins.columns import ByRecords
+from kraal.plugins.schema import Schema, Type
+from kraal.spark.column_parts import SPARK_TYPES
+from kraal.transforms.sql.functions import FUNCTIONS, Family, Function, spark
+from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
+from kraal.transforms.sql.typed import kind_of, schema_of
+from kraal.transforms.sql.values import BITS, operator_kind
+
+_WIDE: Final[Mapping[Family, str]] = {Family.WHOLE: "bigint", Family.DOUBLE: "double"}
+_TRY: Final = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "/": "try_divide"}
+_SURELY_WHOLE: Final = r"\A-?[0-9]{1,18}\z"
+_SURELY_BOOLEAN: Final = r"\A(true|false)\z"
+
+
+class Builder:
+    """Makes the columns of one record schema's expressions. A thread that may talk to Spark."""
+
+    def __init__(self, whole: Schema, read: Callable[[tuple[str, ...]], Any]) -> None:
+        self._whole = whole
+        self._read = read
+        self.doubts: list[Any] = []
+        """Columns, true where a row is in doubt."""
+
+    def result(self, node: Node) -> Any:
+        """Return an expression's column, of the type of its schema."""
+        column = self._column(node)
+        if isinstance(node, Reference):
+            return self._read(node.path)
+        return column.cast(SPARK_TYPES[schema_of(node, self._whole).type])
+
+    def _kind(self, node: Node) -> Family:
+        return kind_of(node, self._whole)
+
+    def _column(self, node: Node) -> Any:
+        F = spark()  # noqa: N806 - Spark's own convention
+        match node:
+            case Literal(value):
+                literal = F.lit(value)
+                wide = _WIDE.get(self._kind(node))
+                return literal if wide is None else literal.cast(wide)
+            case Reference(path):
+                column = self._read(path)
+                wide = _WIDE.get(self._kind(node))
+                return column if wide is None else column.cast(wide)
+            case Cast(inner, kind):
+                return self._cast(self._column(inner), self._kind(inner), kind)
+            case Case(branches, otherwise):
+                pairs = [(self._column(condition), self._column(then)) for condition, then in branches]
+                column = F.when(*pairs[0])
+                for condition, then in pairs[1:]:
+                    column = column.when(condition, then)
+                return column.otherwise(self._column(otherwise))
+            case Call(name, arguments):
+                function = FUNCTIONS.get(name)
+                if function is not None:
+                    return self._function(function, [self._column(each) for each in arguments])
+                return self._operator(name, arguments)
+
+    def _function(self, function: Function, columns: list[Any]) -> Any:
+        if function.doubt is not None:
+            self.doubts.append(function.doubt(*columns))
+        return function.column(*columns)
+
+    def _operator(self, name: str, arguments: tuple[Node, ...]) -> Any:
+        F = spark()  # noqa: N806 - as above
+        columns = [self._column(each) for each in arguments]
+        match name, columns:
+            case "IS NULL", [value]:
+                return value.isNull()
+            case "NOT", [value]:
+                return ~value
+            case "AND", _:
+                return reduce(and_, columns)
+            case "OR", _:
+                return reduce(or_, columns)
+            case "LIKE", [value, _]:
+                pattern = arguments[1]
+                return value.like(pattern.value if isinstance(pattern, Literal) else "")
+            case _:
+                pass
+        kinds = [self._kind(each) for each in arguments]
+        kind = operator_kind(name, kinds)
+        if name == "NEGATIVE":
+            return (
+                -columns[0]
+                if kind is Family.DOUBLE
+                else self._tried("-", [F.lit(0).cast("bigint"), *columns])
+            )
+        if Family.DOUBLE in (kind, *kinds):
+            columns = [each.cast("double") for each in columns]
+        if name in _TRY:
+            return self._tried(name, columns)
+        left, right = columns
+        if name == "%":
+            self.doubts.append(right == F.lit(0))
+            return F.when(right != F.lit(0), left % right)
+        return {
+            "=": left == right,
+            "<>": left != right,
+            "<": left < right,
+            "<=": left <= right,
+            ">": left > right,
+            ">=": left >= right,
+        }[name]
+
+    def _tried(self, name: str, columns: list[Any]) -> Any:
+        """Return an operation that gives null where it overflows; there it is in doubt."""
+        found = spark().call_function(_TRY[name], *columns)
+        self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & found.isNull())
+        return found
+
+    def _cast(self, column: Any, given: Family, kind: Type) -> Any:
+        F = spark()  # noqa: N806 - as above
+        if (given is Family.DOUBLE and kind is Type.STRING) or (
+            given is Family.TEXT and kind is Type.FLOAT64
+        ):
+            raise ByRecords  # which text a number has is Java's matter
+        if given is Family.TEXT and kind is not Type.STRING:
+            sure = _SURELY_WHOLE if kind in BITS else _SURELY_BOOLEAN
+            self.doubts.append(~column.rlike(sure))
+            column = F.when(column.rlike(sure), column)
+        if given is Family.DOUBLE and kind in BITS:
+            self.doubts.append(F.isnan(column) | (F.abs(column) >= F.lit(9.2e18)))
+        found = column.try_cast(SPARK_TYPES[kind])
+        self.doubts.append(column.isNotNull() & found.isNull())
+        return found

@@ -1,0 +1,221 @@
+"""Backlogs of sinks with transforms, on real Spark and a real broker: by columns the same is written, byte for byte.
+
+A header converter of an unknown name has the same records go one by one.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.connectors.spark_sink import STAGING
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.plugins.records import Struct
+from kraal.plugins.schema import Field, Schema, Type
+from kraal.spark.api import BatchDone, Committed, Opened, Stopped
+from kraal.spark.sink_records import SinkRecords
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.column_path import JSON, TEXT, chained, json_converter
+from tests.fakes.spark_stage import Opening, Stage
+
+COUNT: Final = 600
+"""Of each topic: more than a tail."""
+
+ROW: Final = Schema(
+    type=Type.STRUCT,
+    name="row",
+    fields=(
+        Field(name="id", schema=Schema(type=Type.INT32)),
+        Field(name="text", schema=Schema(type=Type.STRING, optional=True)),
+        Field(name="big", schema=Schema(type=Type.INT64, optional=True)),
+        Field(name="half", schema=Schema(type=Type.FLOAT64)),
+        Field(name="code", schema=Schema(type=Type.STRING)),
+        Field(name="raw", schema=Schema(type=Type.BYTES)),
+    ),
+)
+OTHER: Final = Schema(
+    type=Type.STRUCT, fields=(*ROW.fields, Field(name="more", schema=Schema(type=Type.BOOLEAN)))
+)
+STAGES: Final[Sequence[dict[str, str]]] = (
+    {"type": "ReplaceField$Value", "exclude": "raw", "renames": "text:title"},
+    {"type": "Cast$Value", "spec": "half:int32,code:int32,id:int64"},
+    {"type": "MaskField$Value", "fields": "big"},
+    {"type": "InsertField$Value", "topic.field": "topic", "partition.field": "part", "offset.field": "at!"},
+)
+TIMED: Final = {"type": "InsertField$Value", "timestamp.field": "time"}
+ROUTED: Final = {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"}
+COMMON: Final = {
+    "key.converter": TEXT,
+    "value.converter": JSON,
+    "consumer.override.auto.offset.reset": "earliest",
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.replication.factor": "1",
+    "errors.deadletterqueue.context.headers.enable": "true",
+}
+BY_RECORDS: Final = {"header.converter": "unknown"}
+
+
+def good(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:
+    """Return a record's value as Java's JsonConverter writes it."""
+    values = {
+        "id": n,
+        "text": None if n % 7 == 0 else f'a "quoted" \\ é {n}',
+        "big": None if n % 5 == 0 else n * 10**12,
+        "half": n / 4,
+        "code": str(-n) if code is None else code,
+        "raw": bytes([n % 256]),
+        "more": n % 2 == 0,
+    }
+    wanted = {each.name: values[each.name] for each in schema.fields}
+    return json_converter().encode("", schema, Struct(schema, wanted)) or b""
+
+
+def mixed(n: int) -> bytes | None:
+    """Return a value that is like the others, or, here and there, is not."""
+    return {
+        10: b"no JSON",
+        20: None,
+        30: b'{"schema":null,"payload":{"id":1,"raw":"gone"}}',
+        40: good(n, code="no number"),
+        50: good(n, OTHER),
+        60: good(n).replace(b'"id":60', b'"id":99999999999'),
+        70: good(n).replace(b'"payload":', b'"payload": '),
+        80: b'{"schema":{"type":"string"},"payload":5}',
+    }.get(n, good(n))
+
+
+def produce(stage: Stage, topic: str, values: Sequence[bytes | None]) -> None:
+    producer = ck.Producer({"bootstrap.servers": stage.address, "linger.ms": 5})
+    for n, value in enumerate(values):
+        key = None if n % 3 == 0 else f"k{n}".encode()
+        headers: list[tuple[str, str | bytes | None]] = [("h", b"1")] if n % 2 else []
+        producer.produce(topic, value, key, partition=0, timestamp=1_700_000_000_000 + n, headers=headers)
+    assert producer.flush(30) == 0
+
+
+@dataclass
+class Running:
+    """A sink that reads a backlog to its end."""
+
+    name: str
+    opening: Opening
+    written: int = 0
+    errors: ErrorCounts = NO_ERRORS
+    topics: set[str] = field(default_factory=set)
+
+    def drain(self, count: int) -> None:
+        """Go on until so many records were read, then end."""
+        self.opening.expect(Opened)
+        read = 0
+        while read < count:
+            self.opening.run.next()
+            done = self.opening.expect(BatchDone)
+            self.opening.run.commit(done.offsets)
+            self.opening.expect(Committed)
+            read += done.read or 0
+            self.written += done.records
+            self.errors += done.errors
+            self.topics |= set(done.topics)
+        self.opening.run.stop()
+        assert self.opening.expect(Stopped).clean
+
+
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The connectors that had a backlog go record by record."""
+    names: list[str] = []
+    through = SinkRecords.many
+
+    def many(self: SinkRecords, *given: Any) -> Any:
+        names.append(self.spec.task.connector)
+        return through(self, *given)
+
+    monkeypatch.setattr(SinkRecords, "many", many)
+    return names
+
+
+def started(stage: Stage, connector: str, config: dict[str, str], *chain: dict[str, str]) -> Running:
+    name = f"backlog-{uuid.uuid4().hex[:8]}"
+    dead = {"errors.deadletterqueue.topic.name": f"dead-{name}"}
+    return Running(
+        name, stage.open(name, connector, {**COMMON, **dead, **config, **chained(*STAGES, *chain)})
+    )
+
+
+def lines(path: Path, topic: str) -> list[bytes]:
+    return [line for line in path.read_bytes().splitlines() if f"topic={topic},".encode() in line]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != STAGING}
+
+
+def test_topics_of_one_schema_each_go_by_columns_to_files_and_to_any_other_sink(
+    stage: Stage, tmp_path: Path, one_by_one: list[str]
+) -> None:
+    first, second = stage.topic(), stage.topic()
+    produce(stage, first, [good(n) for n in range(COUNT)])
+    produce(stage, second, [good(n, OTHER) for n in range(COUNT)])
+    topics = {"topics": f"{first},{second}"}
+    text, folder = tmp_path / "lines", tmp_path / "folder"
+    as_json = {**topics, "spark.format": "json"}
+    columns = [
+        started(stage, "FileStreamSink", {**topics, "file": str(text)}),
+        started(stage, "SparkSink", {**as_json, "path": str(folder)}, TIMED),
+        started(stage, "ListSink", topics, TIMED, ROUTED),
+    ]
+    records = [
+        started(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": f"{text}-slow"}),
+        started(stage, "SparkSink", {**as_json, **BY_RECORDS, "path": f"{folder}-slow"}, TIMED),
+    ]
+    for each in (*columns, *records):
+        each.drain(2 * COUNT)
+        assert (each.written, each.errors, each.topics) == (2 * COUNT, NO_ERRORS, {first, second})
+    assert set(one_by_one) == {each.name for each in records}
+    for topic in (first, second):
+        assert len(lines(text, topic)) == COUNT
+        assert lines(text, topic) == lines(tmp_path / "lines-slow", topic)
+    assert lines(text, first)[1] == (
+        f'Struct{{id=1,title=a "quoted" \\ é 1,big=0,half=0,code=-1,topic={first},part=0,at=1}}'.encode()
+    )
+    found = files(folder)
+    assert found == files(tmp_path / "folder-slow")
+    shown = plugins.WRITTEN[columns[-1].name]
+    rows = {(topic, offset): json.loads(str(value)) for topic, _, offset, value in shown}
+    assert len(rows) == len(shown) == 2 * COUNT
+    for topic in (first, second):
+        (in_file,) = (data.decode().splitlines() for name, data in found.items() if topic in name)
+        assert [rows[f"x-{topic}", n] for n in range(COUNT)] == [json.loads(line) for line in in_file]
+
+
+def test_a_backlog_with_other_records_among_them_goes_record_by_record_and_shows_nothing_twice(
+    stage: Stage, tmp_path: Path, one_by_one: list[str]
+) -> None:
+    topic = stage.topic()
+    produce(stage, topic, [mixed(n) for n in range(COUNT)])
+    topics = {"topics": topic}
+    tried = [
+        started(stage, "FileStreamSink", {**topics, "file": str(tmp_path / "lines")}),
+        started(stage, "ListSink", topics),
+    ]
+    told = started(stage, "FileStreamSink", {**topics, **BY_RECORDS, "file": str(tmp_path / "slow")})
+    for each in (*tried, told):
+        each.drain(COUNT)
+        assert each.written == COUNT - 4
+        assert (each.errors.skipped, each.errors.dead_letters) == (4, 4)
+    assert sorted(one_by_one) == sorted(each.name for each in (*tried, told))
+    assert (tmp_path / "lines").read_bytes() == (tmp_path / "slow").read_bytes()
+    offsets = [offset for *_, offset, _ in plugins.WRITTEN[tried[1].name]]
+    assert offsets == [n for n in range(COUNT) if n not in (10, 20, 40, 80)]
+    for each in (*tried, told):
+        letters = stage.messages(f"dead-{each.name}", 4)
+        assert [letter.value() for letter in letters] == [mixed(n) for n in (10, 20, 40, 80)]
+        stages = [dict(letter.headers())["__connect.errors.stage"] for letter in letters]
+        assert stages == [b"VALUE_CONVERTER", *[b"TRANSFORMATION"] * 3]
