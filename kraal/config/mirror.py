@@ -235,7 +235,7 @@ MIRROR: Final = ConfigDef(
         Key(
             name=BATCH_MS,
             type=ConfigType.LONG,
-            default=30000,
+            default=60000,
             validator=at_least(5000),
             importance=Importance.LOW,
             doc="In real time: how long one of Spark's batches lasts, milliseconds. Between two of them records wait "

@@ -144,7 +144,7 @@ def test_a_stream_goes_on_behind_what_is_stored_and_says_what_to_store() -> None
     Source.made.reach = {A: Bounds(0, 7), B: Bounds(2, 9)}
     stream = task.stream({source_partition("west", A): {"offset": 4}})
     assert (stream.slots, stream.topic, set(stream.topics)) == (2, None, {"west.t", "west.u"})
-    assert stream.batch_ms == 30000
+    assert stream.batch_ms == 60000
     assert stream.stored(TopicPartition("west.u", 1), 11) == (source_partition("west", B), {"offset": 11})
     assert task._positions == {A: 5, B: 9}
     Source.made.reach = {A: Bounds(0, 70), B: Bounds(2, 90)}
