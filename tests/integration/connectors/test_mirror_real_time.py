@@ -10,11 +10,17 @@ import confluent_kafka as ck
 
 from kraal.connectors.mirror_topics import source_partition
 from kraal.plugins.api import TopicPartition
-from kraal.spark.api import BatchDone, Failed, Held, Opened, Stopped
+from kraal.spark.api import BatchDone, Failed, Held, Stopped
 from tests.fakes.spark_stage import PATIENCE_S, Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, messages
 
-REAL_TIME = {"trigger": "realtime", "realtime.batch.ms": "5000"}
+SHORT = {"realtime.batch.ms": "5000"}
+
+
+def real_time(stage: Stage, partitions: str, **more: str) -> Mirror:
+    """Return a mirror as the example has it, with short batches."""
+    given = {key.replace("_", "."): value for key, value in more.items()}
+    return Mirror(stage, partitions, SHORT | given, example="mirror-real-time")
 
 
 def take(mirror: Mirror, opening: Opening, last: int, place: TopicPartition) -> None:
@@ -60,7 +66,7 @@ def test_records_flow_through_pauses_and_over_batches_and_each_comes_once(stage:
     producer.produce(topic, b"\x00\xff", b"k", partition=0, timestamp=1234567890123, headers=headers)
     producer.produce(topic, None, b"gone", partition=0, timestamp=5)
     assert producer.flush(20) == 0
-    mirror = Mirror(stage, f"{topic}-0", REAL_TIME)
+    mirror = real_time(stage, f"{topic}-0")
     opening = mirror.open()
     take(mirror, opening, 1, place)
     opening.run.next()
@@ -85,7 +91,7 @@ def test_a_query_that_would_leave_other_tasks_no_slot_is_refused(stage: Stage, s
     count = spark.sparkContext.defaultParallelism
     topic = stage.topic(partitions=count)
     stage.create(f"west.{topic}", count)
-    opening = Mirror(stage, ",".join(f"{topic}-{n}" for n in range(count)), REAL_TIME).open()
+    opening = real_time(stage, ",".join(f"{topic}-{n}" for n in range(count))).open()
     opening.run.next()
     failed = opening.expect(Failed)
     assert failed.trace.splitlines()[0].startswith("SlotsMissing: In real-time mode each partition holds one")
@@ -97,9 +103,7 @@ def test_a_query_that_fails_says_why_first(stage: Stage) -> None:
     topic = stage.topic()
     stage.create(f"west.{topic}")
     stage.produce(topic, ["x" * 5000])
-    wrong = REAL_TIME | {"producer.override.max.request.size": "1000"}
-    opening = Mirror(stage, f"{topic}-0", wrong).open()
+    opening = real_time(stage, f"{topic}-0", producer_override_max_request_size="1000").open()
     opening.run.next()
     failed = opening.expect(Failed)
     assert "RecordTooLargeException" in failed.trace.splitlines()[0]
-    assert not opening.seen or not any(isinstance(each, Opened) for each in opening.seen[1:])
