@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from kraal.spark.session import Session, reason_of, scratch_directory
 from kraal.spark.sink_run import SinkWork
 from kraal.spark.slots import Slots
 from kraal.spark.source_run import Leave, Means, SourceWork
+from kraal.spark.stream_query import CHECKPOINTS
 from kraal.spark.stream_run import StreamWork
 from kraal.spark.together import Together
 from kraal.spark.trace import lost_context
@@ -77,6 +79,7 @@ class SparkEngine:
             scratch: a directory of this worker's own; None makes a temporary one.
         """
         directory = scratch_directory(scratch)
+        shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
         self._lock = threading.Lock()
         self._runs: set[TaskRun] = set()
         self._behind: dict[TaskRun, set[TaskRun]] = {}

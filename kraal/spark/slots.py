@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kraal.ids import TaskId
 
@@ -24,6 +24,11 @@ class SlotsMissing(Exception):
 def missing(wanted: int, held: int, total: int) -> int:
     """Return how many slots are missing for a query, where other queries hold some; 0: it may run."""
     return max(0, held + wanted + _FOR_OTHERS - total)
+
+
+def slots_of(context: Any) -> int:
+    """Return how many slots a SparkContext of a local master has, whatever `spark.default.parallelism` says."""
+    return int(context._jsc.sc().schedulerBackend().totalCores())  # noqa: SLF001 - has no public way
 
 
 @dataclass(slots=True)

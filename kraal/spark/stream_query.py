@@ -25,6 +25,8 @@ from kraal.spark.trail import Place, Trail
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+CHECKPOINTS: Final = "streams"
+"""In a worker's scratch directory: what is there when it starts is of a worker that was killed."""
 _DRAIN_S: Final = 3.0
 """How long a stop waits for what was sent to be acknowledged; what is not by then comes again."""
 _DRAIN_EVERY_S: Final = 0.01
@@ -67,7 +69,7 @@ class StreamQuery:
         self._stream = stream
         self._trail = Trail(spark, run)
         self._seen: Mapping[TopicPartition, Place] = {}
-        self._checkpoint = scratch / "streams" / run
+        self._checkpoint = scratch / CHECKPOINTS / run
         writer = (
             _marked(stream.read(spark), plan, stream.topic)
             .writeStream.format("kafka")

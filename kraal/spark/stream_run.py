@@ -25,7 +25,7 @@ from kraal.spark.kafka_writer import WritePlan
 from kraal.spark.plugins import Converters, make_converters
 from kraal.spark.pool import Pool
 from kraal.spark.record_path import record_path
-from kraal.spark.slots import Slots
+from kraal.spark.slots import Slots, slots_of
 from kraal.spark.source_run import Means
 from kraal.spark.source_topics import SourceTopics, read_source_topics
 from kraal.spark.stream_query import News, StreamQuery
@@ -171,8 +171,7 @@ class StreamWork:
             return
         stream = task.stream(self._offsets)
         with self._group.job(f"{self._spec.task} in real time") as spark:
-            context = spark.session.sparkContext
-            self._slots.take(self._spec.task, stream.slots, context.defaultParallelism)
+            self._slots.take(self._spec.task, stream.slots, slots_of(spark.session.sparkContext))
             if self._topics is not None:
                 self._topics.ensure(sorted(stream.topics))
             client_id = kafka_options.producer_client_id(self._spec.task)

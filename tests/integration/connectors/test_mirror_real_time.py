@@ -11,6 +11,7 @@ import confluent_kafka as ck
 from kraal.connectors.mirror_topics import source_partition
 from kraal.plugins.api import TopicPartition
 from kraal.spark.api import BatchDone, Failed, Held, Stopped
+from kraal.spark.slots import slots_of
 from tests.fakes.spark_stage import PATIENCE_S, Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, messages
 
@@ -88,7 +89,7 @@ def test_records_flow_through_pauses_and_over_batches_and_each_comes_once(stage:
 
 
 def test_a_query_that_would_leave_other_tasks_no_slot_is_refused(stage: Stage, spark: Any) -> None:
-    count = spark.sparkContext.defaultParallelism
+    count = slots_of(spark.sparkContext)
     topic = stage.topic(partitions=count)
     stage.create(f"west.{topic}", count)
     opening = real_time(stage, ",".join(f"{topic}-{n}" for n in range(count))).open()

@@ -97,8 +97,7 @@ class Group:
     @contextlib.contextmanager
     def job(self, what: str) -> Iterator[Any]:
         del what
-        context = SimpleNamespace(defaultParallelism=4)
-        yield SimpleNamespace(session=SimpleNamespace(sparkContext=context, newSession=lambda: None))
+        yield SimpleNamespace(session=SimpleNamespace(sparkContext=None, newSession=lambda: None))
 
     def cancel(self) -> None: ...
 
@@ -144,6 +143,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "StreamQuery", Query)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
     monkeypatch.setattr(module, "record_path", lambda *_: None)
+    monkeypatch.setattr(module, "slots_of", lambda _: 4)
     Query.made = []
     host = Threads()
     yield Bench(host, tmp_path)
