@@ -30,6 +30,7 @@ HEADER: Final = "kraal.trail"
 _CLASS: Final = "kraal.Trail"
 _JAR: Final = "kraal-trail.jar"
 _RUN: Final = "kafka.kraal.run"
+_IDEMPOTENCE: Final = "kafka.enable.idempotence"
 _IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
 _ONE_AT_A_TIME: Final = threading.Lock()
 _SOURCE: Final = """
@@ -156,7 +157,7 @@ def options(given: Mapping[str, str], run: str) -> dict[str, str]:
     """Return a Kafka writer's options for records that `marked` has marked. A user's own interceptors come after."""
     own = given.get(INTERCEPTORS)
     made = {**given, INTERCEPTORS: f"{_CLASS},{own}" if own else _CLASS, _RUN: run}
-    if given.get("kafka.enable.idempotence", "false").lower() != "true":
+    if given.get(_IDEMPOTENCE, "false").lower() != "true":
         made[_IN_FLIGHT] = "1"  # or a record could be acknowledged before one that is tried again
     return made
 
