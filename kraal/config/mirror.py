@@ -22,10 +22,14 @@ TARGET_SERVERS: Final = "target.cluster.bootstrap.servers"
 ASSIGNED: Final = "task.assigned.partitions"
 """In a task's config: its partitions, `TOPIC-NUMBER`, separated by commas. Source: MirrorSourceConfig."""
 INDEX: Final = "task.index"
+TRIGGER: Final = "trigger"
+REALTIME: Final = "realtime"
+BATCH_MS: Final = "realtime.batch.ms"
 _NO_CONFIGS: Final = "settings are copied when a topic is created, and not kept alike"
 _NO_ACLS: Final = "no access rights are copied"
 _NO_SYNCS: Final = "no offset-syncs topic is written"
 _WHO, _WHAT, _NAMES, _MAKE, _REST = "Clusters", "Topics", "Naming", "Topics of the target", "Not in use"
+_HOW: Final = "Way of copying"
 
 
 @rule("names and regular expressions of Java's")
@@ -214,6 +218,29 @@ MIRROR: Final = ConfigDef(
             importance=Importance.HIGH,
             doc="Settings of topics that are not copied when a topic is created: names and regular expressions.",
             group=_MAKE,
+            order=1,
+        ),
+        Key(
+            name=TRIGGER,
+            type=ConfigType.STRING,
+            default="batch",
+            validator=one_of("batch", REALTIME),
+            importance=Importance.MEDIUM,
+            doc="How records are copied: in batches, for which nothing runs while there is nothing new, or in real "
+            "time, within milliseconds, for which each partition holds one of Spark's core slots all the time.",
+            recommender=lambda _name, _values: Recommendation(values=("batch", REALTIME)),
+            group=_HOW,
+            order=0,
+        ),
+        Key(
+            name=BATCH_MS,
+            type=ConfigType.LONG,
+            default=60000,
+            validator=at_least(5000),
+            importance=Importance.LOW,
+            doc="In real time: how long one of Spark's batches lasts, milliseconds. Between two of them records wait "
+            "for some tenths of a second. Offsets are stored every second, whatever this says.",
+            group=_HOW,
             order=1,
         ),
         _key(

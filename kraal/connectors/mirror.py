@@ -13,14 +13,24 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.config.mirror import ASSIGNED, INDEX, MIRROR, source_admin, source_consumer, target_admin
+from kraal.config.mirror import (
+    ASSIGNED,
+    BATCH_MS,
+    INDEX,
+    MIRROR,
+    REALTIME,
+    TRIGGER,
+    source_admin,
+    source_consumer,
+    target_admin,
+)
 from kraal.config.values import as_strings
 from kraal.connectors.mirror_topics import (
     Choice,
@@ -43,6 +53,7 @@ from kraal.plugins.api import (
     RetriableError,
     SourceBatch,
     SourcePartition,
+    SourceStream,
     SourceTask,
     TaskContext,
     TopicPartition,
@@ -50,7 +61,7 @@ from kraal.plugins.api import (
 from kraal.plugins.schema import OPTIONAL_BYTES, Schema, Type
 from kraal.spark.kafka_options import reader_options
 from kraal.spark.mirror_clients import ClusterTopics, MirrorRefused, SourceClient
-from kraal.spark.ranges import next_ranges, start_of
+from kraal.spark.ranges import Bounds, next_ranges, start_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,11 +91,17 @@ class MirrorSourceTask(SourceTask):
         self._due_s = 0.0
 
     @override
+    @classmethod
+    def is_stream(cls, config: Mapping[str, str]) -> bool:
+        return config.get(TRIGGER, "").strip() == REALTIME
+
+    @override
     def start(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         parsed = MIRROR.parse(config)
         self._naming = choice_of(parsed).naming
+        self._batch_ms = int(str(parsed[BATCH_MS]))
         self._name = f"{context.connector}-{context.task}"
         self._settings = source_consumer(config)
         self._partitions = assigned_of(config.get(ASSIGNED, ""))
@@ -110,6 +127,36 @@ class MirrorSourceTask(SourceTask):
         return self._look() if told else None
 
     @override
+    def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
+        alias, client = self._naming.alias, self._client
+        if client is None:
+            raise RetriableError("the task is not started")
+        self._stored = {
+            place: next_offset(offsets.get(source_partition(alias, place))) for place in self._partitions
+        }
+        self._positions = {p: at for p, at in self._positions.items() if self._stored[p] is None}
+        self._locate(client.bounds(self._partitions))
+        starts = dict(self._positions)
+        if not starts:
+            raise RetriableError("the source has none of the task's partitions")
+        origins = {self._naming.remote(place.topic): place.topic for place in starts}
+
+        def stored(where: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]:
+            place = TopicPartition(origins[where.topic], where.partition)
+            return source_partition(alias, place), {"offset": offset}
+
+        return SourceStream(
+            read=partial(self._read_on, starts),
+            stored=stored,
+            topics=frozenset(origins),
+            topic=next(iter(origins)) if len(origins) == 1 else None,
+            slots=len(starts),
+            batch_ms=self._batch_ms,
+            key_schema=OPTIONAL_BYTES,
+            value_schema=_VALUE,
+        )
+
+    @override
     def stop(self) -> None:
         client, self._client = self._client, None
         if client is not None:
@@ -125,13 +172,7 @@ class MirrorSourceTask(SourceTask):
         if client is None:
             return None
         bounds = client.bounds(self._partitions)
-        self._note_absent({place for place in self._partitions if place not in bounds})
-        for place, known in bounds.items():
-            at = self._positions.get(place, self._stored[place])
-            start = start_of(place, at, known, self._settings["auto.offset.reset"].lower())
-            if start.gap is not None:
-                log.warning("%s: %s", self._name, start.gap)
-            self._positions[place] = start.offset
+        self._locate(bounds)
         self._found = next_ranges(self._positions, bounds)
         if not self._found:
             client.watch({place: self._positions[place] for place in bounds})
@@ -149,30 +190,49 @@ class MirrorSourceTask(SourceTask):
             value_schema=_VALUE,
         )
 
+    def _locate(self, bounds: Mapping[TopicPartition, Bounds]) -> None:
+        """Decide where to go on in the partitions that the source has. Raises OffsetOutOfRange."""
+        self._note_absent({place for place in self._partitions if place not in bounds})
+        for place, known in bounds.items():
+            at = self._positions.get(place, self._stored[place])
+            start = start_of(place, at, known, self._settings["auto.offset.reset"].lower())
+            if start.gap is not None:
+                log.warning("%s: %s", self._name, start.gap)
+            self._positions[place] = start.offset
+
     def _note_absent(self, absent: set[TopicPartition]) -> None:
         for place in sorted(absent - self._absent):
             log.warning("%s: the source has no partition %s-%d", self._name, place.topic, place.partition)
         self._absent = absent
 
     def _read(self, ranges: Ranges, spark: SparkSession) -> DataFrame:
+        reader = spark.read.format("kafka").options(**self._reading({p: at for p, (at, _) in ranges.items()}))
+        ends = _by_topic({place: end for place, (_, end) in ranges.items()})
+        return self._columns(reader.option("endingOffsets", ends).load(), ranges)
+
+    def _read_on(self, starts: Mapping[TopicPartition, int], spark: SparkSession) -> DataFrame:
+        reader = spark.readStream.format("kafka").options(**self._reading(starts))
+        return self._columns(reader.load(), starts, "offset")
+
+    def _reading(self, starts: Mapping[TopicPartition, int]) -> dict[str, str]:
+        """Return the options of Spark's reader, where to start among them."""
+        lost = self._settings["auto.offset.reset"].lower() == "none"
+        return {
+            **reader_options(self._settings, f"kraal-mirror-{self._name}"),
+            "assign": _by_topic({place: place.partition for place in starts}, listed=True),
+            "startingOffsets": _by_topic(starts),
+            "failOnDataLoss": str(lost).lower(),
+        }
+
+    def _columns(self, raw: DataFrame, places: Iterable[TopicPartition], *more: str) -> DataFrame:
         from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
 
-        lost = self._settings["auto.offset.reset"].lower() == "none"
-        raw = (
-            spark.read.format("kafka")
-            .options(**reader_options(self._settings, f"kraal-mirror-{self._name}"))
-            .option("assign", _by_topic({place: place.partition for place in ranges}, listed=True))
-            .option("startingOffsets", _by_topic({p: start for p, (start, _) in ranges.items()}))
-            .option("endingOffsets", _by_topic({p: end for p, (_, end) in ranges.items()}))
-            .option("failOnDataLoss", str(lost).lower())
-            .load()
-        )
-        rest = ("partition", "timestamp", "headers", "key", "value")
-        names = {place.topic: self._naming.remote(place.topic) for place in ranges}
+        kept = ("partition", "timestamp", "headers", "key", "value", *more)
+        names = {place.topic: self._naming.remote(place.topic) for place in places}
         if len(names) == 1:
-            return raw.select(*rest)
+            return raw.select(*kept)
         pairs = [functions.lit(text) for pair in names.items() for text in pair]
-        return raw.select(functions.create_map(*pairs)[functions.col("topic")].alias("topic"), *rest)
+        return raw.select(functions.create_map(*pairs)[functions.col("topic")].alias("topic"), *kept)
 
 
 class MirrorSourceConnector(Connector):

@@ -53,6 +53,7 @@ from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
 from kraal.plugins.columns import ByRecords, Columns, Expression, Part
 from kraal.plugins.records import DataException, Header, Record, Struct
 from kraal.plugins.schema import Schema
+from kraal.plugins.stream import SourceStream, Streams
 from kraal.plugins.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ __all__ = [
     "SinkTask",
     "SourceBatch",
     "SourcePartition",
+    "SourceStream",
     "SourceTask",
     "Struct",
     "TaskContext",
@@ -244,7 +246,7 @@ class SourceBatch:
     """Every record's timestamp where the frame has no such column, as transforms see it; since 1970."""
 
 
-class SourceTask(ABC):
+class SourceTask(Streams, ABC):
     """Reads one share of a source."""
 
     class_name: ClassVar[str | None] = None
@@ -267,7 +269,7 @@ class SourceTask(ABC):
         stored. Raises RetriableError to be asked again later; anything else fails the task.
         """
 
-    def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
+    def stop(self) -> None:
         """Close; called once after `start`, also after a failure."""
 
 

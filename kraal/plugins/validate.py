@@ -51,6 +51,7 @@ from kraal.plugins.infos import (
 )
 from kraal.plugins.preflight import check_delivery, check_sink_group
 from kraal.plugins.providers import ProviderClasses
+from kraal.plugins.real_time import real_time_errors
 from kraal.plugins.registry import Plugin, PluginKind, Registry
 from kraal.plugins.versions import mismatch, specified
 from kraal.secrets import HIDDEN, names_secret
@@ -89,7 +90,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     keys = with_aliases(base.merge(supervision_keys(config)), registry, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
-    between_keys += alias_errors(registry, config)
+    between_keys += [*alias_errors(registry, config), *real_time_errors(registry, class_name, config, values)]
     for name, error in between_keys:
         values[name] = values[name].with_errors(error)
     if worker.group is not None and is_sink:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,10 @@ from kraal.spark.probation import Probation
 from kraal.spark.run import TaskRun
 from kraal.spark.session import Session, reason_of, scratch_directory
 from kraal.spark.sink_run import SinkWork
+from kraal.spark.slots import Slots
 from kraal.spark.source_run import Leave, Means, SourceWork
+from kraal.spark.stream_query import CHECKPOINTS
+from kraal.spark.stream_run import StreamWork
 from kraal.spark.together import Together
 from kraal.spark.trace import lost_context
 from kraal.spark.work import Launch, Work
@@ -75,6 +79,7 @@ class SparkEngine:
             scratch: a directory of this worker's own; None makes a temporary one.
         """
         directory = scratch_directory(scratch)
+        shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
         self._lock = threading.Lock()
         self._runs: set[TaskRun] = set()
         self._behind: dict[TaskRun, set[TaskRun]] = {}
@@ -87,6 +92,7 @@ class SparkEngine:
         self.probation = Probation()
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
+        self._slots = Slots()
         self._session = Session(worker, jars, directory, self._changed)
         self.together = Together(self._session, self._jobs, self._canceller)
         view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
@@ -189,6 +195,8 @@ class SparkEngine:
         """Make the work for a spec. Raises what the registry raises for unknown names."""
         found, version = task_class(self._means.plugins, spec)
         group = JobGroup(self._session, spec.task, self._canceller)
+        if issubclass(found, SourceTask) and found.is_stream(spec.connector_config):
+            return StreamWork(spec, found, version, offsets, self._means, group, self._slots, self._canceller)
         if issubclass(found, SourceTask):
             return SourceWork(spec, found, version, offsets, self._means, group)
         return SinkWork(spec, found, version, self._means, group)
@@ -235,6 +243,11 @@ class _Resolving:
     def owes_commit(self) -> bool:
         """See Work."""
         return self._work is not None and self._work.owes_commit
+
+    @property
+    def runs_on(self) -> bool:
+        """See Work."""
+        return self._work is not None and self._work.runs_on
 
     def open(self) -> str | None:
         """Look the plugin up, make it, open it. Raises HeapExhausted for a task that is not to run again."""

@@ -86,11 +86,14 @@ _MEMBER_DEFAULTS: dict[str, str | int | bool] = {
 
 
 def producer_options(
-    worker: Mapping[str, str], connector: Mapping[str, str], client_id: str
+    worker: Mapping[str, str],
+    connector: Mapping[str, str],
+    client_id: str,
+    defaults: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return options for Spark's Kafka writer. Raises ConfigInvalid."""
+    """Return options for Spark's Kafka writer, with `defaults` over those of the framework. Raises ConfigInvalid."""
     given = layered(worker, connector, "producer")
-    wanted = {"client.id": client_id} | _PRODUCER_DEFAULTS | given
+    wanted = {"client.id": client_id} | _PRODUCER_DEFAULTS | dict(defaults or {}) | given
     if wanted["enable.idempotence"].lower() == "true":
         wanted["max.in.flight.requests.per.connection"] = given.get(
             "max.in.flight.requests.per.connection", "5"

@@ -2,8 +2,7 @@
 
 The time rides as the last header of each record, as text, and an interceptor of Kafka's producer takes that header off
 again and puts the time where it belongs, in the JVM, so that nothing is done record by record in Python. The class is
-compiled by Janino, which Spark ships for its own code, when a session first needs it, and goes to the executors as a
-jar. A jar in the package was the other way; nobody could read what is in it, and it would hang on one Java version.
+compiled when a session first needs it (`kraal.spark.janino`), and goes to the executors as a jar.
 
 Taken off is the last header and no other: a record that has a header of the same name keeps it.
 Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a time below 0 is none; Kafka 4.3.0).
@@ -12,10 +11,10 @@ Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a time belo
 from __future__ import annotations
 
 import threading
-import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from kraal.spark.janino import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -92,20 +91,4 @@ def _ensure(spark: SparkSession) -> None:
         jars = context._jsc.sc().listJars()  # noqa: SLF001 - PySpark has no public way
         if any(jars.apply(number).endswith(_JAR) for number in range(jars.size())):
             return
-        context._jsc.sc().addJar(str(_made(context)))  # noqa: SLF001 - as above
-
-
-def _made(context: Any) -> Path:
-    from pyspark import SparkFiles  # noqa: PLC0415 - as above
-
-    jvm = context._jvm  # noqa: SLF001 - as above
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE)
-    folder = Path(SparkFiles.getRootDirectory()) / "made"  # gone with the session
-    folder.mkdir(exist_ok=True)
-    jar = folder / _JAR
-    with zipfile.ZipFile(jar, "w") as packed:
-        for name, code in compiler.getBytecodes().items():
-            packed.writestr(f"{name.replace('.', '/')}.class", bytes(code))
-    return jar
+        context._jsc.sc().addJar(str(compiled(context, _SOURCE, _JAR)))  # noqa: SLF001 - as above

@@ -213,17 +213,17 @@ class TaskRun:
     def _advance(self) -> None:
         """Do the next thing, if nothing is being done. Holds the lock; never waits."""
         wishes = self._wishes
-        given_up = wishes.end is not None or (wishes.stop and wishes.commit is None)
-        if self._phase is Phase.RETRYING and given_up:
+        if self._phase is Phase.RETRYING and wishes.gives_up:
             wishes.end = wishes.end or Stopped(clean=False)
             self._phase = Phase.IDLE
         if self._phase not in {Phase.IDLE, Phase.AWAITING_SPARK}:
             return
-        if wishes.end is not None or (wishes.stop and wishes.commit is None and not self._work.owes_commit):
+        rests = wishes.must_rest(self._work)
+        if wishes.may_close(self._work):
             self._phase = Phase.CLOSING
             self._host.pool.submit(self._close)
             return
-        if wishes.hold and wishes.commit is None:
+        if wishes.hold and wishes.commit is None and not rests:
             wishes.hold = False
             self._waiting = None
             self.spec.working(busy=False)
@@ -232,12 +232,11 @@ class TaskRun:
             return
         if wishes.commit is not None:
             self._commit(wishes.commit)
-        elif wishes.asked or self._work.polls_idle:
-            self._poll_after(0.0 if wishes.asked else self._work.poll_interval_s)
+        elif wishes.asked or rests or self._work.polls_idle:
+            self._poll_after(0.0 if wishes.asked or rests else self._work.poll_interval_s)
 
     def _poll_after(self, delay_s: float) -> None:
-        self._timer += 1
-        number = self._timer
+        number = self._timer = self._timer + 1
 
         def due() -> None:
             if number == self._timer:
@@ -252,8 +251,9 @@ class TaskRun:
         with self._lock:
             if self._phase is not Phase.IDLE or self._wishes.commit is not None:
                 return
-            asked = self._wishes.asked
-            if not asked and not self._work.polls_idle:
+            rests = self._wishes.must_rest(self._work) or (self._work.runs_on and not self._leased())
+            asked = self._wishes.asked and not rests
+            if not asked and not self._work.polls_idle and not rests:
                 return  # withdrawn by a hold since this poll was scheduled
             if asked and not self._leased():
                 self._poll_after(_LEASE_S)
@@ -277,7 +277,7 @@ class TaskRun:
                 self._phase = Phase.IDLE
                 self._settle(self._work.poll_interval_s)
                 return
-            if self._wishes.end is not None or self._wishes.stop:
+            if self._wishes.end is not None or (self._wishes.stop and not rests):
                 self._phase = Phase.IDLE  # read again by the next run
                 self._advance()
                 return

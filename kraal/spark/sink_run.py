@@ -54,6 +54,7 @@ class SinkWork:
     """A sink task between Kafka and its plugin."""
 
     polls_idle = True
+    runs_on = False
 
     def __init__(
         self, spec: TaskSpec, task_class: type[SinkTask], version: str, means: Means, group: JobGroup

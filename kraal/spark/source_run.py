@@ -56,6 +56,7 @@ class SourceWork:
 
     polls_idle = False
     owes_commit = False
+    runs_on = False
 
     def __init__(
         self,

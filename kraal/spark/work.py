@@ -32,6 +32,10 @@ class Work(Protocol):
     def owes_commit(self) -> bool:
         """Whether a batch was reported that must be committed before the run may end gracefully."""
 
+    @property
+    def runs_on(self) -> bool:
+        """Whether records flow also while nobody asks: then `poll(asked=False)` gives what ends that, for a pause."""
+
     def open(self) -> str | None:
         """Open the plugin; return its version. Pool thread."""
 
@@ -79,3 +83,17 @@ class Wishes:
     commit: Mapping[SourcePartition, Offset] | None = None
     end: Failed | Stopped | None = None
     """Set once the run's last event is known."""
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether what is tried again need not be."""
+        return self.end is not None or (self.stop and self.commit is None)
+
+    def must_rest(self, work: Work) -> bool:
+        """Whether records flow by themselves, which has to end before a pause or a stop."""
+        return (self.hold or self.stop) and self.end is None and work.runs_on
+
+    def may_close(self, work: Work) -> bool:
+        """Whether the run is over, or is to stop and owes nothing."""
+        owes = self.commit is not None or work.owes_commit or self.must_rest(work)
+        return self.end is not None or (self.stop and not owes)

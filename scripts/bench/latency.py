@@ -104,7 +104,7 @@ def _idle(lab: Lab, workers: dict[str, Worker]) -> tuple[dict[str, list[float]],
     count = 20 if lab.options.quick else IDLE_CONNECTORS
     topic = lab.topic("idle")
     for worker in workers.values():
-        _create_idle(lab, worker, topic, count)
+        create_idle(lab, worker, topic, count)
     time.sleep(lab.options.times(15, 5))
     seconds = lab.options.times(30, 10)
     before = {kind: worker.process.usage() for kind, worker in workers.items()}
@@ -118,7 +118,8 @@ def _idle(lab: Lab, workers: dict[str, Worker]) -> tuple[dict[str, list[float]],
     return cores, memory
 
 
-def _create_idle(lab: Lab, worker: Worker, topic: str, count: int) -> None:
+def create_idle(lab: Lab, worker: Worker, topic: str, count: int) -> None:
+    """Create idle FileStreamSource connectors, and wait until they run."""
     names = [f"idle-{number}" for number in range(count)]
     for name in names:
         worker.rest.create(name, source_config(lab.file(1), topic))

@@ -14,10 +14,12 @@ from scripts.harness.processes import ScriptFailed
 ASK_S = 10.0
 
 
-def create_topic(bootstrap: str, topic: str, config: Mapping[str, str] | None = None) -> None:
-    """Create a topic of one partition, and wait until it is there."""
+def create_topic(
+    bootstrap: str, topic: str, config: Mapping[str, str] | None = None, *, partitions: int = 1
+) -> None:
+    """Create a topic, and wait until it is there."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    new = NewTopic(topic, num_partitions=1, replication_factor=1, config=dict(config or {}))
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
     future = admin.create_topics([new])[topic]
     try:
         future.result(30)

@@ -32,9 +32,9 @@ Message = tuple[int, bytes | None, bytes | None, Any, tuple[int, int]]
 """Partition, key, value, headers, kind of time and time."""
 
 
-def config_of(address: str, changes: Mapping[str, str]) -> dict[str, str]:
+def config_of(address: str, changes: Mapping[str, str], name: str = "mirror") -> dict[str, str]:
     servers = {"source.cluster.bootstrap.servers": address, "target.cluster.bootstrap.servers": address}
-    return example("mirror", {**servers, "replication.factor": "1", **changes})
+    return example(name, {**servers, "replication.factor": "1", **changes})
 
 
 @dataclass
@@ -45,9 +45,10 @@ class Mirror:
     partitions: str
     more: Mapping[str, str] = field(default_factory=dict)
     offsets: dict[SourcePartition, Offset] = field(default_factory=dict)
+    example: str = "mirror"
 
     def open(self) -> Opening:
-        config = config_of(self.stage.address, {})
+        config = config_of(self.stage.address, {}, self.example)
         config |= {"task.assigned.partitions": self.partitions, **self.more}
         opening = self.stage.open(
             f"mirror-{uuid.uuid4().hex[:8]}", config["connector.class"], config, dict(self.offsets)

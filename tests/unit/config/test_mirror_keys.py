@@ -36,6 +36,12 @@ def test_a_good_config_needs_three_keys() -> None:
         ),
         ("replication.policy.separator", "", "String must be non-empty"),
         ("refresh.topics.interval.seconds", "-1", "Value must be at least 0"),
+        (
+            "trigger",
+            "now",
+            "Invalid value now for configuration trigger: String must be one of: batch, realtime",
+        ),
+        ("realtime.batch.ms", "4999", "Value must be at least 5000"),
         ("offset-syncs.topic.location", "here", "String must be one of: source, target"),
     ],
 )

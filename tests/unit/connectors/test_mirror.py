@@ -139,6 +139,27 @@ def test_an_offset_that_is_gone_is_reset_or_fails(caplog: pytest.LogCaptureFixtu
         found(task)
 
 
+def test_a_stream_goes_on_behind_what_is_stored_and_says_what_to_store() -> None:
+    task = started("t-0,u-1,gone-0", {A: 4}, source_consumer_auto_offset_reset="latest")
+    Source.made.reach = {A: Bounds(0, 7), B: Bounds(2, 9)}
+    stream = task.stream({source_partition("west", A): {"offset": 4}})
+    assert (stream.slots, stream.topic, set(stream.topics)) == (2, None, {"west.t", "west.u"})
+    assert stream.batch_ms == 60000
+    assert stream.stored(TopicPartition("west.u", 1), 11) == (source_partition("west", B), {"offset": 11})
+    assert task._positions == {A: 5, B: 9}
+    Source.made.reach = {A: Bounds(0, 70), B: Bounds(2, 90)}
+    task.stream({source_partition("west", A): {"offset": 50}})
+    assert task._positions == {A: 51, B: 9}, "what nothing was stored of goes on where it began"
+    Source.made.reach = {}
+    with pytest.raises(RetriableError, match="none of the task's partitions"):
+        started("t-0", {}).stream({})
+
+
+def test_a_mirror_streams_where_its_trigger_says_so() -> None:
+    assert [MirrorSourceTask.is_stream(config) for config in ({}, {"trigger": "batch"})] == [False, False]
+    assert MirrorSourceTask.is_stream({"trigger": " realtime "})
+
+
 class Topics:
     """A cluster's topics of a test's making."""
 

@@ -88,6 +88,7 @@ class Jobs:
     poll_interval_s: float = 0.01
     polls_idle: bool = False
     owes_commit: bool = False
+    runs_on: bool = False
 
     def open(self) -> str | None:
         return None

@@ -33,6 +33,7 @@ class Fickle:
     poll_interval_s: float = 0.01
     polls_idle: bool = False
     owes_commit: bool = False
+    runs_on: bool = False
 
     def open(self) -> str | None:
         return "1.0"

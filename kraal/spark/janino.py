@@ -1,0 +1,30 @@
+"""Classes of ours in Spark's JVM: compiled by Janino, which Spark ships for its own code, when they are first needed.
+
+A jar in the package was the other way; nobody could read what is in it, and it would hang on one Java version.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+
+def compiled(context: Any, source: str, jar: str) -> Path:
+    """Compile a unit of Java for a SparkContext's JVM; return the jar file, which is gone with the session.
+
+    Job thread; one at a time for each `jar`, the file's name.
+    """
+    from pyspark import SparkFiles  # noqa: PLC0415 - loaded when Spark is
+
+    jvm = context._jvm  # noqa: SLF001 - PySpark has no public way
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source)
+    folder = Path(SparkFiles.getRootDirectory()) / "made"
+    folder.mkdir(exist_ok=True)
+    made = folder / jar
+    with zipfile.ZipFile(made, "w") as packed:
+        for name, code in compiler.getBytecodes().items():
+            packed.writestr(f"{name.replace('.', '/')}.class", bytes(code))
+    return made

@@ -1,0 +1,110 @@
+"""Mirror in real-time mode, on real Spark and a real broker that is both clusters."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+import confluent_kafka as ck
+
+from kraal.connectors.mirror_topics import source_partition
+from kraal.plugins.api import TopicPartition
+from kraal.spark.api import BatchDone, Failed, Held, Stopped
+from kraal.spark.slots import slots_of
+from tests.fakes.spark_stage import PATIENCE_S, Opening, Stage
+from tests.integration.connectors.test_mirror import Mirror, messages
+
+SHORT = {"realtime.batch.ms": "5000"}
+
+
+def real_time(stage: Stage, partitions: str, **more: str) -> Mirror:
+    """Return a mirror as the example has it, with short batches."""
+    given = {key.replace("_", "."): value for key, value in more.items()}
+    return Mirror(stage, partitions, SHORT | given, example="mirror-real-time")
+
+
+def take(mirror: Mirror, opening: Opening, last: int, place: TopicPartition) -> None:
+    """Go on until this offset is to be stored."""
+    while mirror.offsets.get(source_partition("west", place)) != {"offset": last}:
+        opening.run.next()
+        mirror.offsets |= opening.expect(BatchDone).offsets
+
+
+def end(mirror: Mirror, opening: Opening, kind: type[Held | Stopped]) -> None:
+    """Take what is still reported until a pause or a stop is answered."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not isinstance(event := opening.events.get(timeout=deadline - time.monotonic()), kind):
+        assert isinstance(event, BatchDone), event
+        mirror.offsets |= event.offsets
+
+
+def delays(stage: Stage, topic: str, seconds: float) -> list[float]:
+    """Send records one after the other; return how long each took to be in the target, seconds."""
+    producer = ck.Producer({"bootstrap.servers": stage.address, "linger.ms": 0})
+    consumer = ck.Consumer({"bootstrap.servers": stage.address, "group.id": uuid.uuid4().hex})
+    consumer.assign([ck.TopicPartition(f"west.{topic}", 0, ck.OFFSET_END)])
+    consumer.poll(1.0)
+    found: list[float] = []
+    until = time.monotonic() + seconds
+    while (began := time.monotonic()) < until or not found:
+        value = uuid.uuid4().bytes
+        producer.produce(topic, value, partition=0)
+        producer.flush(20)
+        while (message := consumer.poll(PATIENCE_S)) is None or message.value() != value:
+            assert message is not None, "it did not come"
+        found.append(time.monotonic() - began)
+    consumer.close()
+    return found
+
+
+def test_records_flow_through_pauses_and_over_batches_and_each_comes_once(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.create(f"west.{topic}")
+    place = TopicPartition(topic, 0)
+    producer = ck.Producer({"bootstrap.servers": stage.address})
+    headers: Any = [("a", b"\xff\x00"), ("a", None), ("kraal.trail", b"mine")]
+    producer.produce(topic, b"\x00\xff", b"k", partition=0, timestamp=1234567890123, headers=headers)
+    producer.produce(topic, None, b"gone", partition=0, timestamp=5)
+    assert producer.flush(20) == 0
+    mirror = real_time(stage, f"{topic}-0")
+    opening = mirror.open()
+    take(mirror, opening, 1, place)
+    opening.run.next()
+    sent = 2 + len(delays(stage, topic, 7.0))  # longer than one of Spark's batches
+    opening.run.hold()
+    end(mirror, opening, Held)
+    assert mirror.offsets[source_partition("west", place)] == {"offset": sent - 1}, "what flowed is reported"
+    stage.produce(topic, [str(n) for n in range(3000)])
+    take(mirror, opening, sent + 2999, place)
+    opening.run.stop()
+    end(mirror, opening, Stopped)
+    assert messages(stage, f"west.{topic}", 1, sent + 3000) == messages(stage, topic, 1, sent + 3000)
+    stage.produce(topic, ["after"])
+    opening = mirror.open()
+    opening.run.next()
+    assert opening.expect(BatchDone).records == 1
+    opening.run.cancel()
+    opening.expect(Stopped)
+
+
+def test_a_query_that_would_leave_other_tasks_no_slot_is_refused(stage: Stage, spark: Any) -> None:
+    count = slots_of(spark.sparkContext)
+    topic = stage.topic(partitions=count)
+    stage.create(f"west.{topic}", count)
+    opening = real_time(stage, ",".join(f"{topic}-{n}" for n in range(count))).open()
+    opening.run.next()
+    failed = opening.expect(Failed)
+    assert failed.trace.splitlines()[0].startswith("SlotsMissing: In real-time mode each partition holds one")
+    assert f"This task has {count} partitions, none is held by others" in failed.trace
+    assert f"Spark has {count}: 1 missing" in failed.trace
+
+
+def test_a_query_that_fails_says_why_first(stage: Stage) -> None:
+    topic = stage.topic()
+    stage.create(f"west.{topic}")
+    stage.produce(topic, ["x" * 5000])
+    opening = real_time(stage, f"{topic}-0", producer_override_max_request_size="1000").open()
+    opening.run.next()
+    failed = opening.expect(Failed)
+    assert "RecordTooLargeException" in failed.trace.splitlines()[0]
