@@ -51,8 +51,8 @@ def written(schema: Schema | None, value: Any, said: Any = None, options: AvroOp
 
 
 def read(said: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
-    schema, decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(said)), {}, None)
-    return schema, decode(b"\0\0\0\0\1" + data)
+    decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(said)), {}, lambda _: None)
+    return decode(b"\0\0\0\0\1" + data)
 
 
 def by_fastavro(said: Any, value: Any) -> bytes:
