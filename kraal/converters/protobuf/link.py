@@ -18,9 +18,11 @@ from kraal.converters.protobuf.model import (
     ProtoInvalid,
     ProtoMessage,
 )
+from kraal.plugins.java_values import float32
+from kraal.plugins.records import Float32
 
 _UNPACKED: Final = frozenset({"string", "bytes", "message"})
-_FLOATS: Final = frozenset({"double", "float"})
+_NOTHING: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": Float32(0.0)}
 
 
 @dataclass(slots=True, eq=False)
@@ -247,7 +249,7 @@ def _default(kind: str, enum: EnumType | None, said: Any) -> Any:
         number = None if said is None else enum.number(str(said))
         return enum.values[0][1] if number is None else number
     if said is None:
-        return {"string": "", "bytes": b"", "bool": False}.get(kind, 0.0 if kind in _FLOATS else 0)
+        return _NOTHING.get(kind, 0)
     try:
         match kind:
             case "string":
@@ -256,7 +258,9 @@ def _default(kind: str, enum: EnumType | None, said: Any) -> Any:
                 return str(said).encode("latin-1")
             case "bool":
                 return said is True
-            case "double" | "float":
+            case "float":
+                return float32(float(said))
+            case "double":
                 return float(said)
             case _:
                 return int(str(said), 0)

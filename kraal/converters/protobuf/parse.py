@@ -124,7 +124,7 @@ class _Parser:
         while not tokens.skip("}"):
             if tokens.skip(";"):
                 continue
-            if tokens.next == "option" and tokens.peek(2) == "=":
+            if tokens.next == "option" and tokens.peek(1) != ".":
                 tokens.take()
                 self._option({}, ";")
             else:
@@ -132,7 +132,7 @@ class _Parser:
 
     def _field(self, found: ProtoMessage, oneof: int | None) -> None:
         tokens, label = self._tokens, ""
-        if tokens.next in _LABELS and oneof is None and tokens.peek(1) != ".":
+        if tokens.next in _LABELS and oneof is None:
             label = tokens.take()
         if tokens.next == "group":
             self._skip_group()
