@@ -200,13 +200,13 @@ class RegistryConverter(Converter):
         described = self._format.described(schema)
         subject, written = self._subject(topic, described.name), described.schema
         if self._registers:
-            doing = f"Error registering {title} schema{written.text}"
+            doing = f"Error registering {title} schema: {written.text}"
             schema_id = registry.register(subject, written, doing, normalize=self._normalize)
         elif self._latest:
             doing = f"Error retrieving latest version of {title} schema of subject {subject}"
             schema_id, written = registry.latest(subject, doing)
         else:
-            doing = f"Error retrieving {title} schema{written.text}"
+            doing = f"Error retrieving {title} schema: {written.text}"
             schema_id = registry.id_of(subject, written, doing, normalize=self._normalize)
         self._check_kind(written, schema_id)
         named = registry.named_by(written, doing)
