@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kraal.converters.json_write import json_bool, json_bytes, json_double, json_float, quote
 from kraal.converters.jsonschema.names import JsonSchemaOptions, is_union, string_map
+from kraal.converters.registry.values import getter
 from kraal.plugins.java_values import java_class
 from kraal.plugins.logical import date_days, decimal_bytes, time_ms
 from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Struct
@@ -104,14 +105,14 @@ class JsonSchemaWriter:
 
         return write
 
-    def _get(self, name: str) -> Callable[[Struct], Any]:
-        if self._options.ignore_defaults:
-            return lambda value: value.raw(name)
-        return lambda value: value.get(name)
-
     def _struct(self, schema: Schema) -> Text:
         fields = [
-            (f"{quote(each.name)}:", self._get(each.name), self.texts(each.schema)) for each in schema.fields
+            (
+                f"{quote(each.name)}:",
+                getter(each, ignores_default=self._options.ignore_defaults),
+                self.texts(each.schema),
+            )
+            for each in schema.fields
         ]
 
         def write(value: Any) -> str:
@@ -122,7 +123,10 @@ class JsonSchemaWriter:
         return write
 
     def _union(self, schema: Schema) -> Text:
-        members = [(self._get(each.name), self.texts(each.schema)) for each in schema.fields]
+        members = [
+            (getter(each, ignores_default=self._options.ignore_defaults), self.texts(each.schema))
+            for each in schema.fields
+        ]
         absent = "null" if schema.optional else None
 
         def write(value: Any) -> str | None:

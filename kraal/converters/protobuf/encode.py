@@ -15,7 +15,7 @@ from kraal.converters.protobuf.link import FieldType
 from kraal.converters.protobuf.wire import FIXED, put_varint, zigzag
 from kraal.plugins.java_time import MS_PER_DAY, civil, clock
 from kraal.plugins.java_values import float32
-from kraal.plugins.logical import date_days, decimal_parts, time_ms
+from kraal.plugins.logical import date_days, decimal_parts, signed_bytes, time_ms
 from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant
 
 Put = Callable[[Any, bytearray], None]
@@ -101,9 +101,7 @@ PUTS: Final[dict[str, Put]] = {
 
 def _decimal(value: Decimal) -> dict[str, Any]:
     unscaled, scale = decimal_parts(value)
-    size = (unscaled if unscaled >= 0 else unscaled + 1).bit_length() // 8 + 1
-    data = unscaled.to_bytes(size, "big", signed=True)
-    return {"value": data, "precision": len(str(abs(unscaled))), "scale": scale}
+    return {"value": signed_bytes(unscaled), "precision": len(str(abs(unscaled))), "scale": scale}
 
 
 def _date(value: Instant) -> dict[str, Any]:

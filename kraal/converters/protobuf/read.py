@@ -16,7 +16,7 @@ from kraal.converters.protobuf.names import ProtobufOptions
 from kraal.converters.protobuf.to_connect import union_field
 from kraal.converters.protobuf.wire import Malformed, Raw
 from kraal.plugins.java_time import MS_PER_DAY, civil, day_of
-from kraal.plugins.logical import wrapped
+from kraal.plugins.logical import unscaled_decimal, wrapped
 from kraal.plugins.map_keys import as_key
 from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
 from kraal.plugins.schema import Schema, Type
@@ -144,14 +144,12 @@ def _same(value: Any) -> Any:
 
 
 def _decimal(raw: Raw) -> Decimal:
-    data = raw.get("value", b"")
-    if not data:
-        raise DataException("Invalid bytes for Decimal field: Zero length BigInteger")
-    unscaled = int.from_bytes(data, "big", signed=True)
-    digits = tuple(map(int, str(abs(unscaled))))
-    found = Decimal((int(unscaled < 0), digits, -int(raw.get("scale", 0))))
+    try:
+        found = unscaled_decimal(raw.get("value", b""), int(raw.get("scale", 0)))
+    except ValueError as exc:
+        raise DataException(f"Invalid bytes for Decimal field: {exc}") from exc
     precision = raw.get("precision", 0)
-    if not 0 < precision < len(digits):
+    if not 0 < precision < len(found.as_tuple().digits):
         return found
     return Context(prec=precision, rounding=ROUND_HALF_UP, Emin=-(10**12), Emax=10**12).plus(found)
 

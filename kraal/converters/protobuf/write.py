@@ -17,6 +17,7 @@ from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrubbed
 from kraal.converters.protobuf.wire import BYTES, put_varint, wire_type
+from kraal.converters.registry.values import getter
 from kraal.plugins.java_values import java_class
 from kraal.plugins.records import DataException, Struct
 from kraal.plugins.schema import Schema, Type
@@ -45,7 +46,7 @@ class ProtobufWriter:
     def _struct(self, schema: Schema, message: MessageType) -> Put:
         parts: list[tuple[int, Callable[[Struct], Any], Put]] = []
         for each in schema.fields:
-            get = self._get(each.name)
+            get = getter(each, ignores_default=self._options.ignore_defaults)
             if is_union(each.schema):
                 parts += self._members(each.schema, get, message)
                 continue
@@ -67,16 +68,13 @@ class ProtobufWriter:
 
         return write
 
-    def _get(self, name: str) -> Callable[[Struct], Any]:
-        if self._options.ignore_defaults:
-            return lambda value: value.raw(name)
-        return lambda value: value.get(name)
-
     def _members(
         self, union: Schema, get: Callable[[Struct], Any], message: MessageType
     ) -> list[tuple[int, Callable[[Struct], Any], Put]]:
         """Return how the members of a oneof are written: the first that is set, none of the others."""
-        own = [(each.name, self._get(each.name)) for each in union.fields]
+        own = [
+            (each.name, getter(each, ignores_default=self._options.ignore_defaults)) for each in union.fields
+        ]
         found = []
 
         def chosen(value: Struct, name: str) -> Any:

@@ -18,6 +18,7 @@ from kraal.converters.registry.errors import SerializationException
 from kraal.plugins.java_values import float32
 from kraal.plugins.records import DATE, DECIMAL, TIMESTAMP, DataException, Float32, Instant, Struct
 from kraal.plugins.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from tests.fakes.connect_schemas import optional, struct
 from tests.fakes.converter_notation import described, shown
 
 PLAIN = JsonSchemaOptions()
@@ -25,15 +26,6 @@ INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
 MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
 WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=INT),))
-
-
-def struct(name: str | None, **fields: Schema) -> Schema:
-    parts = tuple(Field(name=each, schema=schema) for each, schema in fields.items())
-    return Schema(type=Type.STRUCT, name=name, fields=parts)
-
-
-def optional(schema: Schema) -> Schema:
-    return replace(schema, optional=True)
 
 
 def text_of(schema: Schema, options: JsonSchemaOptions = PLAIN) -> str:

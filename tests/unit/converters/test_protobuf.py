@@ -16,6 +16,7 @@ from kraal.converters.protobuf.render import WRAPPERS_TEXT
 from kraal.converters.protobuf.to_connect import connect_schema
 from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
 from kraal.plugins.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from tests.fakes.connect_schemas import optional, struct
 
 PLAIN = ProtobufOptions()
 INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
@@ -27,15 +28,6 @@ TAG, ENUM, UNION = f"{NAMESPACE}.Tag", f"{NAMESPACE}.Enum", f"{NAMESPACE}.Union"
 SUIT = Schema(
     type=Type.STRING, name="Suit", parameters={ENUM: "Suit", f"{ENUM}.CLUBS": "0", f"{ENUM}.HEARTS": "4"}
 )
-
-
-def struct(name: str | None, **fields: Schema) -> Schema:
-    parts = tuple(Field(name=each, schema=schema) for each, schema in fields.items())
-    return Schema(type=Type.STRUCT, name=name, fields=parts)
-
-
-def optional(schema: Schema) -> Schema:
-    return replace(schema, optional=True)
 
 
 def tagged(schema: Schema, number: int) -> Schema:

@@ -18,7 +18,8 @@ from kraal.converters.registry.client import SchemaText
 from kraal.converters.registry.errors import SerializationException
 from kraal.plugins.java_values import float32
 from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Float32, Instant, Struct
-from kraal.plugins.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from kraal.plugins.schema import OPTIONAL_STRING, STRING, Schema, Type
+from tests.fakes.connect_schemas import optional, struct
 from tests.fakes.converter_notation import shown
 
 PLAIN = ProtobufOptions()
@@ -26,15 +27,6 @@ INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
 MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
 TAG, ENUM, UNION = f"{NAMESPACE}.Tag", f"{NAMESPACE}.Enum", f"{NAMESPACE}.Union"
 P3 = 'syntax = "proto3"; '
-
-
-def struct(name: str | None, **fields: Schema) -> Schema:
-    parts = tuple(Field(name=each, schema=schema) for each, schema in fields.items())
-    return Schema(type=Type.STRUCT, name=name, fields=parts)
-
-
-def optional(schema: Schema) -> Schema:
-    return replace(schema, optional=True)
 
 
 def tagged(schema: Schema, number: int) -> Schema:

@@ -180,7 +180,7 @@ def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistrySer
 
 
 def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: SchemaRegistryServer) -> None:
-    latest = {"auto_register_schemas": "false", "use_latest_version": "true"}
+    latest: dict[str, Any] = {"auto_register_schemas": "false", "use_latest_version": "true"}
     registry.put("t-value", PROTO.replace("id = 1", "note = 1; string id = 2"), "PROTOBUF")
     assert (
         converter(ProtobufConverter, registry, **latest).encode("t", ORDER, order())
