@@ -1,6 +1,7 @@
 """The keys of the converters that have a schema registry.
 
-Source: AbstractKafkaSchemaSerDeConfig, AbstractDataConfig, AvroDataConfig (Confluent Schema Registry 8).
+Source: AbstractKafkaSchemaSerDeConfig, AbstractDataConfig, AvroDataConfig, ProtobufDataConfig, JsonSchemaDataConfig
+(Confluent Schema Registry 8).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import urlsplit
 
-from kraal.config.checks import at_least, one_of, rule
+from kraal.config.checks import at_least, one_of, one_of_ignoring_case, rule
 from kraal.config.converters import CONVERTER_TYPE
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 
@@ -229,6 +230,118 @@ AVRO_CONVERTER: Final = ConfigDef(
             "Keep the documentation and defaults of fields only.",
             "AvroDataConfig.DISCARD_TYPE_DOC_DEFAULT_CONFIG",
             importance=Importance.LOW,
+            supported=False,
+        ),
+    ]
+)
+
+PROTOBUF_CONVERTER: Final = ConfigDef(
+    [
+        *_COMMON,
+        _flag(
+            "enhanced.protobuf.schema.support",
+            "Keep packages in the names of messages, enums and unions.",
+            "ProtobufDataConfig.ENHANCED_PROTOBUF_SCHEMA_SUPPORT_CONFIG",
+        ),
+        _flag(
+            "scrub.invalid.names",
+            "Replace in names what Protobuf does not take.",
+            "ProtobufDataConfig.SCRUB_INVALID_NAMES_CONFIG",
+        ),
+        _flag(
+            "int.for.enums",
+            "Read enums as numbers, not as text.",
+            "ProtobufDataConfig.INT_FOR_ENUMS_CONFIG",
+        ),
+        _flag(
+            "optional.for.nullables",
+            "Optional fields have the word optional, and others are required.",
+            "ProtobufDataConfig.OPTIONAL_FOR_NULLABLES_CONFIG",
+        ),
+        _flag(
+            "optional.for.proto2",
+            "What is optional in proto2 is null where it is absent.",
+            "ProtobufDataConfig.OPTIONAL_FOR_PROTO2_CONFIG",
+            default=True,
+        ),
+        _flag(
+            "wrapper.for.nullables",
+            "Optional fields are Google's wrappers, such as StringValue, and others are required.",
+            "ProtobufDataConfig.WRAPPER_FOR_NULLABLES_CONFIG",
+        ),
+        _flag(
+            "wrapper.for.raw.primitives",
+            "Read a wrapper as the value that it holds.",
+            "ProtobufDataConfig.WRAPPER_FOR_RAW_PRIMITIVES_CONFIG",
+            default=True,
+        ),
+        _flag(
+            "generate.struct.for.nulls",
+            "Read messages that are absent as messages whose fields are absent, not as null.",
+            "ProtobufDataConfig.GENERATE_STRUCT_FOR_NULLS_CONFIG",
+        ),
+        _flag(
+            "generate.index.for.unions",
+            "Names of fields that stand for a oneof end with its number, such as kind_0.",
+            "ProtobufDataConfig.GENERATE_INDEX_FOR_UNIONS_CONFIG",
+            default=True,
+        ),
+        _flag(
+            "flatten.unions",
+            "Read the members of a oneof as fields of the record.",
+            "ProtobufDataConfig.FLATTEN_UNIONS_CONFIG",
+        ),
+    ]
+)
+
+DECIMAL_FORMAT: Final = "decimal.format"
+
+JSON_SCHEMA_CONVERTER: Final = ConfigDef(
+    [
+        *_COMMON,
+        _flag(
+            "object.additional.properties",
+            "Let the schemas of records allow more properties than they name.",
+            "JsonSchemaDataConfig.OBJECT_ADDITIONAL_PROPERTIES_CONFIG",
+            default=True,
+        ),
+        _flag(
+            "use.optional.for.nonrequired",
+            "Read properties that a schema does not require as optional.",
+            "JsonSchemaDataConfig.USE_OPTIONAL_FOR_NON_REQUIRED_CONFIG",
+        ),
+        Key(
+            name=DECIMAL_FORMAT,
+            type=ConfigType.STRING,
+            default="BASE64",
+            validator=one_of_ignoring_case("BASE64", "NUMERIC"),
+            importance=Importance.LOW,
+            doc="Write decimals as text with the unscaled value in base64, or as numbers.",
+            source="JsonSchemaDataConfig.DECIMAL_FORMAT_CONFIG",
+        ),
+        _flag(
+            "flatten.singleton.unions",
+            "Read a union of one schema as that schema.",
+            "JsonSchemaDataConfig.FLATTEN_SINGLETON_UNIONS_CONFIG",
+            default=True,
+            importance=Importance.LOW,
+        ),
+        _flag(
+            "preserve.additional.properties",
+            "Keep properties that the schema does not name.",
+            "JsonSchemaDataConfig.PRESERVE_ADDITIONAL_PROPERTIES_CONFIG",
+            supported=False,
+        ),
+        _flag(
+            "json.fail.invalid.schema",
+            "Check values against their schema.",
+            "KafkaJsonSchemaSerializerConfig.FAIL_INVALID_SCHEMA",
+            supported=False,
+        ),
+        _flag(
+            "json.indent.output",
+            "Write JSON in lines.",
+            "KafkaJsonSchemaSerializerConfig.JSON_INDENT_OUTPUT",
             supported=False,
         ),
     ]

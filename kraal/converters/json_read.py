@@ -155,6 +155,37 @@ def _timestamp(node: Any) -> Instant:
     return Instant(wrapped(node, 64))
 
 
+def leaf(schema: Schema) -> Read | None:
+    """Return what reads values without parts, not null among them; None for a schema whose values have parts."""
+    match schema.name:
+        case str() as name if name == DECIMAL:
+            return lambda node: _decimal(schema, node)
+        case str() as name if name == DATE:
+            return lambda node: date_of(_int_of("Date", node))
+        case str() as name if name == TIME:
+            return lambda node: time_of(_int_of("Time", node))
+        case str() as name if name == TIMESTAMP:
+            return _timestamp
+        case _:
+            pass
+    match schema.type:
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            bits = _BITS[schema.type]
+            return lambda node: _whole(node, bits)
+        case Type.FLOAT32:
+            return _float
+        case Type.FLOAT64:
+            return double_of
+        case Type.BOOLEAN:
+            return lambda node: node is True
+        case Type.STRING:
+            return _text
+        case Type.BYTES:
+            return _bytes
+        case _:
+            return None
+
+
 class JsonReader:
     """Makes the functions, under a converter's settings."""
 
@@ -180,36 +211,15 @@ class JsonReader:
         return read
 
     def _present(self, schema: Schema) -> Read:
-        match schema.name:
-            case str() as name if name == DECIMAL:
-                return lambda node: _decimal(schema, node)
-            case str() as name if name == DATE:
-                return lambda node: date_of(_int_of("Date", node))
-            case str() as name if name == TIME:
-                return lambda node: time_of(_int_of("Time", node))
-            case str() as name if name == TIMESTAMP:
-                return _timestamp
-            case _:
-                pass
+        read = leaf(schema)
+        if read is not None:
+            return read
         match schema.type:
-            case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-                bits = _BITS[schema.type]
-                return lambda node: _whole(node, bits)
-            case Type.FLOAT32:
-                return _float
-            case Type.FLOAT64:
-                return double_of
-            case Type.BOOLEAN:
-                return lambda node: node is True
-            case Type.STRING:
-                return _text
-            case Type.BYTES:
-                return _bytes
             case Type.ARRAY:
                 return self._array(schema)
             case Type.MAP:
                 return self._map(schema)
-            case Type.STRUCT:
+            case _:
                 return self._struct(schema)
 
     def _array(self, schema: Schema) -> Read:

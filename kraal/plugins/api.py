@@ -307,11 +307,8 @@ class SinkTask(ABC):
     values: ClassVar[Literal["json", "text"]] = "json"
     """What `key` and `value` are where records go one by one, with transforms or `errors.*`, each with a schema of its
     own: VARIANT columns of plain JSON, or strings as Java prints values. Elsewhere they are the converters' columns."""
-
     class_name: ClassVar[str | None] = None
-    """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
-    gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
-
+    """As with SourceTask."""
     all_or_nothing: bool = False
     """Whether a `write` whose frame cannot be computed leaves nothing (docs/errors.md); `start` may set it."""
 

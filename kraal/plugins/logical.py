@@ -42,17 +42,27 @@ def decimal_bytes(schema: Schema, value: Decimal) -> bytes:
             "Decimal value has mismatching scale for given Decimal schema. "
             f"Schema has scale {wanted}, value has scale {scale}."
         )
-    size = (unscaled if unscaled >= 0 else unscaled + 1).bit_length() // 8 + 1
-    return unscaled.to_bytes(size, "big", signed=True)
+    return signed_bytes(unscaled)
+
+
+def signed_bytes(number: int) -> bytes:
+    """Return a whole number, big endian, in as few bytes as it takes (`BigInteger.toByteArray`)."""
+    size = (number if number >= 0 else number + 1).bit_length() // 8 + 1
+    return number.to_bytes(size, "big", signed=True)
 
 
 def decimal_of(schema: Schema, data: bytes) -> Decimal:
     """Return the decimal behind bytes. Raises DataException; ValueError for no bytes."""
+    return unscaled_decimal(data, scale_of(schema))
+
+
+def unscaled_decimal(data: bytes, scale: int) -> Decimal:
+    """Return the decimal of an unscaled value's bytes. Raises ValueError for no bytes."""
     if not data:
         raise ValueError("Zero length BigInteger")
     unscaled = int.from_bytes(data, "big", signed=True)
     digits = tuple(map(int, str(abs(unscaled))))
-    return Decimal((int(unscaled < 0), digits, -scale_of(schema)))
+    return Decimal((int(unscaled < 0), digits, -scale))
 
 
 def date_days(value: Instant) -> int:

@@ -16,9 +16,16 @@ from kraal.converters.avro.model import ANYTHING, NAMED, Node, SchemaInvalid, pa
 from kraal.converters.avro.names import PROP_VERSION, AvroOptions
 from kraal.converters.avro.read import AvroReader, Cursor, Malformed
 from kraal.converters.avro.to_connect import connect_schema
-from kraal.converters.avro.write import AvroWriter
+from kraal.converters.avro.write import NULL_FOUND, AvroWriter
 from kraal.converters.registry.client import SchemaText
-from kraal.converters.registry.converter import Decode, Described, Encode, Format, RegistryConverter
+from kraal.converters.registry.converter import (
+    Decode,
+    Described,
+    Encode,
+    Format,
+    RegistryConverter,
+    VersionOf,
+)
 from kraal.converters.registry.errors import SerializationException
 from kraal.plugins.api import DataException, Schema
 
@@ -32,6 +39,14 @@ class AvroFormat:
     options: AvroOptions
     kind: str = "AVRO"
     title: str = "Avro"
+    cannot_write: str = "Failed to serialize Avro data from topic {}"
+    cannot_read: str = "Failed to deserialize data for topic {} to Avro"
+
+    def writes_null(self, schema: Schema | None) -> bool:
+        """Return False for what may be null. Raises DataException for what may not."""
+        if schema is None or schema.optional:
+            return False
+        raise DataException(NULL_FOUND)
 
     def described(self, schema: Schema | None) -> Described:
         """Return Avro's schema for Connect's."""
@@ -56,37 +71,32 @@ class AvroFormat:
 
         return encode
 
-    def needs_version(self, written: SchemaText, named: Mapping[str, SchemaText]) -> bool:
-        """Tell whether neither Connect's version stands in the schema nor a union is in the way."""
-        node = _parsed(written.text, named)
-        return node.kind != "union" and PROP_VERSION not in node.props and node.name != ANYTHING.name
+    def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
+        """Return what reads schema and value.
 
-    def decoder(
-        self, written: SchemaText, named: Mapping[str, SchemaText], version: int | None
-    ) -> tuple[Schema | None, Decode]:
-        """Return Connect's schema, and what reads values."""
+        The registry's version is the schema's where Connect's stands not in it and no union is in the way.
+        """
         node = _parsed(written.text, named)
-        schema = None if node.name == ANYTHING.name else connect_schema(node, self.options, version)
+        schema = None
+        if node.name != ANYTHING.name:
+            needs = node.kind != "union" and PROP_VERSION not in node.props
+            schema = connect_schema(node, self.options, version_of(_record_name(node)) if needs else None)
         read = AvroReader(self.options).reads(node, schema)
         is_bytes = node.kind == "bytes"
 
-        def decode(data: bytes) -> Any:
+        def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
                 if is_bytes:  # all that follows, without a length
                     length = len(data) - _HEAD
-                    return read(_whole_value(data[_HEAD:], length))
-                return read(Cursor(data, _HEAD))
+                    return schema, read(_whole_value(data[_HEAD:], length))
+                return schema, read(Cursor(data, _HEAD))
             except Malformed as exc:
                 schema_id = int.from_bytes(data[1:_HEAD], "big")
                 raise SerializationException(
                     f"Error deserializing Avro message for id {schema_id}: {exc}"
                 ) from exc
 
-        return schema, decode
-
-    def record_name(self, written: SchemaText, named: Mapping[str, SchemaText]) -> str | None:
-        """Return the full name of a record, an enum or a fixed."""
-        return _record_name(_parsed(written.text, named))
+        return decode
 
 
 def _record_name(node: Node) -> str | None:

@@ -32,12 +32,13 @@ _HEAD: Final = 5
 """Bytes before the value: the magic byte and the id."""
 
 UNKNOWN_MAGIC: Final = "Unknown magic byte!"
-NULL_FOUND: Final = "Found null value for non-optional schema"
 
 Encode = Callable[[Any], bytes]
 """Returns a value's bytes, without what stands before them. Raises DataException."""
-Decode = Callable[[bytes], Any]
-"""Reads a value from all bytes of a record. Raises SerializationException and DataException."""
+Decode = Callable[[bytes], tuple[Schema | None, Any]]
+"""Reads schema and value from all bytes of a record. Raises SerializationException and DataException."""
+VersionOf = Callable[[str | None], int | None]
+"""Returns the registry's version of the schema that is read, whose record has this name. Raises as the registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +61,25 @@ class Format(Protocol):
     def title(self) -> str:
         """Its name, as people have it."""
 
+    @property
+    def cannot_write(self) -> str:
+        """How errors begin, `{}` being the topic."""
+
+    @property
+    def cannot_read(self) -> str:
+        """The same, on the way in."""
+
+    def writes_null(self, schema: Schema | None) -> bool:
+        """Tell whether null has bytes, or is a tombstone. Raises DataException where there can be no null."""
+
     def described(self, schema: Schema | None) -> Described:
         """Return what is to be registered for a Connect schema."""
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
         """Return what writes a Connect schema's values as a registered schema says."""
 
-    def needs_version(self, written: SchemaText, named: Mapping[str, SchemaText]) -> bool:
-        """Tell whether the registry's version is to be the schema's."""
-
-    def decoder(
-        self, written: SchemaText, named: Mapping[str, SchemaText], version: int | None
-    ) -> tuple[Schema | None, Decode]:
-        """Return the Connect schema of a registered one, and what reads its values."""
-
-    def record_name(self, written: SchemaText, named: Mapping[str, SchemaText]) -> str | None:
-        """Return the name of the record that a registered schema describes."""
+    def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
+        """Return what reads a registered schema's values; it asks for the version if that is to be the schema's."""
 
 
 class RegistryConverter(Converter):
@@ -120,7 +124,7 @@ class RegistryConverter(Converter):
     def _forget(self) -> None:
         self._encoders: dict[tuple[str, int], tuple[Schema | None, bytes, Encode]] = {}
         self._same: dict[tuple[str, str], tuple[bytes, Encode]] = {}
-        self._decoders: dict[tuple[str, int], tuple[Schema | None, Decode]] = {}
+        self._decoders: dict[tuple[str, int], Decode] = {}
 
     @override
     def __getstate__(self) -> dict[str, Any]:
@@ -128,11 +132,9 @@ class RegistryConverter(Converter):
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        if value is None:
-            if schema is None or schema.optional:
-                return None
-            raise DataException(NULL_FOUND)
-        doing = f"Failed to serialize {self._format.title} data from topic {topic}"
+        if value is None and not self._format.writes_null(schema):
+            return None
+        doing = self._format.cannot_write.format(topic)
         try:
             if self._ages and time.monotonic() - self._since_s >= self._ttl_s:
                 self._encoders, self._same = {}, {}
@@ -149,7 +151,7 @@ class RegistryConverter(Converter):
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:
             return None, None
-        doing = f"Failed to deserialize data for topic {topic} to {self._format.title}"
+        doing = self._format.cannot_read.format(topic)
         try:
             if data[:1] != MAGIC:
                 raise SerializationException(UNKNOWN_MAGIC)
@@ -159,7 +161,7 @@ class RegistryConverter(Converter):
             known = self._decoders.get((topic, schema_id))
             if known is None:
                 known = self._kept(self._decoders, (topic, schema_id), self._decoder(topic, schema_id))
-            return known[0], known[1](data)
+            return known(data)
         except SerializationException as exc:
             raise DataException(f"{doing}: {exc}") from exc
         except RetriableError as exc:
@@ -198,32 +200,33 @@ class RegistryConverter(Converter):
         described = self._format.described(schema)
         subject, written = self._subject(topic, described.name), described.schema
         if self._registers:
-            doing = f"Error registering {title} schema{written.text}"
+            doing = f"Error registering {title} schema: {written.text}"
             schema_id = registry.register(subject, written, doing, normalize=self._normalize)
         elif self._latest:
             doing = f"Error retrieving latest version of {title} schema of subject {subject}"
             schema_id, written = registry.latest(subject, doing)
         else:
-            doing = f"Error retrieving {title} schema{written.text}"
+            doing = f"Error retrieving {title} schema: {written.text}"
             schema_id = registry.id_of(subject, written, doing, normalize=self._normalize)
         self._check_kind(written, schema_id)
         named = registry.named_by(written, doing)
         return MAGIC + schema_id.to_bytes(4, "big"), self._format.encoder(schema, written, named)
 
-    def _decoder(self, topic: str, schema_id: int) -> tuple[Schema | None, Decode]:
+    def _decoder(self, topic: str, schema_id: int) -> Decode:
         title, registry = self._format.title, self._registry
         doing = f"Error retrieving {title} {self._part} schema for id {schema_id}"
         subject = self._subject(topic, None) if self._strategy == keys.TOPIC_NAME else None
         written = registry.schema(schema_id, subject, doing)
         self._check_kind(written, schema_id)
         named = registry.named_by(written, doing)
-        version = None
-        if self._format.needs_version(written, named):
-            own = subject or self._subject(topic, self._format.record_name(written, named))
-            version = registry.version(
+
+        def version_of(name: str | None) -> int | None:
+            own = subject or self._subject(topic, name)
+            return registry.version(
                 schema_id, own, f"Error retrieving {title} {self._part} schema version for id {schema_id}"
             )
-        return self._format.decoder(written, named, version)
+
+        return self._format.decoder(written, named, version_of)
 
     def _check_kind(self, written: SchemaText, schema_id: int) -> None:
         if written.kind != self._format.kind:

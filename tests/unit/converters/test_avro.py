@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -14,7 +13,8 @@ from kraal.converters.avro.model import SchemaInvalid, parse_schema, schema_text
 from kraal.converters.avro.names import AvroOptions
 from kraal.converters.avro.to_connect import connect_schema
 from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
-from kraal.plugins.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from kraal.plugins.schema import OPTIONAL_STRING, STRING, Schema, Type
+from tests.fakes.connect_schemas import optional, struct
 from tests.fakes.converter_notation import described
 
 PLAIN = AvroOptions()
@@ -23,15 +23,6 @@ INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
 MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
 WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 CONNECT = "org.apache.kafka.connect.data"
-
-
-def struct(name: str | None, **fields: Schema) -> Schema:
-    parts = tuple(Field(name=each, schema=schema) for each, schema in fields.items())
-    return Schema(type=Type.STRUCT, name=name, fields=parts)
-
-
-def optional(schema: Schema) -> Schema:
-    return replace(schema, optional=True)
 
 
 # What Java makes of them: AvroDataTest and the documentation of Confluent's converters.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +16,8 @@ from kraal.converters.avro.names import AvroOptions
 from kraal.converters.registry.client import SchemaText
 from kraal.converters.registry.errors import SerializationException
 from kraal.plugins.records import DECIMAL, TIMESTAMP, DataException, Float32, Instant, Struct
-from kraal.plugins.schema import STRING, Field, Schema, Type
+from kraal.plugins.schema import STRING, Schema, Type
+from tests.fakes.connect_schemas import optional, struct
 from tests.fakes.converter_notation import described, shown
 
 PLAIN = AvroOptions()
@@ -26,15 +26,6 @@ INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
 MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
 WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
 CONNECT = "org.apache.kafka.connect.data"
-
-
-def struct(name: str | None, **fields: Schema) -> Schema:
-    parts = tuple(Field(name=each, schema=schema) for each, schema in fields.items())
-    return Schema(type=Type.STRUCT, name=name, fields=parts)
-
-
-def optional(schema: Schema) -> Schema:
-    return replace(schema, optional=True)
 
 
 ENUM = {"type": "enum", "name": "n.Suit", "symbols": ["CLUBS", "HEARTS"], "default": "CLUBS", "doc": "d"}
@@ -51,8 +42,8 @@ def written(schema: Schema | None, value: Any, said: Any = None, options: AvroOp
 
 
 def read(said: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
-    schema, decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(said)), {}, None)
-    return schema, decode(b"\0\0\0\0\1" + data)
+    decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(said)), {}, lambda _: None)
+    return decode(b"\0\0\0\0\1" + data)
 
 
 def by_fastavro(said: Any, value: Any) -> bytes:

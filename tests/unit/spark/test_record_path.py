@@ -23,6 +23,8 @@ from kraal.spark.records.steps import Steps
 from tests.fakes.schema_registry import schema_registry
 
 AVRO = "io.confluent.connect.avro.AvroConverter"
+PROTOBUF = "io.confluent.connect.protobuf.ProtobufConverter"
+JSON_SCHEMA = "io.confluent.connect.json.JsonSchemaConverter"
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 ORDER = Schema(type=Type.STRUCT, name="Order", fields=(Field(name="id", schema=STRING),))
 
@@ -47,9 +49,23 @@ def test_a_converter_without_columns_sends_records_one_by_one(part: str) -> None
     assert getattr(found, f"{part}_class") == AVRO
 
 
-def test_what_a_sources_pass_writes_a_sinks_pass_reads() -> None:
+@pytest.mark.parametrize(
+    ("value_converter", "data", "refused"),
+    [
+        ("Avro", b"\x02a", "Failed to deserialize data for topic t to Avro"),
+        (PROTOBUF, b"\0\x0a\x01a", "Failed to deserialize data for topic t to Protobuf"),
+        (
+            JSON_SCHEMA,
+            b'{"id":"a"}',
+            "Converting byte[] to Kafka Connect data failed due to serialization error of topic t",
+        ),
+    ],
+)
+def test_what_a_sources_pass_writes_a_sinks_pass_reads(
+    value_converter: str, data: bytes, refused: str
+) -> None:
     with schema_registry() as registry:
-        worker = {"key.converter": TEXT, "value.converter": "Avro", "header.converter": AVRO}
+        worker = {"key.converter": TEXT, "value.converter": value_converter, "header.converter": AVRO}
         worker |= {f"{part}.converter.schema.registry.url": registry.url for part in ("value", "header")}
         found = steps(worker, {"errors.log.enable": "true"})
         assert found is not None
@@ -58,7 +74,7 @@ def test_what_a_sources_pass_writes_a_sinks_pass_reads() -> None:
         table = pa.table({"key": ["k"], "value": [{"id": "a"}]})
         made = pa.Table.from_batches(list(sent(table.to_batches())), source_pass.OUT)
         row = made.to_pylist()[0]
-        assert (row["topic"], row["key"], row["value"]) == ("t", b"k", b"\0\0\0\0\1\x02a")
+        assert (row["topic"], row["key"], row["value"]) == ("t", b"k", b"\0\0\0\0\1" + data)
         raw = pa.table(
             {
                 "topic": pa.array(["t", "t"]),
@@ -74,4 +90,4 @@ def test_what_a_sources_pass_writes_a_sinks_pass_reads() -> None:
         one: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=found, shown="json")))  # noqa: S301 - as above
         rows = pa.Table.from_batches(list(one(raw.to_batches())), sink_pass.OUT).to_pylist()
         assert rows[0]["value"] == b'{"id":"a"}'
-        assert "Failed to deserialize data for topic t to Avro: Unknown magic byte!" in rows[-1]["note"]
+        assert f"{refused}: Unknown magic byte!" in rows[-1]["note"]

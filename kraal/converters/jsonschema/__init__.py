@@ -1,0 +1,1 @@
+"""JSON with JSON Schema: schemas both ways, and values."""

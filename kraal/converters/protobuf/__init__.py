@@ -1,0 +1,1 @@
+"""Protobuf: .proto texts, Connect's schemas beside them, and values both ways."""

@@ -1,0 +1,134 @@
+"""Values as Protobuf, their schemas in a registry. Source: ProtobufConverter (Confluent Schema Registry 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.config.registry_converters import IGNORE_DEFAULTS, PROTOBUF_CONVERTER
+from kraal.converters.protobuf.from_connect import proto_of
+from kraal.converters.protobuf.link import Linked, link
+from kraal.converters.protobuf.model import ProtoInvalid
+from kraal.converters.protobuf.names import ProtobufOptions
+from kraal.converters.protobuf.parse import parse_proto
+from kraal.converters.protobuf.read import ProtobufReader, Shape
+from kraal.converters.protobuf.to_connect import connect_schema
+from kraal.converters.protobuf.wire import Malformed, MessageReader, indexes_bytes, read_indexes
+from kraal.converters.protobuf.write import ProtobufWriter
+from kraal.converters.registry.client import SchemaText
+from kraal.converters.registry.converter import (
+    Decode,
+    Described,
+    Encode,
+    Format,
+    RegistryConverter,
+    VersionOf,
+)
+from kraal.converters.registry.errors import SerializationException
+from kraal.plugins.api import Schema
+
+_HEAD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufFormat:
+    """Protobuf, under a converter's options."""
+
+    options: ProtobufOptions
+    kind: str = "PROTOBUF"
+    title: str = "Protobuf"
+    cannot_write: str = "Failed to serialize Protobuf data from topic {}"
+    cannot_read: str = "Failed to deserialize data for topic {} to Protobuf"
+
+    def writes_null(self, schema: Schema | None) -> bool:
+        """Return False: null has no bytes, whatever its schema."""
+        del schema
+        return False
+
+    def described(self, schema: Schema | None) -> Described:
+        """Return the .proto text for a Connect schema."""
+        text, name = proto_of(schema, self.options)
+        return Described(SchemaText(self.kind, text), name)
+
+    def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
+        """Return what writes values: the indexes of the message, and its fields.
+
+        A text that has no message of the schema's name is the latest of a subject; its first message counts then.
+        """
+        linked = _linked(written, named)
+        _, name = proto_of(schema, self.options)
+        assert schema is not None  # noqa: S101 - there is no message without one
+        path = linked.path_of(name) or [0]
+        head = indexes_bytes(path)
+        try:
+            write = ProtobufWriter(self.options).root(schema, linked.message_at(path))
+        except ProtoInvalid as exc:
+            raise SerializationException(str(exc)) from exc
+
+        def encode(value: Any) -> bytes:
+            out = bytearray(head)
+            write(value, out)
+            return bytes(out)
+
+        return encode
+
+    def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
+        """Return what reads schema and value: which message it is stands in the bytes."""
+        linked = _linked(written, named)
+        reader, known = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
+
+        def made(path: tuple[int, ...]) -> tuple[Any, Schema, Shape]:
+            message = linked.message_at(path)
+            schema = connect_schema(message, self.options, version_of(message.full_name))
+            known[path] = message, schema, ProtobufReader(self.options).root(message, schema)
+            return known[path]
+
+        def decode(data: bytes) -> tuple[Schema | None, Any]:
+            try:
+                path, at = read_indexes(data, _HEAD)
+                message, schema, shape = known.get(path) or made(path)
+                return schema, shape(reader.read(message, data, at, len(data), {}))
+            except (Malformed, ProtoInvalid, RecursionError) as exc:
+                schema_id = int.from_bytes(data[1:_HEAD], "big")
+                raise SerializationException(
+                    f"Error deserializing Protobuf message for id {schema_id}: {exc}"
+                ) from exc
+
+        return decode
+
+
+def _linked(written: SchemaText, named: Mapping[str, SchemaText]) -> Linked:
+    """Return a text's types. Raises SerializationException for a text that is no .proto file."""
+    try:
+        files = {name: parse_proto(each.text) for name, each in named.items()}
+        return link(parse_proto(written.text), files)
+    except ProtoInvalid as exc:
+        raise SerializationException(f"Could not parse Protobuf - {exc}") from exc
+
+
+class ProtobufConverter(RegistryConverter):
+    """Values as Protobuf, framed with the id of their schema in a registry."""
+
+    config_def: ClassVar[ConfigDef] = PROTOBUF_CONVERTER
+
+    @override
+    def make_format(self, parsed: Mapping[str, Any]) -> Format:
+        return ProtobufFormat(
+            ProtobufOptions(
+                enhanced=parsed["enhanced.protobuf.schema.support"] is True,
+                scrub_names=parsed["scrub.invalid.names"] is True,
+                int_for_enums=parsed["int.for.enums"] is True,
+                optional_for_nullables=parsed["optional.for.nullables"] is True,
+                optional_for_proto2=parsed["optional.for.proto2"] is True,
+                wrapper_for_nullables=parsed["wrapper.for.nullables"] is True,
+                wrapper_for_raw=parsed["wrapper.for.raw.primitives"] is True,
+                struct_for_nulls=parsed["generate.struct.for.nulls"] is True,
+                index_for_unions=parsed["generate.index.for.unions"] is True,
+                flatten_unions=parsed["flatten.unions"] is True,
+                ignore_defaults=parsed[IGNORE_DEFAULTS] is True,
+            )
+        )

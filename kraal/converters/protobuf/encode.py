@@ -1,0 +1,129 @@
+"""Protobuf's bytes of what has no parts, and the messages that stand for logical types.
+
+Source: ProtobufData.TO_PROTOBUFLOGICAL_CONVERTERS, DecimalUtils (Confluent Schema Registry 8);
+https://protobuf.dev/programming-guides/encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE
+from kraal.converters.protobuf.link import FieldType
+from kraal.converters.protobuf.wire import FIXED, put_varint, zigzag
+from kraal.plugins.java_time import MS_PER_DAY, civil, clock
+from kraal.plugins.java_values import float32
+from kraal.plugins.logical import date_days, decimal_parts, signed_bytes, time_ms
+from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant
+
+Put = Callable[[Any, bytearray], None]
+"""Appends a value's bytes. Raises DataException."""
+Numbers = Callable[[Any], dict[str, Any]]
+"""Returns the fields of a message that stands for a logical type."""
+
+_SECONDS: Final = (-62_135_596_800, 253_402_300_799)
+_NANOS_PER_MS: Final = 1_000_000
+
+_LIMITS: Final = {
+    "int32": (-(1 << 31), (1 << 31) - 1),
+    "sint32": (-(1 << 31), (1 << 31) - 1),
+    "sfixed32": (-(1 << 31), (1 << 31) - 1),
+    "uint32": (-(1 << 31), (1 << 32) - 1),
+    "fixed32": (-(1 << 31), (1 << 32) - 1),
+    "int64": (-(1 << 63), (1 << 63) - 1),
+    "sint64": (-(1 << 63), (1 << 63) - 1),
+    "sfixed64": (-(1 << 63), (1 << 63) - 1),
+    "uint64": (-(1 << 63), (1 << 63) - 1),
+    "fixed64": (-(1 << 63), (1 << 63) - 1),
+}
+"""A Java long that has the sign stands for the upper half of what has none."""
+
+
+def whole(field: FieldType) -> Put:
+    """Return what writes whole numbers without a tag."""
+    low, high = _LIMITS[field.kind]
+    fixed = FIXED.get(field.kind)
+    bits = 64 if field.kind in {"int32", "int64", "uint64"} else 32  # int32 is written as if it were longer
+    mask = (1 << bits) - 1
+    zigzags = field.kind.startswith("sint")
+
+    def write(value: Any, out: bytearray) -> None:
+        if not low <= value <= high:
+            raise DataException(f"{value} is not within {low} to {high}, in field {field.name}")
+        if fixed is not None:
+            out += fixed.pack(value & mask if field.kind == "fixed32" else value)
+        else:
+            put_varint(zigzag(value) if zigzags else value & mask, out)
+
+    return write
+
+
+def _float(value: Any, out: bytearray) -> None:
+    out += FIXED["float"].pack(float32(value))
+
+
+def _double(value: Any, out: bytearray) -> None:
+    out += FIXED["double"].pack(value)
+
+
+def _bool(value: Any, out: bytearray) -> None:
+    out.append(1 if value else 0)
+
+
+def _bytes(value: Any, out: bytearray) -> None:
+    put_varint(len(value), out)
+    out += value
+
+
+def _string(value: Any, out: bytearray) -> None:
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        data = value.encode("utf-8", "replace")  # halves of pairs
+    _bytes(data, out)
+
+
+def _enum_number(value: Any, out: bytearray) -> None:
+    put_varint(value & ((1 << 64) - 1), out)
+
+
+PUTS: Final[dict[str, Put]] = {
+    "float": _float,
+    "double": _double,
+    "bool": _bool,
+    "string": _string,
+    "bytes": _bytes,
+    "enum": _enum_number,
+}
+
+
+def _decimal(value: Decimal) -> dict[str, Any]:
+    unscaled, scale = decimal_parts(value)
+    return {"value": signed_bytes(unscaled), "precision": len(str(abs(unscaled))), "scale": scale}
+
+
+def _date(value: Instant) -> dict[str, Any]:
+    year, month, day = civil(date_days(value))
+    return {"year": year, "month": month, "day": day}
+
+
+def _time(value: Instant) -> dict[str, Any]:
+    _, hours, minutes, seconds, ms = clock(time_ms(value) % MS_PER_DAY)
+    return {"hours": hours, "minutes": minutes, "seconds": seconds, "nanos": ms * _NANOS_PER_MS}
+
+
+def _timestamp(value: Instant) -> dict[str, Any]:
+    seconds, ms = divmod(value.ms, 1000)
+    if not _SECONDS[0] <= seconds <= _SECONDS[1]:
+        raise DataException(f"Timestamp is not valid: {value.ms} milliseconds since 1970")
+    return {"seconds": seconds, "nanos": ms * _NANOS_PER_MS}
+
+
+LOGICAL: Final[dict[str | None, tuple[str, Numbers]]] = {
+    DECIMAL: (DECIMAL_TYPE, _decimal),
+    DATE: (DATE_TYPE, _date),
+    TIME: (TIME_TYPE, _time),
+    TIMESTAMP: (TIMESTAMP_TYPE, _timestamp),
+}

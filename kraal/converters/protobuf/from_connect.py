@@ -1,0 +1,206 @@
+"""Connect's schemas to .proto files.
+
+A record is a message; records, maps and enums inside it are declared inside it. What is no record has no message of
+its own: it is one of Google's wrappers. Source: ProtobufData.fromConnectSchema (Confluent Schema Registry 8).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, FILE_OF, TIME_TYPE, TIMESTAMP_TYPE
+from kraal.converters.protobuf.model import (
+    FIELD_META,
+    ProtoEnum,
+    ProtoField,
+    ProtoFile,
+    ProtoMessage,
+    map_entry_name,
+)
+from kraal.converters.protobuf.names import (
+    CONNECT_TYPE,
+    DEFAULT_NAME,
+    ENUM,
+    PRECISION,
+    TAG,
+    TYPE,
+    UNION,
+    WRAPPER,
+    ProtobufOptions,
+    checked,
+    full_name,
+    is_union,
+    scrubbed,
+    split_name,
+)
+from kraal.converters.protobuf.render import WRAPPERS_TEXT, proto_text
+from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
+from kraal.plugins.schema import Schema, Type
+
+_LOGICAL: Final = {DECIMAL: DECIMAL_TYPE, DATE: DATE_TYPE, TIME: TIME_TYPE, TIMESTAMP: TIMESTAMP_TYPE}
+_PLAIN: Final = {
+    Type.INT8: "int32",
+    Type.INT16: "int32",
+    Type.INT32: "int32",
+    Type.INT64: "int64",
+    Type.FLOAT32: "float",
+    Type.FLOAT64: "double",
+    Type.BOOLEAN: "bool",
+    Type.STRING: "string",
+    Type.BYTES: "bytes",
+}
+_WRAPPER: Final = {
+    "int32": "Int32Value",
+    "int64": "Int64Value",
+    "uint32": "UInt32Value",
+    "fixed32": "UInt32Value",
+    "uint64": "UInt64Value",
+    "fixed64": "UInt64Value",
+    "float": "FloatValue",
+    "double": "DoubleValue",
+    "bool": "BoolValue",
+    "string": "StringValue",
+    "bytes": "BytesValue",
+}
+_NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
+
+
+def proto_of(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]:
+    """Return the text of what a Connect schema is in Protobuf, and its message's full name. Raises DataException."""
+    if schema is None:
+        raise DataException("Protobuf needs a schema: values without one cannot be written")
+    if schema.type is Type.STRUCT and not is_union(schema):
+        package, name = split_name(schema.name, options)
+        file = ProtoFile("proto3", package)
+        making = _Making(options, file)
+        if not schema.name:
+            making.nameless = 1
+        file.messages.append(making.message(name, schema))
+        return proto_text(file), full_name(schema, options)
+    if schema.type not in _PLAIN:
+        raise DataException(
+            f"Unsupported root schema of type {schema.type.name}: Protobuf has messages there only"
+        )
+    if schema.name in _LOGICAL:
+        raise DataException(f"{schema.name} cannot stand alone in Protobuf: it must be a field of a record")
+    return WRAPPERS_TEXT, f"google.protobuf.{_WRAPPER[_PLAIN[schema.type]]}"
+
+
+class _Making:
+    """One file on its way."""
+
+    def __init__(self, options: ProtobufOptions, file: ProtoFile) -> None:
+        self._options = options
+        self._file = file
+        self.nameless = 0
+
+    def message(self, name: str, schema: Schema) -> ProtoMessage:
+        made = ProtoMessage(checked(name))
+        index = 1
+        for each in schema.fields:
+            said = each.schema.parameters.get(TAG)
+            number, index = (index, index + 1) if said is None else (int(said), index)
+            self._add(made, each.schema, scrubbed(each.name, self._options), number)
+        return made
+
+    def _add(
+        self, owner: ProtoMessage, schema: Schema, name: str, number: int, oneof: int | None = None
+    ) -> None:
+        """Add a field to a message, and what is to be declared for it."""
+        label = self._label(schema) if oneof is None or schema.type in {Type.ARRAY, Type.MAP} else ""
+        if schema.type is Type.ARRAY and schema.value is not None:
+            schema = schema.value
+            if schema.type is Type.MAP:
+                raise DataException(
+                    f"Map cannot be nested in an array: Protobuf has no word for it, in field {name}"
+                )
+        if is_union(schema):
+            self._union(owner, schema)
+            return
+        if number <= 0:
+            raise DataException(
+                f"Field numbers must be positive integers: field {name} has {number} by {TAG}"
+            )
+        params: dict[str, str] = {}
+        kind = self._type(schema, name, params, is_member=oneof is not None)
+        self._declare(owner, schema, kind)
+        field = ProtoField(checked(name), number, kind, label, oneof)
+        if params:
+            pairs = [{"key": key, "value": value} for key, value in params.items()]
+            field.options[FIELD_META] = {"params": pairs}
+        owner.fields.append(field)
+
+    def _union(self, owner: ProtoMessage, schema: Schema) -> None:
+        owner.oneofs.append(checked(self._short((schema.name or "")[len(UNION) + 1 :])))
+        at = len(owner.oneofs) - 1
+        for each in schema.fields:
+            number = int(each.schema.parameters.get(TAG, "0"))
+            self._add(owner, each.schema, scrubbed(each.name, self._options), number, at)
+
+    def _label(self, schema: Schema) -> str:
+        if schema.type in {Type.ARRAY, Type.MAP}:
+            return "repeated"
+        return "optional" if self._options.optional_for_nullables and schema.optional else ""
+
+    def _declare(self, owner: ProtoMessage, schema: Schema, kind: str) -> None:
+        known = {each.name for each in owner.messages} | {owner.name}
+        if schema.type is Type.STRUCT:
+            if kind not in known:
+                made = self.message(kind, schema)
+                owner.messages.append(made)
+        elif schema.type is Type.MAP and schema.key is not None and schema.value is not None:
+            entry = ProtoMessage(kind)
+            self._add(entry, schema.key, "key", 1)
+            self._add(entry, schema.value, "value", 2)
+            owner.messages.append(entry)
+        elif ENUM in schema.parameters:
+            name = self._short(schema.name)
+            if name not in {each.name for each in owner.enums}:
+                start = f"{ENUM}."
+                values = [
+                    (each.removeprefix(start), int(number))
+                    for each, number in schema.parameters.items()
+                    if each.startswith(start)
+                ]
+                owner.enums.append(ProtoEnum(checked(name), values))
+        elif kind in FILE_OF and FILE_OF[kind] not in self._file.imports:
+            self._file.imports.append(FILE_OF[kind])
+
+    def _type(self, schema: Schema, name: str, params: dict[str, str], *, is_member: bool) -> str:
+        """Return the type of a field, and put into `params` what Connect knows and Protobuf does not."""
+        if schema.name in _LOGICAL:
+            if schema.name == DECIMAL:
+                said = {
+                    "precision": schema.parameters.get(PRECISION),
+                    "scale": schema.parameters.get("scale"),
+                }
+                params |= {key: text for key, text in said.items() if text is not None}
+            return _LOGICAL[schema.name]
+        match schema.type:
+            case Type.ARRAY:
+                raise DataException("Array cannot be nested")
+            case Type.MAP:
+                return map_entry_name(self._short(schema.name))
+            case Type.STRUCT:
+                short = self._short(schema.name)
+                return f"{short}Message" if short == name else short
+            case Type.STRING | Type.INT32 if ENUM in schema.parameters:
+                return schema.parameters[ENUM]
+            case kind:
+                if kind in _NARROW:
+                    params[CONNECT_TYPE] = _NARROW[kind]
+                plain = _PLAIN[kind]
+                if kind in {Type.INT32, Type.INT64}:
+                    plain = schema.parameters.get(TYPE, plain)
+                if not (self._options.wrapper_for_nullables and schema.optional):
+                    return plain
+                if is_member and schema.parameters.get(WRAPPER) != "true":
+                    return plain
+                return f"google.protobuf.{_WRAPPER.get(plain, _WRAPPER[_PLAIN[kind]])}"
+
+    def _short(self, name: str | None) -> str:
+        """Return a name without its package; names that are missing are counted."""
+        if not name:
+            self.nameless += 1
+            name = f"{DEFAULT_NAME}{self.nameless}"
+        return scrubbed(name.rpartition(".")[2], self._options)

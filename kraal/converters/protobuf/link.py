@@ -1,0 +1,268 @@
+"""A .proto file with its types looked up: what a field holds, whether it tells absent from empty, its default.
+
+Source: the Protocol Buffers language specification; ProtobufSchema.toDynamicSchema (Confluent Schema Registry 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kraal.converters.protobuf.known import known_files
+from kraal.converters.protobuf.model import (
+    SCALARS,
+    ProtoEnum,
+    ProtoField,
+    ProtoFile,
+    ProtoInvalid,
+    ProtoMessage,
+)
+from kraal.plugins.java_values import float32
+from kraal.plugins.records import Float32
+
+_UNPACKED: Final = frozenset({"string", "bytes", "message"})
+_NOTHING: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": Float32(0.0)}
+
+
+@dataclass(slots=True, eq=False)
+class EnumType:
+    """An enum."""
+
+    full_name: str
+    values: list[tuple[str, int]]
+    closed: bool
+    """Numbers that it does not have are as good as absent: proto2."""
+
+    @property
+    def name(self) -> str:
+        """Its name without package and messages around it."""
+        return self.full_name.rpartition(".")[2]
+
+    def number(self, symbol: str) -> int | None:
+        """Return the number of a name."""
+        return next((number for name, number in self.values if name == symbol), None)
+
+    def symbol(self, number: int) -> str | None:
+        """Return the name of a number, the first of several."""
+        return next((name for name, known in self.values if known == number), None)
+
+
+@dataclass(slots=True, eq=False)
+class FieldType:
+    """A field of a message. Told apart by identity."""
+
+    name: str
+    number: int
+    kind: str
+    """A scalar's name, `enum` or `message`."""
+    repeated: bool
+    required: bool
+    optional_word: bool
+    """The word `optional` stands before it."""
+    proto3: bool
+    presence: bool
+    """Absent is not the same as empty."""
+    packed: bool
+    oneof: str | None
+    default: Any
+    """What is read where it is absent; None for messages."""
+    meta: Mapping[str, str]
+    message: MessageType | None = None
+    enum: EnumType | None = None
+
+    @property
+    def inner(self) -> MessageType:
+        """The message that it holds."""
+        assert self.message is not None  # noqa: S101 - asked of messages only
+        return self.message
+
+
+@dataclass(slots=True, eq=False)
+class MessageType:
+    """A message. Told apart by identity: one may hold itself."""
+
+    full_name: str
+    fields: list[FieldType] = field(default_factory=list)
+    oneofs: list[str] = field(default_factory=list)
+    """Those that were written, not those of single optional fields."""
+
+    @property
+    def name(self) -> str:
+        """Its name without package and messages around it."""
+        return self.full_name.rpartition(".")[2]
+
+    def field(self, name: str) -> FieldType | None:
+        """Return a field by its name."""
+        return next((each for each in self.fields if each.name == name), None)
+
+    @property
+    def is_map_entry(self) -> bool:
+        """Whether a repeated field of these is a map. Source: ProtobufData.isMapDescriptor."""
+        return (
+            self.name.endswith("Entry")
+            and [each.name for each in self.fields] == ["key", "value"]
+            and not any(each.repeated for each in self.fields)
+        )
+
+
+@dataclass(slots=True)
+class Linked:
+    """A file's types."""
+
+    file: ProtoFile
+    """The one whose messages count: where a file only passes on another one, that other one."""
+    messages: dict[str, MessageType]
+    """By full name, those of other files among them."""
+
+    def message_at(self, path: Iterable[int]) -> MessageType:
+        """Return the message at a list of indexes. Raises ProtoInvalid."""
+        among, name = self.file.messages, self.file.package
+        for at in path:
+            if not 0 <= at < len(written := _own(among)):
+                raise ProtoInvalid(f"Invalid message indexes: {list(path)}")
+            name = f"{name}.{written[at].name}" if name else written[at].name
+            among = written[at].messages
+        return self.messages[name]
+
+    def path_of(self, full_name: str) -> list[int] | None:
+        """Return the indexes of a message; None when the file has none of that name."""
+        package = self.file.package
+        if package and not full_name.startswith(f"{package}."):
+            return None
+        among, found = self.file.messages, []
+        for part in full_name.removeprefix(f"{package}." if package else "").split("."):
+            written = _own(among)
+            at = next((at for at, each in enumerate(written) if each.name == part), None)
+            if at is None:
+                return None
+            found.append(at)
+            among = written[at].messages
+        return found
+
+
+def _own(messages: list[ProtoMessage]) -> list[ProtoMessage]:
+    """Return the messages that count: entries of `map<…>` stand behind those that were written."""
+    return [each for each in messages if not each.synthetic]
+
+
+def link(file: ProtoFile, named: Mapping[str, ProtoFile]) -> Linked:
+    """Look up the types of a file; `named` are the files that it imports, by name. Raises ProtoInvalid."""
+    known = {**known_files(), **named}
+    linker = _Linker()
+    for each in (*known_files().values(), *named.values(), file):
+        linker.declare(each)
+    linker.fill()
+    return Linked(_effective(file, known), linker.messages)
+
+
+def _effective(file: ProtoFile, known: Mapping[str, ProtoFile]) -> ProtoFile:
+    if not file.messages and not file.enums and len(file.imports) == 1 and file.imports == file.public:
+        leaf = known.get(file.imports[0])
+        if leaf is not None and (leaf.messages or leaf.enums):
+            return leaf
+    return file
+
+
+class _Linker:
+    def __init__(self) -> None:
+        self.messages: dict[str, MessageType] = {}
+        self._enums: dict[str, EnumType] = {}
+        self._open: list[tuple[MessageType, ProtoMessage, str]] = []
+
+    def declare(self, file: ProtoFile) -> None:
+        self._declare(file.package, file.messages, file.enums, file.syntax)
+
+    def _declare(self, space: str, messages: list[ProtoMessage], enums: list[ProtoEnum], syntax: str) -> None:
+        for enum in enums:
+            name = f"{space}.{enum.name}" if space else enum.name
+            self._enums[name] = EnumType(name, enum.values, syntax == "proto2")
+        for each in messages:
+            name = f"{space}.{each.name}" if space else each.name
+            made = MessageType(name, oneofs=each.oneofs)
+            self.messages[name] = made
+            self._open.append((made, each, syntax))
+            self._declare(name, each.messages, each.enums, syntax)
+
+    def fill(self) -> None:
+        for made, written, syntax in self._open:
+            made.fields = [self._field(made, each, syntax) for each in written.fields]
+            numbers = [each.number for each in made.fields]
+            if len(set(numbers)) != len(numbers) or len({each.name for each in made.fields}) != len(numbers):
+                raise ProtoInvalid(f"two fields of {made.full_name} have one number or one name")
+
+    def _field(self, owner: MessageType, written: ProtoField, syntax: str) -> FieldType:
+        kind, message, enum = written.type, None, None
+        if kind not in SCALARS:
+            found = self._found(written.type, owner.full_name)
+            if isinstance(found, MessageType):
+                kind, message = "message", found
+            else:
+                kind, enum = "enum", found
+        repeated = written.label == "repeated"
+        optional = written.label == "optional"
+        single = not repeated
+        proto3 = syntax == "proto3"
+        presence = single and (kind == "message" or written.oneof is not None or optional or not proto3)
+        packed = written.options.get("packed", proto3) is True
+        return FieldType(
+            name=written.name,
+            number=written.number,
+            kind=kind,
+            repeated=repeated,
+            required=written.label == "required",
+            optional_word=optional,
+            proto3=proto3,
+            presence=presence,
+            packed=repeated and packed and kind not in _UNPACKED,
+            oneof=None if written.oneof is None else owner.oneofs[written.oneof],
+            default=None if repeated else _default(kind, enum, written.options.get("default")),
+            meta=written.meta,
+            message=message,
+            enum=enum,
+        )
+
+    def _found(self, name: str, scope: str) -> MessageType | EnumType:
+        """Look up a type from the inside out."""
+        if name.startswith("."):
+            found = self._at(name[1:])
+        else:
+            found = None
+            while found is None:
+                found = self._at(f"{scope}.{name}" if scope else name)
+                if not scope:
+                    break
+                scope = scope.rpartition(".")[0]
+        if found is None:
+            raise ProtoInvalid(f'"{name}" is not defined')
+        return found
+
+    def _at(self, full_name: str) -> MessageType | EnumType | None:
+        return self.messages.get(full_name) or self._enums.get(full_name)
+
+
+def _default(kind: str, enum: EnumType | None, said: Any) -> Any:
+    """Return what stands for an absent value: the default that is written, or nothing's."""
+    if kind == "message":
+        return None
+    if enum is not None:
+        number = None if said is None else enum.number(str(said))
+        return enum.values[0][1] if number is None else number
+    if said is None:
+        return _NOTHING.get(kind, 0)
+    try:
+        match kind:
+            case "string":
+                return str(said)
+            case "bytes":
+                return str(said).encode("latin-1")
+            case "bool":
+                return said is True
+            case "float":
+                return float32(float(said))
+            case "double":
+                return float(said)
+            case _:
+                return int(str(said), 0)
+    except ValueError as exc:
+        raise ProtoInvalid(f"{said!r} is no default of a {kind}") from exc

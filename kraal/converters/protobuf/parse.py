@@ -1,0 +1,303 @@
+"""Reads .proto texts, as registries hold them.
+
+What says nothing about records is read over: services, extensions, reserved numbers, groups (whose fields Confluent's
+converter does not see either). Options are kept as they are written, for some of them are Connect's.
+Source: the Protocol Buffers language specification, proto2 and proto3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kraal.converters.protobuf.model import (
+    SCALARS,
+    ProtoEnum,
+    ProtoField,
+    ProtoFile,
+    ProtoInvalid,
+    ProtoMessage,
+    map_entry_name,
+)
+from kraal.converters.protobuf.tokens import Tokens
+
+_LABELS: Final = frozenset({"optional", "required", "repeated"})
+_MOST: Final = (1 << 29) - 1
+_KEYS: Final = SCALARS - {"double", "float", "bytes"}
+_LEVELS: Final = 100
+
+
+def parse_proto(text: str) -> ProtoFile:
+    """Return what a text says. Raises ProtoInvalid."""
+    return _Parser(text).file()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._tokens = Tokens(text)
+        self._level = 0
+
+    def file(self) -> ProtoFile:
+        tokens, found = self._tokens, ProtoFile()
+        if tokens.next == "syntax":
+            tokens.take()
+            tokens.need("=")
+            found.syntax = tokens.text()
+            tokens.need(";")
+        if found.syntax not in {"proto2", "proto3"} or tokens.next == "edition":
+            raise ProtoInvalid("only the syntax proto2 and proto3 are known here, not editions")
+        while tokens.kind:
+            if tokens.skip(";"):
+                continue
+            match tokens.word():
+                case "package":
+                    found.package = tokens.full_name()
+                    tokens.need(";")
+                case "import":
+                    self._import(found)
+                case "option":
+                    self._option({}, ";")
+                case "message":
+                    found.messages.append(self._message())
+                case "enum":
+                    found.enums.append(self._enum())
+                case "service" | "extend":
+                    tokens.full_name()
+                    self._skip_block()
+                case other:
+                    raise ProtoInvalid(f"{other!r} begins nothing that a .proto file has")
+        return found
+
+    def _import(self, found: ProtoFile) -> None:
+        public = self._tokens.skip("public")
+        if not public:
+            self._tokens.skip("weak")
+        name = self._tokens.text()
+        found.imports.append(name)
+        if public:
+            found.public.append(name)
+        self._tokens.need(";")
+
+    def _message(self) -> ProtoMessage:
+        found = ProtoMessage(self._tokens.word())
+        self._body(found)
+        return found
+
+    def _body(self, found: ProtoMessage) -> None:
+        tokens = self._tokens
+        self._level += 1
+        if self._level > _LEVELS:
+            raise ProtoInvalid(f"messages within messages go no deeper than {_LEVELS}")
+        tokens.need("{")
+        while not tokens.skip("}"):
+            if tokens.skip(";"):
+                continue
+            # A field's type may be called as a statement begins; what follows it tells.
+            begins = tokens.next if tokens.peek(1) not in {".", "="} else ""
+            if begins in {"message", "enum", "oneof"} and tokens.peek(2) == "{":
+                self._inner(found, tokens.take())
+            elif begins == "extend":
+                tokens.take()
+                tokens.full_name()
+                self._skip_block()
+            elif begins == "option":
+                tokens.take()
+                self._option(found.options, ";")
+            elif begins in {"reserved", "extensions"} and tokens.peek(2) != "=":
+                self._skip_to(";")
+            else:
+                self._field(found, None)
+        self._level -= 1
+
+    def _inner(self, found: ProtoMessage, begins: str) -> None:
+        if begins == "message":
+            found.messages.append(self._message())
+        elif begins == "enum":
+            found.enums.append(self._enum())
+        else:
+            self._oneof(found)
+
+    def _oneof(self, found: ProtoMessage) -> None:
+        tokens = self._tokens
+        found.oneofs.append(tokens.word())
+        at = len(found.oneofs) - 1
+        tokens.need("{")
+        while not tokens.skip("}"):
+            if tokens.skip(";"):
+                continue
+            if tokens.next == "option" and tokens.peek(1) != ".":
+                tokens.take()
+                self._option({}, ";")
+            else:
+                self._field(found, at)
+
+    def _field(self, found: ProtoMessage, oneof: int | None) -> None:
+        tokens, label = self._tokens, ""
+        if tokens.next in _LABELS and oneof is None:
+            label = tokens.take()
+        if tokens.next == "group":
+            self._skip_group()
+            return
+        if tokens.next == "map" and tokens.peek(1) == "<":
+            made = self._map(found)
+        else:
+            kind = tokens.full_name()
+            name = tokens.word()
+            tokens.need("=")
+            made = ProtoField(name, self._number(), kind, label, oneof)
+        if tokens.skip("["):
+            while True:
+                self._option(made.options, "")
+                if not tokens.skip(","):
+                    break
+            tokens.need("]")
+        tokens.need(";")
+        found.fields.append(made)
+
+    def _map(self, found: ProtoMessage) -> ProtoField:
+        tokens = self._tokens
+        tokens.take()
+        tokens.need("<")
+        key = tokens.word()
+        if key not in _KEYS:
+            raise ProtoInvalid(f"a map's keys cannot be {key}")
+        tokens.need(",")
+        value = tokens.full_name()
+        tokens.need(">")
+        name = tokens.word()
+        tokens.need("=")
+        number = self._number()
+        entry = ProtoMessage(map_entry_name(name), synthetic=True)
+        entry.fields = [ProtoField("key", 1, key), ProtoField("value", 2, value)]
+        found.messages.append(entry)
+        return ProtoField(name, number, entry.name, "repeated")
+
+    def _number(self) -> int:
+        number = self._tokens.whole()
+        if not 0 < number <= _MOST:
+            raise ProtoInvalid(f"{number} is no field's number: they go from 1 to {_MOST}")
+        return number
+
+    def _enum(self) -> ProtoEnum:
+        tokens = self._tokens
+        found = ProtoEnum(tokens.word())
+        tokens.need("{")
+        while not tokens.skip("}"):
+            if tokens.skip(";"):
+                continue
+            if tokens.next == "option" and tokens.peek(1) != "=":
+                tokens.take()
+                self._option({}, ";")
+            elif tokens.next == "reserved" and tokens.peek(1) != "=":
+                self._skip_to(";")
+            else:
+                name = tokens.word()
+                tokens.need("=")
+                found.values.append((name, tokens.whole()))
+                if tokens.skip("["):
+                    self._skip_to("]")
+                tokens.need(";")
+        if not found.values:
+            raise ProtoInvalid(f"the enum {found.name} has no values")
+        return found
+
+    # --- options ------------------------------------------------------------------------------------------------
+
+    def _option(self, options: dict[str, Any], end: str) -> None:
+        """Read one option; several of one name become a list."""
+        name = self._option_name()
+        self._tokens.need("=")
+        value = self._value()
+        if name in options:
+            before = options[name]
+            value = [*(before if isinstance(before, list) else [before]), value]
+        options[name] = value
+        if end:
+            self._tokens.need(end)
+
+    def _option_name(self) -> str:
+        tokens, name = self._tokens, ""
+        while True:
+            if tokens.skip("("):
+                name += f"({tokens.full_name().removeprefix('.')})"
+                tokens.need(")")
+            else:
+                name += tokens.word()
+            if not tokens.skip("."):
+                return name
+            name += "."
+
+    def _value(self) -> Any:
+        """Return text, True or False, another word, a number as it is written, a list, or an object."""
+        tokens = self._tokens
+        if tokens.kind == "text":
+            return tokens.text()
+        if tokens.skip("{"):
+            return self._object("}")
+        if tokens.skip("<"):
+            return self._object(">")
+        if tokens.skip("["):
+            found = []
+            while not tokens.skip("]"):
+                found.append(self._value())
+                tokens.skip(",")
+            return found
+        sign = "-" if tokens.skip("-") else ""
+        tokens.skip("+")
+        if tokens.kind == "number":
+            return sign + tokens.take()
+        word = tokens.full_name()
+        return {"true": True, "false": False}.get(word, sign + word)
+
+    def _object(self, end: str) -> dict[str, Any]:
+        tokens = self._tokens
+        found: dict[str, Any] = {}
+        self._level += 1
+        if self._level > _LEVELS:
+            raise ProtoInvalid(f"values within values go no deeper than {_LEVELS}")
+        while not tokens.skip(end):
+            if tokens.skip("["):
+                name = f"[{tokens.full_name()}"
+                while tokens.skip("/"):
+                    name += f"/{tokens.full_name()}"
+                tokens.need("]")
+            else:
+                name = tokens.word()
+            tokens.skip(":")
+            value = self._value()
+            if name in found:
+                before = found[name]
+                value = [*(before if isinstance(before, list) else [before]), value]
+            found[name] = value
+            if not tokens.skip(","):
+                tokens.skip(";")
+        self._level -= 1
+        return found
+
+    # --- what is read over --------------------------------------------------------------------------------------
+
+    def _skip_group(self) -> None:
+        tokens = self._tokens
+        tokens.take()
+        tokens.word()
+        tokens.need("=")
+        self._number()
+        if tokens.skip("["):
+            self._skip_to("]")
+        self._skip_block()
+
+    def _skip_block(self) -> None:
+        self._tokens.need("{")
+        self._skip_to("}")
+
+    def _skip_to(self, end: str) -> None:
+        """Go on past a sign, and past what stands in braces and brackets before it."""
+        tokens, open_ = self._tokens, 0
+        while True:
+            plain = tokens.kind == "sign"
+            word = tokens.take()
+            if plain and word == end and not open_:
+                return
+            if plain and word in "{[":
+                open_ += 1
+            elif plain and word in "}]":
+                open_ -= 1

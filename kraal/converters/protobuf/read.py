@@ -1,0 +1,188 @@
+"""Messages to Connect's values.
+
+A message and its Connect schema are turned into functions once.
+Source: ProtobufData.toConnectData (Confluent Schema Registry 8); java.time.LocalTime, java.math.BigDecimal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+from kraal.converters.protobuf.known import WRAPPERS
+from kraal.converters.protobuf.link import FieldType, MessageType
+from kraal.converters.protobuf.names import ProtobufOptions
+from kraal.converters.protobuf.to_connect import union_field
+from kraal.converters.protobuf.wire import Malformed, Raw
+from kraal.plugins.java_time import MS_PER_DAY, civil, day_of
+from kraal.plugins.logical import unscaled_decimal, wrapped
+from kraal.plugins.map_keys import as_key
+from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
+from kraal.plugins.schema import Schema, Type
+
+Shape = Callable[[Any], Any]
+"""Returns what Connect has of what was read. Raises Malformed and DataException."""
+
+_SECONDS: Final = (-62_135_596_800, 253_402_300_799)
+_NANOS_PER_MS: Final = 1_000_000
+_NANOS: Final = 1_000_000_000
+_NARROW: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
+
+
+class ProtobufReader:
+    """Makes the functions, under a converter's options."""
+
+    def __init__(self, options: ProtobufOptions) -> None:
+        self._options = options
+
+    def root(self, message: MessageType, schema: Schema) -> Shape:
+        """Return what shapes a message that stands alone."""
+        if schema.type is Type.STRUCT:
+            return self._struct(message, schema)
+        return self._unwrapped(message, schema)
+
+    def _struct(self, message: MessageType, schema: Schema) -> Shape:
+        own = {each.name: each.schema for each in schema.fields}
+        required = [each.name for each in message.fields if each.required]
+        fields: list[tuple[str, str, Shape, Any, bool]] = []
+        unions: list[tuple[str, Schema, list[tuple[str, Shape]]]] = []
+        for oneof in message.oneofs:
+            members = [each for each in message.fields if each.oneof == oneof]
+            if members and not self._options.flatten_unions:
+                name = union_field(message, oneof, self._options)
+                known = {each.name: each.schema for each in own[name].fields}
+                unions.append(
+                    (name, own[name], [(each.name, self._field(each, known[each.name])) for each in members])
+                )
+        for each in message.fields:
+            if each.oneof is None or self._options.flatten_unions:
+                default, is_null = self._absent(each)
+                fields.append((each.name, each.name, self._field(each, own[each.name]), default, is_null))
+
+        def shape(raw: Raw) -> Struct:
+            for name in required:
+                if name not in raw:
+                    raise Malformed(f"Message missing required fields: {name}")
+            found: dict[str, Any] = {}
+            for name, union, parts in unions:
+                for member, of in parts:
+                    if member in raw:
+                        found[name] = Struct(union, {member: of(raw[member])})
+            for name, at, of, default, is_null in fields:
+                value = raw.get(at)
+                if value is not None:
+                    found[name] = of(value)
+                elif not is_null:
+                    found[name] = of(default)
+            return Struct(schema, found)
+
+        return shape
+
+    def _absent(self, field: FieldType) -> tuple[Any, bool]:
+        """Return what is shaped where a field is absent, and whether it is null instead."""
+        if field.repeated:
+            return [], False
+        said: Any = {} if field.kind == "message" else field.default
+        word = field.optional_word and field.oneof is None
+        null = field.kind == "message" or field.oneof is not None
+        null = null or (word and (field.proto3 or self._options.optional_for_proto2))
+        return said, null and not (self._options.struct_for_nulls and field.oneof is None)
+
+    def _field(self, field: FieldType, schema: Schema) -> Shape:
+        if schema.type is Type.MAP:
+            return self._map(field.inner, schema)
+        if field.repeated:
+            item = self._value(field, _known(schema.value))
+            return lambda values: [item(each) for each in values]
+        return self._value(field, schema)
+
+    def _value(self, field: FieldType, schema: Schema) -> Shape:
+        if field.enum is not None:
+            if schema.type is Type.INT32:
+                return _same
+            names = {number: name for name, number in reversed(field.enum.values)}
+            unknown = f"UNKNOWN_ENUM_VALUE_{field.enum.name}_"
+            return lambda number: names.get(number) or f"{unknown}{number}"
+        if field.message is not None:
+            if schema.name in _LOGICAL and schema.type is not Type.STRUCT:
+                return _LOGICAL[schema.name]
+            if schema.type is not Type.STRUCT:
+                return self._unwrapped(field.message, schema)
+            return self._struct(field.message, schema)
+        bits = _NARROW.get(schema.type)
+        return _same if bits is None else lambda value: wrapped(value, bits)
+
+    def _unwrapped(self, message: MessageType, schema: Schema) -> Shape:
+        field = message.fields[0]
+        assert message.full_name in WRAPPERS  # noqa: S101 - no other message has a scalar's schema
+        of = self._value(field, schema)
+        return lambda raw: of(raw.get("value", field.default))
+
+    def _map(self, entry: MessageType, schema: Schema) -> Shape:
+        key, value = entry.fields
+        of_key, of_value = self._field(key, _known(schema.key)), self._field(value, _known(schema.value))
+        no_key = {} if key.kind == "message" else key.default
+        no_value = {} if value.kind == "message" else value.default
+
+        def shape(entries: list[Raw]) -> dict[Any, Any]:
+            return {
+                as_key(of_key(each.get("key", no_key))): of_value(each.get("value", no_value))
+                for each in entries
+            }
+
+        return shape
+
+
+def _known(schema: Schema | None) -> Schema:
+    assert schema is not None  # noqa: S101 - a list's or a map's own
+    return schema
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _decimal(raw: Raw) -> Decimal:
+    try:
+        found = unscaled_decimal(raw.get("value", b""), int(raw.get("scale", 0)))
+    except ValueError as exc:
+        raise DataException(f"Invalid bytes for Decimal field: {exc}") from exc
+    precision = raw.get("precision", 0)
+    if not 0 < precision < len(found.as_tuple().digits):
+        return found
+    return Context(prec=precision, rounding=ROUND_HALF_UP, Emin=-(10**12), Emax=10**12).plus(found)
+
+
+def _date(raw: Raw) -> Instant:
+    year, month, day = (int(raw.get(each, 0)) for each in ("year", "month", "day"))
+    days = day_of(year, month, day)
+    if year < 1 or civil(days) != (year, month, day):
+        raise DataException(f"Invalid value for Date: year {year}, month {month}, day {day}")
+    return Instant(days * MS_PER_DAY)
+
+
+def _time(raw: Raw) -> Instant:
+    hours, minutes, seconds, nanos = (
+        int(raw.get(each, 0)) for each in ("hours", "minutes", "seconds", "nanos")
+    )
+    if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 60 and 0 <= nanos < _NANOS):  # noqa: PLR2004
+        raise DataException(
+            f"Invalid value for Time: hours {hours}, minutes {minutes}, seconds {seconds}, nanos {nanos}"
+        )
+    return Instant(((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos // _NANOS_PER_MS)
+
+
+def _timestamp(raw: Raw) -> Instant:
+    seconds, nanos = int(raw.get("seconds", 0)), int(raw.get("nanos", 0))
+    if not (_SECONDS[0] <= seconds <= _SECONDS[1] and 0 <= nanos < _NANOS):
+        raise DataException(f"Timestamp is not valid: seconds {seconds}, nanos {nanos}")
+    return Instant(seconds * 1000 + nanos // _NANOS_PER_MS)
+
+
+_LOGICAL: Final[dict[str | None, Shape]] = {
+    DECIMAL: _decimal,
+    DATE: _date,
+    TIME: _time,
+    TIMESTAMP: _timestamp,
+}

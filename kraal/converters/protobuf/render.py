@@ -1,0 +1,93 @@
+"""Writes the .proto texts of what is made of Connect's schemas, as Confluent's serializer writes them.
+
+A registry compares texts, so the same schema must be the same text here as in Java: blank lines and all.
+Source: ProtobufSchemaUtils.toString (Confluent Schema Registry 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kraal.converters.protobuf.known import WRAPPERS
+from kraal.converters.protobuf.model import ProtoEnum, ProtoField, ProtoFile, ProtoMessage
+
+_VALUE_FIRST: Final = frozenset({"precision", "scale"})
+"""Parameters whose value is written before their key, as Java once did it."""
+
+WRAPPERS_TEXT: Final = (
+    'syntax = "proto3";\n'
+    "package google.protobuf;\n"
+    "\n"
+    'option java_package = "com.google.protobuf";\n'
+    'option java_outer_classname = "WrappersProto";\n'
+    "option java_multiple_files = true;\n"
+    'option go_package = "google.golang.org/protobuf/types/known/wrapperspb";\n'
+    "option cc_enable_arenas = true;\n"
+    'option objc_class_prefix = "GPB";\n'
+    'option csharp_namespace = "Google.Protobuf.WellKnownTypes";\n'
+    "\n"
+) + "".join(
+    f"message {name.rpartition('.')[2]} {{\n  {kind} value = 1;\n}}\n" for name, kind in WRAPPERS.items()
+)
+"""The file of the wrappers, which is the schema of values that are no records."""
+
+
+def proto_text(file: ProtoFile) -> str:
+    """Return a file's text."""
+    text = f'syntax = "{file.syntax}";\n'
+    if file.package:
+        text += f"package {file.package};\n"
+    if file.imports:
+        text += "\n" + "".join(f'import "{each}";\n' for each in file.imports)
+    return text + "\n" + "".join(map(_message, file.messages)) + "".join(map(_enum, file.enums))
+
+
+def _message(message: ProtoMessage) -> str:
+    text = f"message {message.name} {{"
+    plain = [each for each in message.fields if each.oneof is None]
+    text += _section(map(_field, plain))
+    text += _section(_oneof(message, at) for at in range(len(message.oneofs)))
+    text += _section([*map(_message, message.messages), *map(_enum, message.enums)])
+    return f"{text}}}\n"
+
+
+def _section(parts: Iterable[str]) -> str:
+    made = "".join(map(_indented, parts))
+    return f"\n{made}" if made else ""
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.removesuffix("\n").split("\n"))
+
+
+def _oneof(message: ProtoMessage, at: int) -> str:
+    fields = [_field(each) for each in message.fields if each.oneof == at]
+    return f"oneof {message.oneofs[at]} {{{_section(fields)}}}\n" if fields else ""
+
+
+def _enum(enum: ProtoEnum) -> str:
+    return f"enum {enum.name} {{{_section(f'{name} = {number};' for name, number in enum.values)}}}\n"
+
+
+def _field(field: ProtoField) -> str:
+    label = f"{field.label} " if field.label else ""
+    return f"{label}{field.type} {field.name} = {field.number}{_meta(field.meta)};\n"
+
+
+def _meta(params: dict[str, str]) -> str:
+    if not params:
+        return ""
+    said = []
+    for key, value in params.items():
+        pair = [f'key: "{_escaped(key)}"', f'value: "{_escaped(value)}"']
+        first, second = reversed(pair) if key in _VALUE_FIRST else pair
+        said.append(f"{{\n{_indented(f'{first},')}{_indented(second)}}}")
+    items = ",\n".join(said)
+    listed = f"params: [\n{_indented(items)}]"
+    return f" [(confluent.field_meta) = {{\n{_indented(listed)}}}]"
+
+
+def _escaped(text: str) -> str:
+    escapes = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    return "".join(escapes.get(char, char) for char in text)

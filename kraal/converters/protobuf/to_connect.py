@@ -1,0 +1,167 @@
+"""Protobuf's messages to Connect's schemas.
+
+A field's number, and what of its type Connect has no word for, are parameters. A oneof is a struct with a field for
+each of its members. Source: ProtobufData.toConnectSchema (Confluent Schema Registry 8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from typing import Final
+
+from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE, WRAPPERS
+from kraal.converters.protobuf.link import FieldType, MessageType
+from kraal.converters.protobuf.model import map_field_name
+from kraal.converters.protobuf.names import (
+    CONNECT_TYPE,
+    ENUM,
+    PRECISION,
+    TAG,
+    TYPE,
+    UNION,
+    WRAPPER,
+    ProtobufOptions,
+)
+from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
+from kraal.plugins.schema import Field, Schema, Type
+
+_INT32: Final = frozenset({"int32", "sint32", "sfixed32"})
+_PLAIN: Final = {
+    "float": Type.FLOAT32,
+    "double": Type.FLOAT64,
+    "bool": Type.BOOLEAN,
+    "string": Type.STRING,
+    "bytes": Type.BYTES,
+}
+_NARROW: Final = {"int8": Type.INT8, "int16": Type.INT16}
+_TIMES: Final = {
+    DATE_TYPE: (Type.INT32, DATE),
+    TIME_TYPE: (Type.INT32, TIME),
+    TIMESTAMP_TYPE: (Type.INT64, TIMESTAMP),
+}
+
+
+def connect_schema(message: MessageType, options: ProtobufOptions, version: int | None) -> Schema:
+    """Return what a message is in Connect. Raises DataException for one that holds itself."""
+    making = _Making(options)
+    if options.wrapper_for_raw and message.full_name in WRAPPERS:
+        return replace(unwrapped(message), version=version)
+    return replace(making.struct(message), version=version)
+
+
+def unwrapped(message: MessageType) -> Schema:
+    """Return the schema of what a wrapper holds."""
+    kind = WRAPPERS[message.full_name]
+    return Schema(type=_PLAIN.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
+
+
+def union_field(message: MessageType, oneof: str, options: ProtobufOptions) -> str:
+    """Return the name of the field that stands for a oneof."""
+    return f"{oneof}_{message.oneofs.index(oneof)}" if options.index_for_unions else oneof
+
+
+class _Making:
+    def __init__(self, options: ProtobufOptions) -> None:
+        self._options = options
+        self._inside: list[MessageType] = []
+        self._made: dict[MessageType, Schema] = {}
+
+    def struct(self, message: MessageType) -> Schema:
+        """Return a message's schema; each message is made once."""
+        if message in self._made:
+            return self._made[message]
+        if message in self._inside:
+            raise DataException(
+                f"The Protobuf message {message.full_name} holds itself: Kraal has no schema for that"
+            )
+        self._inside.append(message)
+        fields = []
+        for oneof in message.oneofs:
+            members = [each for each in message.fields if each.oneof == oneof]
+            own = [Field(name=each.name, schema=self._field(each, is_member=True)) for each in members]
+            if self._options.flatten_unions:
+                fields += own
+            elif own:
+                name = f"{message.full_name}.{oneof}" if self._options.enhanced else oneof
+                union = Schema(type=Type.STRUCT, name=f"{UNION}.{name}", optional=True, fields=tuple(own))
+                fields.append(Field(name=union_field(message, oneof, self._options), schema=union))
+        fields += [
+            Field(name=each.name, schema=self._field(each, is_member=False))
+            for each in message.fields
+            if each.oneof is None
+        ]
+        self._inside.pop()
+        made = Schema(type=Type.STRUCT, name=self._name(message.full_name), fields=tuple(fields))
+        self._made[message] = made
+        return made
+
+    def _name(self, full_name: str) -> str:
+        return full_name if self._options.enhanced else full_name.rpartition(".")[2]
+
+    def _field(self, field: FieldType, *, is_member: bool) -> Schema:
+        options = self._options
+        made = self._value(field)
+        if field.repeated and made.type is not Type.MAP:
+            made = Schema(type=Type.ARRAY, optional=True, value=replace(made, optional=True))
+        params = {}
+        optional = made.optional or is_member
+        if is_member:
+            if options.wrapper_for_nullables and field.message and field.message.full_name in WRAPPERS:
+                params[WRAPPER] = "true"
+        elif options.optional_for_nullables:
+            optional = optional or (field.optional_word and field.oneof is None)
+        elif not options.wrapper_for_nullables:
+            optional = True
+        params[TAG] = str(field.number)
+        return replace(made, optional=optional, parameters={**made.parameters, **params})
+
+    def _value(self, field: FieldType) -> Schema:
+        """Return the schema of one of a field's values."""
+        if field.enum is not None:
+            enum = field.enum
+            params = {ENUM: enum.name, **{f"{ENUM}.{name}": str(number) for name, number in enum.values}}
+            return Schema(
+                type=Type.INT32 if self._options.int_for_enums else Type.STRING,
+                name=self._name(enum.full_name),
+                parameters=params,
+                optional=True,
+            )
+        if field.message is not None:
+            return replace(self._message(field, field.message), optional=True)
+        plain = _PLAIN.get(field.kind)
+        if plain is None:
+            whole = Type.INT32 if field.kind in _INT32 else Type.INT64
+            narrow = _NARROW.get(field.meta.get(CONNECT_TYPE, "")) if whole is Type.INT32 else None
+            if narrow is not None:
+                return Schema(type=narrow)
+            return Schema(
+                type=whole, parameters={} if field.kind in {"int32", "int64"} else {TYPE: field.kind}
+            )
+        return Schema(type=plain)
+
+    def _message(self, field: FieldType, message: MessageType) -> Schema:
+        full_name = message.full_name
+        if full_name == DECIMAL_TYPE:
+            params = {"scale": _whole(field.meta.get("scale")) or "0"}
+            precision = _whole(field.meta.get("precision"))
+            if precision is not None:
+                params[PRECISION] = precision
+            return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters=params)
+        if full_name in _TIMES:
+            kind, name = _TIMES[full_name]
+            return Schema(type=kind, name=name, version=1)
+        if full_name in WRAPPERS and (self._options.wrapper_for_nullables or self._options.wrapper_for_raw):
+            return unwrapped(message)
+        if field.repeated and message.is_map_entry:
+            key, value = (self._field(each, is_member=False) for each in message.fields)
+            name = map_field_name(self._name(full_name))
+            return Schema(type=Type.MAP, name=name, key=key, value=value)
+        return self.struct(message)
+
+
+def _whole(text: str | None) -> str | None:
+    """Return a parameter that is a whole number as Java writes it."""
+    with contextlib.suppress(ValueError):
+        return None if text is None else str(int(text))
+    return None

@@ -1,0 +1,260 @@
+"""Protobuf's bytes: numbers of any length, tags, and messages as names and what was read.
+
+Source: https://protobuf.dev/programming-guides/encoding; org.apache.kafka.common.utils.ByteUtils (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from kraal.converters.protobuf.link import FieldType, MessageType
+from kraal.plugins.logical import wrapped
+from kraal.plugins.records import Float32
+
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+_START: Final = 3
+_END: Final = 4
+FIXED32: Final = 5
+
+FIXED: Final = {
+    "double": struct.Struct("<d"),
+    "float": struct.Struct("<f"),
+    "fixed32": struct.Struct("<I"),
+    "sfixed32": struct.Struct("<i"),
+    "fixed64": struct.Struct("<q"),  # a Java long, which has a sign
+    "sfixed64": struct.Struct("<q"),
+}
+_MASK: Final = (1 << 64) - 1
+_LEVELS: Final = 100
+
+
+class Malformed(Exception):
+    """Bytes are no message."""
+
+
+def wire_type(kind: str) -> int:
+    """Return how a kind of value stands in the bytes."""
+    if kind in FIXED:
+        return FIXED32 if FIXED[kind].size == 4 else FIXED64  # noqa: PLR2004 - bytes
+    return BYTES if kind in {"string", "bytes", "message"} else VARINT
+
+
+def put_varint(value: int, out: bytearray) -> None:
+    """Append a number that is not negative, seven bits a byte."""
+    while value > 0x7F:  # noqa: PLR2004 - seven bits
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return the number at a place, and the place after it. Raises Malformed."""
+    found = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the last of them
+            return found & _MASK, at
+        shift += 7
+        if shift > 63:  # noqa: PLR2004 - ten bytes
+            raise Malformed("a number has more than ten bytes")
+    raise Malformed("the bytes end within a number")
+
+
+def zigzag(value: int) -> int:
+    """Return a number with a sign as one without: 0, -1, 1, -2 are 0, 1, 2, 3."""
+    return (value << 1) ^ (value >> 63)
+
+
+def unzigzag(value: int) -> int:
+    """Return it again."""
+    return (value >> 1) ^ -(value & 1)
+
+
+def indexes_bytes(path: list[int]) -> bytes:
+    """Return the list of indexes that names a message; the first message alone is a single 0."""
+    if path == [0]:
+        return b"\x00"
+    out = bytearray()
+    for each in (len(path), *path):
+        put_varint(zigzag(each), out)
+    return bytes(out)
+
+
+def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """Return the indexes at a place, and the place after them. Raises Malformed."""
+    said, at = varint(data, at, len(data))
+    count = unzigzag(said)
+    if count == 0:
+        return (0,), at
+    if not 0 < count <= len(data):
+        raise Malformed(f"{count} is no number of message indexes")
+    path = []
+    for _ in range(count):
+        said, at = varint(data, at, len(data))
+        path.append(unzigzag(said))
+    return tuple(path), at
+
+
+Raw = dict[str, Any]
+"""A message's fields by name: those that are there. Enums are numbers, messages are the same again."""
+_Step = Callable[[bytes, int, int, Raw], int]
+"""Reads what stands behind a tag up to an end, puts it into a message, and returns the place after it."""
+
+
+class MessageReader:
+    """Reads messages. What is not in a message's type is read over."""
+
+    def __init__(self) -> None:
+        self._tables: dict[MessageType, dict[int, _Step]] = {}
+
+    def read(self, message: MessageType, data: bytes, at: int, end: int, into: Raw) -> Raw:
+        """Add what stands in the bytes to a message; what comes later counts. Raises Malformed."""
+        table = self._tables.get(message)
+        if table is None:
+            table = self._tables[message] = self._table(message)
+        while at < end:
+            tag, at = varint(data, at, end)
+            step = table.get(tag)
+            at = _skipped(tag, data, at, end, 0) if step is None else step(data, at, end, into)
+        return into
+
+    def _table(self, message: MessageType) -> dict[int, _Step]:
+        found: dict[int, _Step] = {}
+        for each in message.fields:
+            others = tuple(
+                other.name
+                for other in message.fields
+                if other is not each and other.oneof == each.oneof and each.oneof is not None
+            )
+            wire = wire_type(each.kind)
+            found[each.number << 3 | wire] = partial(self._step(each), each, others)
+            if each.repeated and wire != BYTES:
+                found[each.number << 3 | BYTES] = partial(_packed, each, ())
+        return found
+
+    def _step(self, field: FieldType) -> Callable[[FieldType, tuple[str, ...], bytes, int, int, Raw], int]:
+        return self._message if field.kind == "message" else _scalar
+
+    def _message(
+        self, field: FieldType, others: tuple[str, ...], data: bytes, at: int, end: int, into: Raw
+    ) -> int:
+        size, at = varint(data, at, end)
+        stop = at + size
+        if stop > end:
+            raise Malformed(f"{size} bytes are said to follow, and {end - at} do")
+        for other in others:
+            into.pop(other, None)
+        if field.repeated:
+            into.setdefault(field.name, []).append(self.read(field.inner, data, at, stop, {}))
+        else:
+            self.read(field.inner, data, at, stop, into.setdefault(field.name, {}))
+        return stop
+
+
+def _scalar(field: FieldType, others: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
+    found, at = _one(field, data, at, end)
+    if found is None:
+        return at
+    for other in others:
+        into.pop(other, None)
+    if field.repeated:
+        into.setdefault(field.name, []).append(found)
+    else:
+        into[field.name] = found
+    return at
+
+
+def _packed(field: FieldType, others: tuple[str, ...], data: bytes, at: int, end: int, into: Raw) -> int:
+    del others
+    size, at = varint(data, at, end)
+    stop = at + size
+    if stop > end:
+        raise Malformed(f"{size} bytes are said to follow, and {end - at} do")
+    found = into.setdefault(field.name, [])
+    while at < stop:
+        each, at = _one(field, data, at, stop)
+        if each is not None:
+            found.append(each)
+    return at
+
+
+def _one(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
+    """Return a value, or None for a number that a closed enum has not, and the place after it."""
+    fixed = FIXED.get(field.kind)
+    if fixed is not None:
+        if at + fixed.size > end:
+            raise Malformed("the bytes end within a number")
+        number = fixed.unpack_from(data, at)[0]
+        return (Float32(number) if field.kind == "float" else number), at + fixed.size
+    said, at = varint(data, at, end)
+    if field.kind not in _TEXTS:
+        return _WHOLE[field.kind](field, said), at
+    stop = at + said
+    if stop > end:
+        raise Malformed(f"{said} bytes are said to follow, and {end - at} do")
+    found = data[at:stop]
+    if field.kind == "bytes":
+        return found, stop
+    try:
+        return found.decode("utf-8", "strict" if field.proto3 else "replace"), stop
+    except UnicodeDecodeError as exc:
+        raise Malformed(f"the text of {field.name} is not UTF-8") from exc
+
+
+_TEXTS: Final = frozenset({"string", "bytes"})
+
+
+def _enum(field: FieldType, said: int) -> int | None:
+    number = wrapped(said, 32)
+    known = field.enum is None or not field.enum.closed or field.enum.symbol(number) is not None
+    return number if known else None
+
+
+_WHOLE: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
+    "int32": lambda _, said: wrapped(said, 32),
+    "int64": lambda _, said: wrapped(said, 64),
+    "uint32": lambda _, said: said & 0xFFFFFFFF,
+    "uint64": lambda _, said: wrapped(said, 64),  # a Java long, which has a sign
+    "sint32": lambda _, said: unzigzag(said & 0xFFFFFFFF),
+    "sint64": lambda _, said: unzigzag(said),
+    "bool": lambda _, said: said != 0,
+    "enum": _enum,
+}
+
+
+def _skipped(tag: int, data: bytes, at: int, end: int, level: int) -> int:
+    """Return the place after a value that nobody asked for. Raises Malformed."""
+    if tag >> 3 == 0:
+        raise Malformed("a field has the number 0")
+    if level > _LEVELS:
+        raise Malformed(f"groups within groups go no deeper than {_LEVELS}")
+    match tag & 7:
+        case 0:
+            at = varint(data, at, end)[1]
+        case 1:
+            at += 8
+        case 2:
+            size, at = varint(data, at, end)
+            at += size
+        case 5:
+            at += 4
+        case 3:
+            while True:
+                inner, at = varint(data, at, end)
+                if inner & 7 == _END:
+                    if inner >> 3 != tag >> 3:
+                        raise Malformed("a group ends that did not begin")
+                    return at
+                at = _skipped(inner, data, at, end, level + 1)
+        case other:
+            raise Malformed(f"a value of the unknown wire type {other}")
+    if at > end:
+        raise Malformed("the bytes end within a value")
+    return at

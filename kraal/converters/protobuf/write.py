@@ -1,0 +1,293 @@
+"""Connect's values to Protobuf's bytes.
+
+A schema and the message it goes into are turned into functions once; fields are found by their names, so the message
+may be another one than was made of the schema: the latest of a subject. Fields are written by their numbers, as
+Java's messages are, so the bytes are Java's. What proto3 cannot tell from nothing is not written.
+Source: ProtobufData.fromConnectData (Confluent Schema Registry 8); https://protobuf.dev/programming-guides/encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import copysign
+from typing import Any, Final
+
+from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, whole
+from kraal.converters.protobuf.known import WRAPPERS
+from kraal.converters.protobuf.link import FieldType, MessageType
+from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrubbed
+from kraal.converters.protobuf.wire import BYTES, put_varint, wire_type
+from kraal.converters.registry.values import getter
+from kraal.plugins.java_values import java_class
+from kraal.plugins.records import DataException, Struct
+from kraal.plugins.schema import Schema, Type
+from kraal.plugins.valid import has_class
+
+_WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
+_FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
+
+
+class ProtobufWriter:
+    """Makes the functions, under a converter's options."""
+
+    def __init__(self, options: ProtobufOptions) -> None:
+        self._options = options
+
+    def root(self, schema: Schema, message: MessageType) -> Put:
+        """Return what writes a schema's values as a message. Raises DataException when it cannot hold them."""
+        if schema.type is Type.STRUCT:
+            return self._struct(schema, message)
+        if message.full_name not in WRAPPERS:
+            raise DataException(
+                f"The Protobuf message {message.full_name} cannot hold {schema.type.name}, which is no record"
+            )
+        return self._field(schema, message.fields[0])
+
+    def _struct(self, schema: Schema, message: MessageType) -> Put:
+        parts: list[tuple[int, Callable[[Struct], Any], Put]] = []
+        for each in schema.fields:
+            get = getter(each, ignores_default=self._options.ignore_defaults)
+            if is_union(each.schema):
+                parts += self._members(each.schema, get, message)
+                continue
+            field = message.field(scrubbed(each.name, self._options))
+            if field is not None:
+                parts.append((field.number, get, self._field(each.schema, field)))
+        parts.sort(key=lambda part: part[0])
+        steps = [(get, put) for _, get, put in parts]
+
+        def write(value: Any, out: bytearray) -> None:
+            if not isinstance(value, Struct):
+                raise _wrong(schema, value)
+            if value.schema is not schema and value.schema != schema:
+                raise DataException("Mismatching struct schema")
+            for get, put in steps:
+                item = get(value)
+                if item is not None:
+                    put(item, out)
+
+        return write
+
+    def _members(
+        self, union: Schema, get: Callable[[Struct], Any], message: MessageType
+    ) -> list[tuple[int, Callable[[Struct], Any], Put]]:
+        """Return how the members of a oneof are written: the first that is set, none of the others."""
+        own = [
+            (each.name, getter(each, ignores_default=self._options.ignore_defaults)) for each in union.fields
+        ]
+        found = []
+
+        def chosen(value: Struct, name: str) -> Any:
+            inner = get(value)
+            if inner is None:
+                return None
+            if not isinstance(inner, Struct):
+                raise _wrong(union, inner)
+            for member, of in own:
+                item = of(inner)
+                if item is not None:
+                    return item if member == name else None
+            raise DataException("Cannot find non-null field")
+
+        for each in union.fields:
+            field = message.field(scrubbed(each.name, self._options))
+            if field is not None:
+                name = each.name
+                put = self._field(each.schema, field)
+                found.append((field.number, lambda value, name=name: chosen(value, name), put))
+        return found  # type: ignore[return-value]
+
+    def _field(self, schema: Schema, field: FieldType) -> Put:
+        """Return what writes a field's values that are not null, tag and all."""
+        if not field.repeated:
+            if schema.type in {Type.ARRAY, Type.MAP}:
+                raise _unfit(schema, field)
+            return _tagged(field, self._value(schema, field))
+        if schema.type is Type.MAP:
+            return self._map(schema, field)
+        if schema.type is not Type.ARRAY or schema.value is None:
+            raise _unfit(schema, field)
+        return _items(schema, field, self._value(schema.value, field))
+
+    def _map(self, schema: Schema, field: FieldType) -> Put:
+        fields = [] if field.message is None else field.message.fields
+        if [each.name for each in fields] != ["key", "value"] or schema.key is None or schema.value is None:
+            raise _unfit(schema, field)
+        put_key, put_value = self._field(schema.key, fields[0]), self._field(schema.value, fields[1])
+        tag = _tag(field)
+
+        def write(value: Any, out: bytearray) -> None:
+            if not isinstance(value, dict):
+                raise _wrong(schema, value)
+            for key, item in value.items():
+                body = bytearray()
+                if key is not None:
+                    put_key(key, body)
+                if item is not None:
+                    put_value(item, body)
+                out += tag
+                put_varint(len(body), out)
+                out += body
+
+        return write
+
+    def _value(self, schema: Schema, field: FieldType) -> Put:
+        """Return what writes one value without a tag."""
+        if field.message is not None:
+            return _sized(self._body(schema, field, field.message))
+        if field.enum is not None:
+            return _enum(schema, field)
+        fits = {
+            "float": schema.type in _FLOATS,
+            "double": schema.type in _FLOATS,
+            "bool": schema.type is Type.BOOLEAN,
+            "string": schema.type is Type.STRING,
+            "bytes": schema.type is Type.BYTES,
+        }.get(field.kind, schema.type in _WHOLE)
+        if not fits or schema.name in LOGICAL:
+            raise _unfit(schema, field)
+        put = PUTS.get(field.kind) or whole(field)
+
+        def write(value: Any, out: bytearray) -> None:
+            if not has_class(schema, value):
+                raise _wrong(schema, value)
+            put(value, out)
+
+        return write
+
+    def _body(self, schema: Schema, field: FieldType, message: MessageType) -> Put:
+        logical = LOGICAL.get(schema.name)
+        if logical is not None:
+            type_name, numbers = logical
+            if message.full_name != type_name:
+                raise _unfit(schema, field)
+            return _logical(schema, message, numbers)
+        if message.full_name in WRAPPERS and schema.type not in {Type.STRUCT, Type.ARRAY, Type.MAP}:
+            return self._field(schema, message.fields[0])
+        if schema.type is not Type.STRUCT or is_union(schema):
+            raise _unfit(schema, field)
+        return self._struct(schema, message)
+
+
+def _unfit(schema: Schema, field: FieldType) -> DataException:
+    many = "repeated " if field.repeated else ""
+    kind = field.message.full_name if field.message is not None else field.kind
+    name = f" {schema.name}" if schema.name in LOGICAL else ""
+    return DataException(
+        f"The Protobuf field {field.name}, {many}{kind}, cannot hold {schema.type.name}{name}"
+    )
+
+
+def _wrong(schema: Schema, value: Any) -> DataException:
+    return DataException(f"Invalid type for {schema.type.name}: class {java_class(value, schema)}")
+
+
+def _tag(field: FieldType) -> bytes:
+    out = bytearray()
+    put_varint(field.number << 3 | (BYTES if field.packed else wire_type(field.kind)), out)
+    return bytes(out)
+
+
+def _tagged(field: FieldType, put: Put) -> Put:
+    tag, presence, default = _tag(field), field.presence, field.default
+    is_float = field.kind in {"float", "double"}
+
+    def write(value: Any, out: bytearray) -> None:
+        if presence:
+            out += tag
+            put(value, out)
+            return
+        body = bytearray()
+        put(value, body)
+        if value == default and not (is_float and copysign(1.0, value) < 0):
+            return
+        out += tag
+        out += body
+
+    if field.enum is not None and not presence:
+        return _unless_zero(tag, put, field)
+    return write
+
+
+def _unless_zero(tag: bytes, put: Put, field: FieldType) -> Put:
+    nothing = bytearray()
+    PUTS["enum"](field.default, nothing)
+
+    def write(value: Any, out: bytearray) -> None:
+        body = bytearray()
+        put(value, body)
+        if body != nothing:
+            out += tag
+            out += body
+
+    return write
+
+
+def _items(schema: Schema, field: FieldType, put: Put) -> Put:
+    tag, packed = _tag(field), field.packed
+
+    def write(value: Any, out: bytearray) -> None:
+        if not isinstance(value, (list, tuple)):
+            raise _wrong(schema, value)
+        if None in value:
+            raise DataException(
+                f"The Protobuf field {field.name} is repeated, which has no null among its values"
+            )
+        if not packed:
+            for each in value:
+                out += tag
+                put(each, out)
+        elif value:
+            body = bytearray()
+            for each in value:
+                put(each, body)
+            out += tag
+            put_varint(len(body), out)
+            out += body
+
+    return write
+
+
+def _sized(put: Put) -> Put:
+    def write(value: Any, out: bytearray) -> None:
+        body = bytearray()
+        put(value, body)
+        put_varint(len(body), out)
+        out += body
+
+    return write
+
+
+def _enum(schema: Schema, field: FieldType) -> Put:
+    enum = field.enum
+    assert enum is not None  # noqa: S101 - asked of enums only
+    said = {key: number for key, number in schema.parameters.items() if key.startswith(f"{ENUM}.")}
+    if schema.type is not Type.STRING and schema.type not in _WHOLE:
+        raise _unfit(schema, field)
+
+    def write(value: Any, out: bytearray) -> None:
+        if not has_class(schema, value):
+            raise _wrong(schema, value)
+        number: Any = value
+        if schema.type is Type.STRING:
+            tag = said.get(f"{ENUM}.{value}")
+            number = enum.number(value) if tag is None else int(tag)
+            if number is None:
+                symbols = ", ".join(name for name, _ in enum.values)
+                raise DataException(f"{value!r} is no value of the Protobuf enum {enum.full_name}: {symbols}")
+        PUTS["enum"](number, out)
+
+    return write
+
+
+def _logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
+    puts = [(each.name, _tagged(each, PUTS.get(each.kind) or whole(each))) for each in message.fields]
+
+    def write(value: Any, out: bytearray) -> None:
+        if not has_class(schema, value):
+            raise _wrong(schema, value)
+        said = numbers(value)
+        for name, put in puts:
+            put(said[name], out)
+
+    return write
