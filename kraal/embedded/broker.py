@@ -69,6 +69,7 @@ class Broker:
         port: int = DEFAULT_PORT,
         *,
         extra: Mapping[str, str] | None = None,
+        patience_s: float = START_S,
     ) -> None:
         """Describe the broker; nothing is started or read.
 
@@ -76,7 +77,9 @@ class Broker:
             data_dir: where its data, settings, record and log are; made when missing.
             port: where it listens, on 127.0.0.1 only.
             extra: settings for server.properties that win over ours.
+            patience_s: how long it may take to answer once it was started.
         """
+        self._patience_s = patience_s
         self.data_dir = (data_dir or default_data_dir()).absolute()
         self.port = port
         self.log = self.data_dir / "broker.log"
@@ -183,7 +186,7 @@ class Broker:
         command = [java, "-Xmx256m", logging_option, "-cp", jars, "kafka.tools.StorageTool", "format"]
         command += ["-t", cluster, "-c", properties]
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=START_S, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=self._patience_s, check=False
         )
         if done.returncode != 0:
             raise BrokerError(
@@ -191,14 +194,14 @@ class Broker:
             )
 
     def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + self._patience_s
         while not self._answers(self.port):
             if self._process() is None:
                 raise BrokerError(
                     f"The broker ended while it started: {self._last_words()} (log: {self.log})"
                 )
             if time.monotonic() > deadline:
-                raise BrokerError(f"The broker did not answer within {START_S:.0f} s; its log is {self.log}.")
+                raise BrokerError(f"The broker did not answer within {self._patience_s:.0f} s; its log is {self.log}.")
             time.sleep(0.1)
 
     def _last_words(self) -> str:

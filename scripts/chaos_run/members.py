@@ -21,7 +21,9 @@ from scripts.chaos_run.disk import Disk
 from scripts.chaos_run.leaks import Held
 from scripts.chaos_run.proxy import Proxy
 
-START_S: Final = 180.0
+START_S: Final = 600.0
+BROKER_S: Final = 300.0
+"""How long starts may take on a machine that others use too: it is not for these that a run is lost."""
 CONTROL_S: Final = 5.0
 PROPERTIES: Final = {
     "consumer.session.timeout.ms": "6000",
@@ -134,6 +136,7 @@ class Members:
             directory / "kafka",
             port,
             extra=_listeners(port, ways, [proxy.port for proxy in proxies]),
+            patience_s=BROKER_S,
         )
         self._cluster = ProcessCluster(
             workers, directory=directory, broker=self.broker, properties=PROPERTIES

@@ -1,4 +1,4 @@
-"""The 3-minute form of `scripts/chaos`, one seed; the long one is run by hand."""
+"""The 3-minute form of `scripts/chaos`, one seed; the hour is run by hand (docs/reliability.md)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 540.0
+PATIENCE_S = 1200.0
 
 
-@pytest.mark.slow
 def test_a_cluster_that_is_hurt_for_minutes_keeps_what_is_promised(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scripts.chaos_run", "--minutes", "3", "--seed", "8"]
     command += ["--workers", "2", "--directory", str(tmp_path / "chaos")]
