@@ -186,7 +186,12 @@ class Broker:
         command = [java, "-Xmx256m", logging_option, "-cp", jars, "kafka.tools.StorageTool", "format"]
         command += ["-t", cluster, "-c", properties]
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=self._patience_s, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=self._patience_s,
+            check=False,
         )
         if done.returncode != 0:
             raise BrokerError(
@@ -201,7 +206,9 @@ class Broker:
                     f"The broker ended while it started: {self._last_words()} (log: {self.log})"
                 )
             if time.monotonic() > deadline:
-                raise BrokerError(f"The broker did not answer within {self._patience_s:.0f} s; its log is {self.log}.")
+                raise BrokerError(
+                    f"The broker did not answer within {self._patience_s:.0f} s; its log is {self.log}."
+                )
             time.sleep(0.1)
 
     def _last_words(self) -> str:
