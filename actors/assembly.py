@@ -121,6 +121,8 @@ class Parts:
     """`task.stall.timeout.ms`; 0: nothing ever stalls."""
     loggers: Loggers = field(default_factory=Loggers)
     """Outlive the herder: they know what was changed when."""
+    files: bool = False
+    """Connectors of a command line are made first; `StartupDone` says when they exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +189,9 @@ class _Maker:
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
-        self.published = Published(Snapshot(worker_id=parts.settings.worker_id, stage=stage))
+        self.published = Published(
+            Snapshot(worker_id=parts.settings.worker_id, stage=stage, started_up=not parts.files)
+        )
         self.board = Board(
             parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
         )

@@ -163,7 +163,7 @@ class Herder:
             case KafkaClusterFound():
                 self._herd.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
-                self._start.startup_done()
+                return self._start.startup_done()
             case AwaitLive():
                 return self._start.when_ready(with_files=False)
             case Ping():

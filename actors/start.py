@@ -35,7 +35,6 @@ class Start:
         self._read_up_to = {"config": 0, "status": 0}
         self._behind = {"config", "status"}
         self._report: Mapping[Instance, InstanceChanged] | None = None
-        self._files_done = herd.snapshot.ready
         self._early: list[tuple[Command, Reply[Any]]] = []
         self._waiting: list[tuple[bool, Reply[None]]] = []
         self.over = False
@@ -99,10 +98,13 @@ class Start:
             self._take(command, reply)
         self._answer()
 
-    def startup_done(self) -> None:
+    def startup_done(self) -> Reply[None]:
         """The command line's connectors exist."""
-        self._files_done = True
+        self._herd.update(started_up=True)
         self._answer()
+        reply: Reply[None] = Reply()
+        reply.set(None)
+        return reply
 
     def when_ready(self, *, with_files: bool) -> Reply[None]:
         """Return a reply that is set when the logs are read; `with_files`: when the command line's connectors exist."""
@@ -112,7 +114,7 @@ class Start:
         return reply
 
     def _answer(self) -> None:
-        started = self.over and self._files_done
+        started = self.over and self._herd.snapshot.started_up
         if started and not self._herd.snapshot.ready:
             self._herd.update(ready=True)
         waiting, self._waiting = self._waiting, []

@@ -19,7 +19,6 @@ from typing_extensions import override
 
 from actors.assembly import Assembly, ClusterParts, Parts
 from actors.herd import HerderSettings, SessionKeySettings
-from actors.messages.herder import StartupDone
 from actors.publisher import send_to_leader
 from kraal.cluster.member import MemberSettings
 from kraal.config.distributed import DistributedConfig, InternalTopic, MissingPlugins, load_distributed
@@ -194,10 +193,6 @@ class DistributedProcess(Process[DistributedConfig]):
     @override
     def _before_actors(self) -> None:
         threading.Thread(target=self._prepare, name="topics", daemon=True).start()
-
-    @override
-    def _started(self, assembly: Assembly) -> None:
-        assembly.herder.tell(StartupDone())
 
     def _prepare(self) -> None:
         """Make and check the topics; a broker that is away is waited for."""

@@ -152,7 +152,6 @@ class Process(ABC, Generic[C]):
         """Return librdkafka's options for the worker's own clients."""
         return librdkafka_options(self.config.own_client)
 
-    @abstractmethod
     def _started(self, assembly: Assembly) -> None:
         """REST listens and the actors run: do what comes next, without waiting for it."""
 

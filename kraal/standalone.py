@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from actors.messages.herder import AwaitLive, CreateConnector, PutConfig, Startu
 from kraal.cluster.compaction import needed_config
 from kraal.config.files import ConnectorFile, read_connector_file
 from kraal.config.standalone import StandaloneConfig, load_worker_properties
-from kraal.errors import KraalError
+from kraal.errors import ActorDied, KraalError, TimedOut
 from kraal.locked.start import jars_of_worker
 from kraal.plugins.providers import resolved_worker
 from kraal.plugins.registry import Registry
@@ -90,6 +91,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
             windows=self._windows(),
             stall_s=self.config.stall_timeout_s,
             loggers=self._loggers,
+            files=bool(self._files),
         )
 
     @override
@@ -110,7 +112,9 @@ class StandaloneProcess(Process[StandaloneConfig]):
             _refuse(path, error)
             self.end(CONNECTOR_FAILED)
             return
-        assembly.herder.tell(StartupDone())
+        while not assembly.published.latest.started_up and not self._ended.wait(0.0):
+            with suppress(ActorDied, TimedOut):  # the next herder is asked
+                ask(assembly.herder, StartupDone(), timeout_s=CREATE_TIMEOUT_S)
 
     @override
     def _close_stores(self) -> None:

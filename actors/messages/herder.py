@@ -345,8 +345,8 @@ class HideRestarting(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class StartupDone(Tell):
-    """The command line's connectors exist: `/health` may say healthy."""
+class StartupDone(Ask[None]):
+    """The command line's connectors exist: `/health` may say healthy. Of a herder that died it is asked again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ class Snapshot:
     number: int = 0
     ready: bool = False
     """Start-up is over: internal topics were read to their ends and command-line connectors created."""
+    started_up: bool = True
+    """The command line's connectors, if there are any, exist. Here, so that each herder of the process knows it."""
     live: bool = False
     """`config` and `status` hold what is stored; before that they say nothing."""
     worker_id: WorkerId

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from actors.assembly import ClusterParts, Parts, assemble
 from actors.herd import HerderSettings
 from actors.mailbox import Address, Tell
-from actors.messages.herder import ShutDown, StartupDone
+from actors.messages.herder import ShutDown
 from actors.reader import Follow
 from actors.seat import LEASE
 from actors.system import Begin, Crash
@@ -66,7 +66,6 @@ class ClusterWorker:
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
         self.engine = ClusterEngine(self, cluster.outside, self._place())
         self.assembly = assemble(self._parts(), self._gave_up)
-        self.assembly.herder.tell(StartupDone())
 
     def _parts(self) -> Parts:
         cluster = self._cluster

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.assembly import Assembly, Parts, assemble
 from actors.herd import HerderSettings
-from actors.messages.herder import CreateConnector, ShutDown, StartupDone
+from actors.messages.herder import CreateConnector, ShutDown
 from actors.system import Crash
 from kraal.cluster import view
 from kraal.config.standalone import StandaloneConfig, parse_standalone
@@ -116,7 +116,6 @@ class EmbeddedWorker:
             loggers=self.loggers,
         )
         self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
-        self.assembly.herder.tell(StartupDone())
         self.scheduler.run()
 
     @property

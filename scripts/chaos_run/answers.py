@@ -9,6 +9,8 @@ GOOD: Final = frozenset({200, 201, 202, 204})
 KNOWN: Final = GOOD | {400, 404, 409, 500, 503}
 """What Connect answers to the requests that are made here; 503 is Kraal's, with `Retry-After`."""
 EMPTY: Final = frozenset({202, 204})
+UNWELL: Final = frozenset({"starting", "unhealthy"})
+"""What `GET /health` says of a worker with an error's status, in a shape of its own (KIP-1017)."""
 
 
 def wrong_with(status: int, content_type: str, body: bytes, retry_after: str | None = None) -> str | None:
@@ -24,6 +26,8 @@ def wrong_with(status: int, content_type: str, body: bytes, retry_after: str | N
     except ValueError:
         return f"the body is no JSON: {body[:200]!r}"
     if status in GOOD:
+        return None
+    if isinstance(parsed, dict) and parsed.get("status") in UNWELL and parsed.get("message"):
         return None
     return _wrong_error(status, parsed, retry_after)
 

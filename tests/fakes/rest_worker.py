@@ -11,7 +11,7 @@ from actors.assembly import Assembly, Parts, assemble
 from actors.clock import ThreadClock
 from actors.herd import HerderSettings
 from actors.mailbox import ask
-from actors.messages.herder import ShutDown, StartupDone
+from actors.messages.herder import ShutDown
 from actors.system import ThreadSystem
 from kraal.config.standalone import parse_standalone
 from kraal.config.supervision import AutoRestart
@@ -91,7 +91,6 @@ def rest_worker(
     settings = Settings(advertised_url=url, distributed=distributed, limits=limits or Limits())
     app = _app(assembly, plugins, registry, settings, system, loggers)
     server.start(app)
-    assembly.herder.tell(StartupDone())
     try:
         yield RestWorker(url, outside, assembly)
         ask(assembly.herder, ShutDown(), timeout_s=10)

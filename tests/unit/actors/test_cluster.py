@@ -9,6 +9,7 @@ import pytest
 from actors.messages.herder import (
     CreateConnector,
     DeleteConnector,
+    Ping,
     PutConfig,
     RestartConnector,
     RestartTask,
@@ -209,6 +210,24 @@ def test_a_herder_that_died_stops_what_changed_meanwhile(seed: int, target: Targ
     cluster.settle()
     cluster.request(SetTargetState(name=NAME, target=TargetState.STARTED))
     cluster.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("messages", [0, 1, 2, 4])
+def test_a_herder_that_dies_while_its_worker_starts_leaves_one_that_gets_ready(
+    seed: int, messages: int
+) -> None:
+    """`/health` asks for no more than that; it said "starting" for ever."""
+    cluster = EmbeddedCluster(0, seed=seed)
+    worker = cluster.add()
+    while "herder" not in worker.actors:
+        assert cluster.scheduler.step()
+    for _ in range(messages):
+        cluster.scheduler.step()
+    cluster.crash(worker, "herder")
+    cluster.settle()
+    assert worker.snapshot.ready
+    cluster.ask(worker, Ping())
 
 
 def _task(number: int) -> TaskId:

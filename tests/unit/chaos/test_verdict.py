@@ -76,7 +76,14 @@ JSON = "application/json; charset=utf-8"
 
 @pytest.mark.parametrize(
     ("status", "kind", "body"),
-    [(200, JSON, b"[]"), (204, "", b""), (202, JSON, b'{"name": "c"}'), (202, "", b""), (409, JSON, ERROR)],
+    [
+        (200, JSON, b"[]"),
+        (204, "", b""),
+        (202, JSON, b'{"name": "c"}'),
+        (202, "", b""),
+        (409, JSON, ERROR),
+        (503, JSON, b'{"status": "starting", "message": "Worker is still starting up."}'),
+    ],
 )
 def test_well_formed_answers(status: int, kind: str, body: bytes) -> None:
     assert wrong_with(status, kind, body) is None
@@ -92,6 +99,7 @@ def test_well_formed_answers(status: int, kind: str, body: bytes) -> None:
         (404, JSON, ERROR, "the error_code 409 is not the status 404"),
         (500, JSON, b'{"error_code": 500}', "not in Connect's shape"),
         (500, JSON, b"[]", "not in Connect's shape"),
+        (503, JSON, b'{"status": "asleep", "message": "Worker dreams."}', "not in Connect's shape"),
         (500, JSON, b'{"error_code": 500, "message": null}', "no message"),
         (500, JSON, b'{"error_code": 500, "message": "Traceback (most recent"}', "shows a traceback"),
         (503, JSON, b'{"error_code": 503, "message": "later"}', "503 without Retry-After"),
