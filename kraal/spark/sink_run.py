@@ -53,8 +53,7 @@ Through = Callable[["Spark", Callable[..., None]], Summary | None]
 class SinkWork:
     """A sink task between Kafka and its plugin."""
 
-    polls_idle = True
-    runs_on = False
+    polls_idle, runs_on = True, False
 
     def __init__(
         self, spec: TaskSpec, task_class: type[SinkTask], version: str, means: Means, group: JobGroup

@@ -132,9 +132,13 @@ def test_d11_lists_are_set_before_the_group_is_static_and_nothing_moves_for_them
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_wildcard_workers_are_the_backup_of_a_static_worker(seed: int) -> None:
-    cluster = cluster_of((C1, TaskId(C1, 0)), (), (), seed=seed, max_delay_s=60)
-    static = cluster.workers[0]
+    cluster = cluster_of((), (), seed=seed, max_delay_s=60)
+    static = cluster.add(static=[C1, TaskId(C1, 0)])
+    cluster.settle()
     assert static.running == {C1, TaskId(C1, 0)}
+    assert cluster.leader is not static, (
+        "a new leader does not know what was lost, and waits for nobody, as in Java"
+    )
     cluster.kill(static)
     cluster.advance(30)
     assert where(cluster, C1) == [], "it may come back"
