@@ -117,9 +117,7 @@ def clients() -> dict[str, int]:
     frozen = gc.get_freeze_count()
     gc.unfreeze()  # what is frozen is not shown
     gc.collect()
-    found = [
-        each for each in gc.get_objects() if any(map(_CLIENTS.__contains__, map(str, type(each).__mro__)))
-    ]
+    found = [each for each in gc.get_objects() if not _CLIENTS.isdisjoint(map(str, type(each).__mro__))]
     counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in found])
     if frozen:
         gc.freeze()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 CREATE_TIMEOUT_S = 90.0
+NEXT_HERDER_S = 0.1
 
 
 class StandaloneProcess(Process[StandaloneConfig]):
@@ -112,9 +112,13 @@ class StandaloneProcess(Process[StandaloneConfig]):
             _refuse(path, error)
             self.end(CONNECTOR_FAILED)
             return
-        while not assembly.published.latest.started_up and not self._ended.wait(0.0):
-            with suppress(ActorDied, TimedOut):  # the next herder is asked
+        while not self._ended.is_set():
+            try:
                 ask(assembly.herder, StartupDone(), timeout_s=CREATE_TIMEOUT_S)
+            except (ActorDied, TimedOut):
+                self._ended.wait(NEXT_HERDER_S)
+            else:
+                return
 
     @override
     def _close_stores(self) -> None:

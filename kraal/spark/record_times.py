@@ -65,11 +65,24 @@ def with_time(headers: Column | None, timestamp: Column) -> Column:
     """Return a record's headers with its time behind them, for `carried` to take off."""
     from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
 
-    time = functions.unix_millis(timestamp).cast("string").cast("binary")
-    added = functions.array(functions.struct(functions.lit(HEADER).alias("key"), time.alias("value")))
+    return with_last(headers, HEADER, functions.unix_millis(timestamp).cast("string"))
+
+
+def with_last(headers: Column | None, name: str, text: Column) -> Column:
+    """Return a record's headers with one of a text behind them."""
+    from pyspark.sql import functions  # noqa: PLC0415 - as above
+
+    value = text.cast("binary").alias("value")
+    added = functions.array(functions.struct(functions.lit(name).alias("key"), value))
     if headers is None:
         return added
     return functions.when(headers.isNull(), added).otherwise(functions.concat(headers, added))
+
+
+def intercepted(options: Mapping[str, str], of_class: str) -> dict[str, str]:
+    """Return a Kafka writer's options with an interceptor of ours; a user's own come after it."""
+    own = options.get(INTERCEPTORS)
+    return {**options, INTERCEPTORS: f"{of_class},{own}" if own else of_class}
 
 
 def carried(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -80,8 +93,7 @@ def carried(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
     if "timestamp" not in frame.columns:
         return options
     _ensure(frame.sparkSession)
-    own = options.get(INTERCEPTORS)
-    return {**options, INTERCEPTORS: f"{_CLASS},{own}" if own else _CLASS}
+    return intercepted(options, _CLASS)
 
 
 def _ensure(spark: SparkSession) -> None:

@@ -87,15 +87,15 @@ class SinkColumns:
         )
         return SinkColumns(steps, shown) if known else None
 
-    def write(self, raw: Mapping[str, DataFrame], put: Put, *, all_or_nothing: bool) -> bool:
-        """Have a batch written, which is given by topic; False: it must go record by record, and no row was shown.
+    def write(self, raw: Callable[[], Mapping[str, DataFrame]], put: Put, *, all_or_nothing: bool) -> bool:
+        """Have a batch written, which `raw` gives by topic; False: it must go record by record, and no row was shown.
 
         Raises what the sink raises.
         """
         if self._passed_over:
             self._passed_over -= 1
             return False
-        frame = self._frame(raw)
+        frame = self._frame(raw())
         wrote = frame is not None and _put(frame, put, all_or_nothing=all_or_nothing)
         if wrote:
             self._next = 1

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kraal.ids import TopicName
 from kraal.metrics.errors import ErrorCounts
 from kraal.offsets import Offset, SourcePartition
-from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, TaskContext, TopicPartition
+from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, TopicPartition
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.jobs import JobGroup
@@ -53,7 +53,8 @@ Through = Callable[["Spark", Callable[..., None]], Summary | None]
 class SinkWork:
     """A sink task between Kafka and its plugin."""
 
-    polls_idle, runs_on = True, False
+    polls_idle = True
+    runs_on = False
 
     def __init__(
         self, spec: TaskSpec, task_class: type[SinkTask], version: str, means: Means, group: JobGroup
@@ -87,14 +88,8 @@ class SinkWork:
         spec, config = self._spec, self._spec.connector_config
         self._converters = make_converters(self._means.plugins, self._means.worker, spec)
         self._records = self._by_records(self._converters)
-        context = TaskContext(
-            connector=spec.task.connector,
-            task=spec.task.task,
-            worker=self._means.view,
-            connector_config=config,
-        )
         self._task = self._class()
-        self._task.start(spec.task_config, context)
+        self._task.start(spec.task_config, self._means.context(spec))
         topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
         self._member = Member(
             kafka_options.member_config(self._means.worker, config, spec.task),
@@ -241,10 +236,13 @@ class SinkWork:
         """Take a backlog through transforms, by columns where that can be, else record by record."""
         columns, task = self._columns, self._task
         if columns is not None and task is not None:
-            raw = {
-                topic: self._read(spark.session, {p: r for p, r in ranges.items() if p.topic == topic})
-                for topic in sorted({place.topic for place in ranges})
-            }
+
+            def raw() -> dict[str, DataFrame]:
+                return {
+                    topic: self._read(spark.session, {p: r for p, r in ranges.items() if p.topic == topic})
+                    for topic in sorted({place.topic for place in ranges})
+                }
+
             if columns.write(raw, put, all_or_nothing=task.all_or_nothing):
                 return None
         return by_records.many(self._read(spark.session, ranges), ranges, put)

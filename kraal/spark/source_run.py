@@ -46,6 +46,15 @@ class Means:
     leave: Leave
     poll_interval_s: float
 
+    def context(self, spec: TaskSpec) -> TaskContext:
+        """Return what a task's plugin is told."""
+        return TaskContext(
+            connector=spec.task.connector,
+            task=spec.task.task,
+            worker=self.view,
+            connector_config=spec.connector_config,
+        )
+
     def launch(self, function: Callable[[], Outcome]) -> Launch:
         """Return what runs `function` on a job thread and passes its outcome on."""
         return lambda done: self.jobs.submit(lambda: done(outcome_of(function)))
@@ -99,14 +108,8 @@ class SourceWork:
             spec.task, self._means.worker, spec.connector_config, self._cancelled
         )
         self._records = self._by_records(self._converters)
-        context = TaskContext(
-            connector=spec.task.connector,
-            task=spec.task.task,
-            worker=self._means.view,
-            connector_config=spec.connector_config,
-        )
         self._task = self._class()
-        self._task.start(spec.task_config, self._offsets, context)
+        self._task.start(spec.task_config, self._offsets, self._means.context(spec))
         return self._version
 
     def poll(self, *, asked: bool) -> Launch | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from kraal.offsets import Offset, SourcePartition
-from kraal.plugins.api import RetriableError, SourceTask, TaskContext
+from kraal.plugins.api import RetriableError, SourceTask
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.jobs import JobGroup
@@ -105,14 +105,8 @@ class StreamWork:
         self._topics = read_source_topics(
             spec.task, self._means.worker, spec.connector_config, self._cancelled
         )
-        context = TaskContext(
-            connector=spec.task.connector,
-            task=spec.task.task,
-            worker=self._means.view,
-            connector_config=spec.connector_config,
-        )
         self._task = self._class()
-        self._task.start(spec.task_config, self._offsets, context)
+        self._task.start(spec.task_config, self._offsets, self._means.context(spec))
         return self._version
 
     def poll(self, *, asked: bool) -> Launch | None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.plugins.api import TopicPartition
 from kraal.spark.janino import compiled
-from kraal.spark.record_times import INTERCEPTORS
+from kraal.spark.record_times import intercepted, with_last
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -155,8 +155,7 @@ class Trail:
 
 def options(given: Mapping[str, str], run: str) -> dict[str, str]:
     """Return a Kafka writer's options for records that `marked` has marked. A user's own interceptors come after."""
-    own = given.get(INTERCEPTORS)
-    made = {**given, INTERCEPTORS: f"{_CLASS},{own}" if own else _CLASS, _RUN: run}
+    made = {**intercepted(given, _CLASS), _RUN: run}
     if given.get(_IDEMPOTENCE, "false").lower() != "true":
         made[_IN_FLIGHT] = "1"  # or a record could be acknowledged before one that is tried again
     return made
@@ -167,9 +166,7 @@ def marked(headers: Column, timestamp: Column, offset: Column) -> Column:
     from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
 
     time = functions.unix_millis(timestamp).cast("string")
-    text = functions.concat(time, functions.lit(" "), offset.cast("string")).cast("binary")
-    added = functions.array(functions.struct(functions.lit(HEADER).alias("key"), text.alias("value")))
-    return functions.when(headers.isNull(), added).otherwise(functions.concat(headers, added))
+    return with_last(headers, HEADER, functions.concat(time, functions.lit(" "), offset.cast("string")))
 
 
 def places_of(text: str) -> dict[TopicPartition, Place]:

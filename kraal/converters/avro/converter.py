@@ -19,17 +19,17 @@ from kraal.converters.avro.to_connect import connect_schema
 from kraal.converters.avro.write import NULL_FOUND, AvroWriter
 from kraal.converters.registry.client import SchemaText
 from kraal.converters.registry.converter import (
+    HEAD,
     Decode,
     Described,
     Encode,
     Format,
     RegistryConverter,
     VersionOf,
+    unreadable,
 )
 from kraal.converters.registry.errors import SerializationException
 from kraal.plugins.api import DataException, Schema
-
-_HEAD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,11 @@ class AvroFormat:
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
                 if is_bytes:  # all that follows, without a length
-                    length = len(data) - _HEAD
-                    return schema, read(_whole_value(data[_HEAD:], length))
-                return schema, read(Cursor(data, _HEAD))
+                    length = len(data) - HEAD
+                    return schema, read(_whole_value(data[HEAD:], length))
+                return schema, read(Cursor(data, HEAD))
             except Malformed as exc:
-                schema_id = int.from_bytes(data[1:_HEAD], "big")
-                raise SerializationException(
-                    f"Error deserializing Avro message for id {schema_id}: {exc}"
-                ) from exc
+                raise unreadable(self.title, data, exc) from exc
 
         return decode
 

@@ -23,17 +23,18 @@ from kraal.converters.jsonschema.to_connect import connect_schema, plain_version
 from kraal.converters.jsonschema.write import JsonSchemaWriter
 from kraal.converters.registry.client import SchemaText
 from kraal.converters.registry.converter import (
+    HEAD,
     Decode,
     Described,
     Encode,
     Format,
     RegistryConverter,
     VersionOf,
+    unreadable,
 )
 from kraal.converters.registry.errors import SerializationException
 from kraal.plugins.api import DataException, Schema
 
-_HEAD = 5
 _TOO_DEEP = "schemas within schemas go too deep"
 
 
@@ -80,12 +81,9 @@ class JsonSchemaFormat:
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
-                node = parse(text_of(data[_HEAD:]), EXACT)
+                node = parse(text_of(data[HEAD:]), EXACT)
             except DataException as exc:
-                schema_id = int.from_bytes(data[1:_HEAD], "big")
-                raise SerializationException(
-                    f"Error deserializing JSON message for id {schema_id}: {exc.__cause__ or exc}"
-                ) from exc
+                raise unreadable(self.title, data, exc.__cause__ or exc) from exc
             return schema, read(node)
 
         return decode

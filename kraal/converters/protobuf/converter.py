@@ -21,17 +21,17 @@ from kraal.converters.protobuf.wire import Malformed, MessageReader, indexes_byt
 from kraal.converters.protobuf.write import ProtobufWriter
 from kraal.converters.registry.client import SchemaText
 from kraal.converters.registry.converter import (
+    HEAD,
     Decode,
     Described,
     Encode,
     Format,
     RegistryConverter,
     VersionOf,
+    unreadable,
 )
 from kraal.converters.registry.errors import SerializationException
 from kraal.plugins.api import Schema
-
-_HEAD = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,11 @@ class ProtobufFormat:
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
-                path, at = read_indexes(data, _HEAD)
+                path, at = read_indexes(data, HEAD)
                 message, schema, shape = known.get(path) or made(path)
                 return schema, shape(reader.read(message, data, at, len(data), {}))
             except (Malformed, ProtoInvalid, RecursionError) as exc:
-                schema_id = int.from_bytes(data[1:_HEAD], "big")
-                raise SerializationException(
-                    f"Error deserializing Protobuf message for id {schema_id}: {exc}"
-                ) from exc
+                raise unreadable(self.title, data, exc) from exc
 
         return decode
 

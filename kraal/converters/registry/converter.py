@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 MAGIC: Final = b"\x00"
-_HEAD: Final = 5
+HEAD: Final = 5
 """Bytes before the value: the magic byte and the id."""
 
 UNKNOWN_MAGIC: Final = "Unknown magic byte!"
@@ -39,6 +39,12 @@ Decode = Callable[[bytes], tuple[Schema | None, Any]]
 """Reads schema and value from all bytes of a record. Raises SerializationException and DataException."""
 VersionOf = Callable[[str | None], int | None]
 """Returns the registry's version of the schema that is read, whose record has this name. Raises as the registry."""
+
+
+def unreadable(title: str, data: bytes, why: object) -> SerializationException:
+    """Return the error for a record's bytes that are none of its schema's, in the words of the format `title`."""
+    schema_id = int.from_bytes(data[1:HEAD], "big")
+    return SerializationException(f"Error deserializing {title} message for id {schema_id}: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +161,9 @@ class RegistryConverter(Converter):
         try:
             if data[:1] != MAGIC:
                 raise SerializationException(UNKNOWN_MAGIC)
-            if len(data) < _HEAD:
+            if len(data) < HEAD:
                 raise SerializationException("Error deserializing message: the id of its schema is cut off")
-            schema_id = int.from_bytes(data[1:_HEAD], "big", signed=True)
+            schema_id = int.from_bytes(data[1:HEAD], "big", signed=True)
             known = self._decoders.get((topic, schema_id))
             if known is None:
                 known = self._kept(self._decoders, (topic, schema_id), self._decoder(topic, schema_id))

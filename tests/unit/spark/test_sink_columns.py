@@ -52,11 +52,11 @@ def columns() -> SinkColumns:
 def test_a_sink_is_asked_when_no_row_is_in_doubt(columns: SinkColumns, given: Any) -> None:
     frame = Frame(doubtful=False)
     given(frame)
-    assert columns.write({}, lambda _: frame.log.append("put"), all_or_nothing=False)
+    assert columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
     assert frame.log == ["persist", "count", "put", "unpersist"]
     frame.log.clear()
     given(Frame(doubtful=True))
-    assert not columns.write({}, lambda _: frame.log.append("put"), all_or_nothing=False)
+    assert not columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
     assert frame.log == []
 
 
@@ -66,7 +66,7 @@ def test_a_sink_that_leaves_nothing_is_asked_at_once(columns: SinkColumns, given
 
     frame = Frame(doubtful=True)
     given(frame)
-    assert not columns.write({}, compute, all_or_nothing=True)
+    assert not columns.write(dict, compute, all_or_nothing=True)
     assert frame.log == ["count"]
 
 
@@ -78,7 +78,7 @@ def test_what_the_sink_raises_is_no_doubt(columns: SinkColumns, given: Any, *, a
     frame = Frame(doubtful=False)
     given(frame)
     with pytest.raises(OSError, match="no space left"):
-        columns.write({}, full, all_or_nothing=all_or_nothing)
+        columns.write(dict, full, all_or_nothing=all_or_nothing)
     assert frame.log == ([] if all_or_nothing else ["persist", "count", "unpersist"])
 
 
@@ -91,7 +91,7 @@ def test_after_a_batch_by_records_more_and_more_follow_until_one_goes_by_columns
         frame = Frame(doubtful=True)
         given(frame)
         for number in range(batches):
-            columns.write({}, lambda _: None, all_or_nothing=False)
+            columns.write(dict, lambda _: None, all_or_nothing=False)
             if frame.log:
                 seen.append(number)
                 frame.log.clear()
@@ -99,6 +99,6 @@ def test_after_a_batch_by_records_more_and_more_follow_until_one_goes_by_columns
 
     assert tried(300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
     given(Frame(doubtful=False))
-    while not columns.write({}, lambda _: None, all_or_nothing=False):
+    while not columns.write(dict, lambda _: None, all_or_nothing=False):
         pass
     assert tried(3) == [0, 2]
