@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,17 +107,21 @@ class StandaloneProcess(Process[StandaloneConfig]):
         """Make the command line's connectors as their files want them; one after the other."""
         path: object = "the command line"
         try:
-            ask(assembly.herder, AwaitLive(), timeout_s=CREATE_TIMEOUT_S)
             for path, file in self._files.items():  # noqa: B007 - the one that fails
-                apply_file(assembly, file)
+                self._outliving_herders(partial(_apply_when_live, assembly, file))
         except KraalError as error:
             _refuse(path, error)
             self.end(CONNECTOR_FAILED)
             return
+        with suppress(TimedOut):  # it waits in the herder's mailbox
+            self._outliving_herders(lambda: ask(assembly.herder, StartupDone(), timeout_s=CREATE_TIMEOUT_S))
+
+    def _outliving_herders(self, step: Callable[[], None]) -> None:
+        """Do a step that may be done twice, again with the next herder when one dies meanwhile."""
         while not self._ended.is_set():
             try:
-                ask(assembly.herder, StartupDone(), timeout_s=CREATE_TIMEOUT_S)
-            except (ActorDied, TimedOut):
+                step()
+            except ActorDied:
                 self._ended.wait(NEXT_HERDER_S)
             else:
                 return
@@ -124,6 +130,12 @@ class StandaloneProcess(Process[StandaloneConfig]):
     def _close_stores(self) -> None:
         for store in (self._config_log, self._status_log, self._offsets):
             store.close()
+
+
+def _apply_when_live(assembly: Assembly, file: ConnectorFile) -> None:
+    """Make the connector as its file wants it, once the herder knows which there are."""
+    ask(assembly.herder, AwaitLive(), timeout_s=CREATE_TIMEOUT_S)
+    apply_file(assembly, file)
 
 
 def apply_file(assembly: Assembly, file: ConnectorFile) -> None:

@@ -8,18 +8,23 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from typing_extensions import override
 
+from actors.mailbox import Address, ask
+from actors.messages.herder import AwaitLive, CreateConnector, StartupDone
+from kraal import standalone
+from kraal.config.files import read_connector_file
 from kraal.config.standalone import parse_standalone
-from kraal.errors import KraalError
+from kraal.errors import ActorDied, KraalError
 from kraal.process import keep_what_lives
 from kraal.spark.api import EngineReady, EngineStarting
 from kraal.standalone import StandaloneProcess
@@ -27,6 +32,7 @@ from kraal.testing.engine import FakeEngine
 from tests.fakes.certificates import PASSWORD, make_authority
 
 if TYPE_CHECKING:
+    from actors.mailbox import Ask
     from kraal.plugins.registry import Registry
     from kraal.spark.api import Engine
 
@@ -70,8 +76,8 @@ def properties(at: Path, **extra: str) -> dict[str, str]:
 
 
 @contextmanager
-def running(raw: dict[str, str]) -> Iterator[Standalone]:
-    process = Standalone(parse_standalone(raw), {})
+def running(raw: dict[str, str], *files: Path) -> Iterator[Standalone]:
+    process = Standalone(parse_standalone(raw), {each: read_connector_file(each) for each in files})
     thread = threading.Thread(target=process.run)
     thread.start()
     try:
@@ -147,6 +153,46 @@ def test_a_taken_port_of_administrators_is_told(tmp_path: Path) -> None:
             Standalone(
                 parse_standalone(properties(tmp_path, admin__listeners=f"http://127.0.0.1:{port}")), {}
             )
+
+
+def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died: list[type] = []
+
+    def fragile(address: Address, message: Ask[Any], *, timeout_s: float) -> Any:
+        """Each kind of message is the death of one herder: of every second one after it has done it."""
+        if type(message) in died:
+            return ask(address, message, timeout_s=timeout_s)
+        died.append(type(message))
+        if len(died) % 2 == 0:
+            ask(address, message, timeout_s=timeout_s)
+        raise ActorDied("the herder died")
+
+    monkeypatch.setattr(standalone, "ask", fragile)
+    monkeypatch.setattr(standalone, "NEXT_HERDER_S", 0.0)
+    raw = properties(tmp_path, listeners="http://127.0.0.1:0", rest__advertised__listener="http")
+    del raw["rest.extension.classes"]
+    file = tmp_path / "lines.json"
+    file.write_text(
+        json.dumps(
+            {
+                "name": "lines",
+                "connector.class": "FileStreamSource",
+                "topic": "lines",
+                "file": str(tmp_path / "lines"),
+            }
+        )
+    )
+    with running(raw, file) as process:
+        port = process._server.bound[0].port
+        deadline_s = time.monotonic() + 30
+        while get(port, "/health", https=False).status != 200:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.02)
+        assert json.loads(get(port, "/connectors", https=False).body) == ["lines"]
+    assert died == [AwaitLive, CreateConnector, StartupDone]
+    assert process._exit_code == 0
 
 
 def test_what_is_there_when_spark_is_up_is_kept_from_the_garbage_collector() -> None:
