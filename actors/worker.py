@@ -174,8 +174,14 @@ class Worker:
 
     def _move_waiting(self) -> None:
         """Start what waited for others to end, if it need not wait any more."""
-        for instance in [i for i, slot in self._slots.items() if slot.together and slot.life is None]:
-            self._move(instance)
+        held: dict[frozenset[Instance], bool] = {}  # asked once for all that wait for the same
+        for instance, slot in list(self._slots.items()):
+            if slot.together and slot.life is None:
+                if slot.together not in held:
+                    held[slot.together] = any(map(self._is_ending, slot.together))
+                if not held[slot.together]:
+                    slot.together = frozenset()
+                    self._move(instance)
 
     def _is_ending(self, instance: Instance) -> bool:
         """Whether a life of an instance goes on that is not to go on."""

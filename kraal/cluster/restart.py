@@ -92,9 +92,9 @@ def plan_response(plan: RestartPlan, plugin_type: str) -> dict[str, Json]:
     Worker, version and an old trace stay as they are stored, as in Java; nothing of this is written.
     Shape: ConnectorStateInfo (contract 1.3).
     """
+    due = {task.task for task in plan.tasks}
     tasks: list[Json] = [
-        {"id": n, **_fields(plan.statuses.tasks[n], due=TaskId(plan.name, n) in plan.tasks)}
-        for n in sorted(plan.statuses.tasks)
+        {"id": n, **_fields(plan.statuses.tasks[n], due=n in due)} for n in sorted(plan.statuses.tasks)
     ]
     connector = plan.statuses.connector
     return {
