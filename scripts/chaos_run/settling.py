@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from scripts.chaos_run.clients import Call, Clients
@@ -15,7 +15,10 @@ BOUND_S: Final = 120.0
 STARTS: Final = 2.0
 """On others so many times as long as it took to start all: a worker with a new JVM starts as much as that."""
 _EVERY_S: Final = 0.3
+_UNDO_EVERY_S: Final = 5.0
 _RUNNING: Final = "RUNNING"
+_ALL: Final = "/connectors?expand=status&expand=info"
+_HALTED: Final = frozenset({"PAUSED", "STOPPED"})
 _DONE: Final = frozenset({200, 201, 202, 204})
 _NOT_FOUND: Final = 404
 
@@ -48,10 +51,18 @@ class Settling:
         return ""
 
     def wait(self, feeder: Feeder | None, deadline_s: float) -> str:
-        """Wait until all is as it is wanted; return what was missing at `deadline_s`. `feeder`: was stopped."""
+        """Wait until all is as it is wanted; return what was missing at `deadline_s`. `feeder`: was stopped.
+
+        A request that nobody answered may be carried out as late as now: what it changes is changed back.
+        """
+        undone_s = time.monotonic()
         while missing := self.missing(feeder):
-            if time.monotonic() > deadline_s:
+            now_s = time.monotonic()
+            if now_s > deadline_s:
                 return missing
+            if now_s > undone_s + _UNDO_EVERY_S:
+                undone_s = now_s
+                self._undo()
             time.sleep(_EVERY_S)
         return ""
 
@@ -65,6 +76,14 @@ class Settling:
             if feeder is not None and last != feeder.written - 1:
                 return f"the last line of {pipe.name} is {last}, of {feeder.written} that were written"
         return ""
+
+    def _undo(self) -> None:
+        for member in self._members.up()[:1]:
+            answer = self._clients.ask(member, Call("GET", _ALL))
+            if answer is not None and answer[0] in _DONE:
+                wanted = {name: config for pipe in self._pipes for name, config in pipe.configs.items()}
+                for asked in undoing(answer[1], wanted):
+                    self._clients.ask(member, asked)
 
     def _until_accepted(self, asked: Call, deadline_s: float) -> str:
         turn = 0
@@ -85,12 +104,27 @@ class Settling:
         health = self._clients.ask(member, Call("GET", "/health"))
         if health is None or health[0] not in _DONE:
             return f"its health is {health}"
-        answer = self._clients.ask(member, Call("GET", "/connectors?expand=status"))
+        answer = self._clients.ask(member, Call("GET", _ALL))
         if answer is None or answer[0] not in _DONE:
             return f"its connectors are {answer}"
         names = {name for pipe in self._pipes for name in pipe.configs}
         workers = {each.worker_id for each in self._members.up()}
         return missing_in(answer[1], names, workers)
+
+
+def undoing(connectors: dict[str, Any], wanted: Mapping[str, Mapping[str, str]]) -> list[Call]:
+    """Return what to ask where a worker's connectors are others than the wanted ones, or configured or paused. Pure.
+
+    `connectors`: as `GET /connectors` shows them, with status and info; `wanted`: config by name.
+    """
+    asked = [Call("DELETE", f"/connectors/{name}") for name in sorted(connectors.keys() - wanted.keys())]
+    for name in sorted(connectors.keys() & wanted.keys()):
+        entry, config = connectors[name], dict(wanted[name])
+        if entry["info"]["config"] != {**config, "name": name}:
+            asked.append(Call("PUT", f"/connectors/{name}/config", config))
+        if entry["status"]["connector"]["state"] in _HALTED:
+            asked.append(Call("PUT", f"/connectors/{name}/resume"))
+    return asked
 
 
 def missing_in(connectors: dict[str, Any], names: set[str], workers: set[str]) -> str:

@@ -7,7 +7,8 @@ import pytest
 from scripts.chaos_run.answers import wrong_with
 from scripts.chaos_run.leaks import Held, kind, leaks
 from scripts.chaos_run.lines import judge, line
-from scripts.chaos_run.settling import bound_s, missing_in
+from scripts.chaos_run.clients import Call
+from scripts.chaos_run.settling import bound_s, missing_in, undoing
 from scripts.chaos_run.verdict import Findings, passed, verdict
 
 GOOD = judge("pipe-0", 3, [line("pipe-0", n)[:-1] for n in (0, 1, 0, 1, 2)])
@@ -182,6 +183,22 @@ def shown(*states: str, worker: str = "w:1") -> dict[str, object]:
 def test_what_is_not_as_it_is_wanted_is_told(connectors: dict[str, object], text: str) -> None:
     assert missing_in(connectors, {"c"}, {"w:1"}).startswith(text)
     assert missing_in(shown("RUNNING", "RUNNING"), {"c"}, {"w:1"}) == ""
+
+
+def test_what_requests_without_an_answer_did_late_is_undone() -> None:
+    config = {"tasks.max": "1"}
+    found = {
+        name: {"info": {"config": {**config, "name": name}}, "status": {"connector": {"state": state}}}
+        for name, state in (("a", "RUNNING"), ("b", "PAUSED"), ("late", "RUNNING"))
+    }
+    wanted = {"a": config, "b": {"tasks.max": "2"}, "new": config}
+    assert undoing(found, wanted) == [
+        Call("DELETE", "/connectors/late"),
+        Call("PUT", "/connectors/b/config", {"tasks.max": "2"}),
+        Call("PUT", "/connectors/b/resume"),
+    ]
+    del found["late"]
+    assert undoing(found, {"a": config, "b": config}) == [Call("PUT", "/connectors/b/resume")]
 
 
 def test_a_machine_that_is_slow_to_start_all_may_be_slow_to_bring_it_back() -> None:
