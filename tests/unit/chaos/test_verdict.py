@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from scripts.chaos_run.answers import wrong_with
+from scripts.chaos_run.clients import Call
 from scripts.chaos_run.leaks import Held, kind, leaks
 from scripts.chaos_run.lines import judge, line
-from scripts.chaos_run.clients import Call
 from scripts.chaos_run.settling import bound_s, missing_in, undoing
 from scripts.chaos_run.verdict import Findings, passed, verdict
 
