@@ -78,6 +78,11 @@ class JsonConverter(Converter):
         """Whether what it reads is `{"schema":…,"payload":…}`."""
         return self._schemas and self._content is None
 
+    @property
+    def reads_plain(self) -> bool:
+        """Whether what it reads has no schema."""
+        return not self._schemas and self._content is None
+
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         del topic

@@ -21,8 +21,8 @@ from kraal.plugins.schema import Schema
 
 _FROM: Final = '{"schema":'
 _BETWEEN: Final = ',"payload":'
-_UNUSUAL: Final = re.compile(r"-0|\d{19}")
-"""Numbers that Python's quick reading and Java's may see differently."""
+_UNUSUAL: Final = re.compile(r"(?:\A|[\s:,\[])-0|\d{19}")
+"""Numbers that Python's quick reading and Java's may see differently; digits of texts that look like them, too."""
 
 NO_BYTES: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
 

@@ -81,9 +81,10 @@ class Stage:
                 return None
             if told is self.negate:
                 return given
-        return (
-            self.transformation.columns(given) if _answers(self.transformation, "columns", "apply") else None
-        )
+        changes = self.transformation
+        if given.schemaless and not changes.schemaless_columns:
+            return None
+        return changes.columns(given) if _answers(changes, "columns", "apply") else None
 
 
 @dataclass(frozen=True, slots=True)

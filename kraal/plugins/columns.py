@@ -40,6 +40,8 @@ class Part:
     """It is null in no row that is not in doubt already."""
     as_read: bool = False
     """The source gave it as it is: text may be no UTF-8."""
+    schemaless: bool = False
+    """Its schema is only what the batch's values look like: record by record there is none, and a struct is a map."""
 
     @property
     def is_nothing(self) -> bool:
@@ -53,7 +55,12 @@ class Part:
         whole, name = self.expression, wanted.name
         if whole is None or self.schema is None or self.schema.type is not Type.STRUCT:
             raise ByRecords
-        return Part(schema=wanted.schema, expression=lambda: whole().getField(name), as_read=self.as_read)
+        return Part(
+            schema=wanted.schema,
+            expression=lambda: whole().getField(name),
+            as_read=self.as_read,
+            schemaless=self.schemaless,
+        )
 
 
 NOTHING = Part()
@@ -79,6 +86,11 @@ class Columns:
     """True, false or null for each row; true: only the record path knows."""
     fixed: frozenset[object] = field(default_factory=frozenset)
     """Facts of this very batch that its expressions hold: only batches with the same go in one job."""
+
+    @property
+    def schemaless(self) -> bool:
+        """Whether the key or the value has no schema record by record, though it has one here."""
+        return self.key.schemaless or self.value.schemaless
 
     def part(self, *, is_key: bool) -> Part:
         """Return the key or the value."""

@@ -19,6 +19,8 @@ class Transformation(ABC):
 
     version: ClassVar[str]
     config_def: ClassVar[ConfigDef]
+    schemaless_columns: ClassVar[bool] = False
+    """Whether `columns` knows what `apply` does to maps without a schema (`Part.schemaless`)."""
 
     @abstractmethod
     def configure(self, config: Mapping[str, str]) -> None:

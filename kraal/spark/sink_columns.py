@@ -3,7 +3,8 @@
 A sink's schema comes with each record, so that of a topic is guessed from one of its records, and every other one is
 held against it. JSON in Connect's envelope counts as read only where writing what was read gives the same text again,
 byte for byte, and where the text before the payload is the sample's: that leaves no room for Spark and Jackson to read
-the same text differently. Text and bytes have the same schema always.
+the same text differently. Text and bytes have the same schema always. JSON without schemas is taken to look as the
+sample does, by the same measure; a field that is null in the sample is taken for text.
 
 A row that does not fit is in doubt, like one that a transform may refuse (`kraal.plugins.columns`): such a batch is
 done again record by record. So `errors.*` need nothing of their own here: a batch without doubts has no errors, one
@@ -23,12 +24,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.plugins.columns import NOTHING, ByRecords, Columns, Expression, Part
-from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema, Type
+from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Field, Schema, Type
 from kraal.spark.column_parts import SPARK_TYPES
 from kraal.spark.records.steps import Steps
 from kraal.spark.sink_shown import shown_column, shown_doubts
@@ -82,7 +83,7 @@ class SinkColumns:
     def of(steps: Steps, shown: Shown) -> SinkColumns | None:
         """Return it; None where no batch can have a column form."""
         known = steps.header_class in _HEADERS and all(
-            name in {_TEXT, _BYTES} or (name == _JSON and getattr(converter, "opens_envelopes", False))
+            name in {_TEXT, _BYTES} or (name == _JSON and _reads(converter))
             for name, converter in ((steps.key_class, steps.key), (steps.value_class, steps.value))
         )
         return SinkColumns(steps, shown) if known else None
@@ -236,12 +237,15 @@ def _part(name: str, of_class: str, converter: Any, sample: bytes | None) -> _Re
 
 
 def _json_part(name: str, converter: Any, sample: bytes, raw: Expression) -> _Read:
-    prefix = _before_payload(sample)
+    schemaless = converter.reads_plain
+    prefix = b"" if schemaless else _before_payload(sample)
     try:
-        schema, _ = converter.decode("", sample)
+        schema, value = converter.decode("", sample)
     except Exception:  # noqa: BLE001 - what it is, the record path says
         raise ByRecords from None
-    if schema is None:
+    if schemaless:
+        schema = replace(_look(value), optional=False)
+    if schema is None or (schemaless and schema.type is not Type.STRUCT):
         raise ByRecords
     kind = f"struct<payload:{_kind(schema)}>"
     text, parsed = f"_{name}_text", f"_{name}"
@@ -250,7 +254,9 @@ def _json_part(name: str, converter: Any, sample: bytes, raw: Expression) -> _Re
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
 
         rest = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
-        whole = F.when(F.startswith(raw(), F.lit(prefix)), F.concat(F.lit('{"payload":'), rest))
+        begun = F.concat(F.lit('{"payload":'), rest)
+        as_sample = F.when(F.startswith(raw(), F.lit(prefix)), begun)
+        whole = F.concat(begun, F.lit("}")) if schemaless else as_sample
         # Options keep Spark from taking one step for the other's undoing.
         return [whole.alias(text), F.from_json(whole, kind, {"mode": "PERMISSIVE"}).alias(parsed)]
 
@@ -269,7 +275,32 @@ def _json_part(name: str, converter: Any, sample: bytes, raw: Expression) -> _Re
         return found
 
     sure = schema.default is not None or not schema.optional
-    return _Read(Part(schema=schema, expression=payload, sure=sure), (doubt,), columns)
+    part = Part(schema=schema, expression=payload, sure=sure, schemaless=schemaless)
+    return _Read(part, (doubt,), columns)
+
+
+def _reads(converter: Any) -> bool:
+    return bool(getattr(converter, "opens_envelopes", False) or getattr(converter, "reads_plain", False))
+
+
+def _look(value: Any) -> Schema:
+    """Return the schema that JSON without one looks as if it had. Raises ByRecords for what has no such look."""
+    match value:
+        case None | str():
+            return OPTIONAL_STRING
+        case bool():
+            return Schema(type=Type.BOOLEAN, optional=True)
+        case int():
+            return Schema(type=Type.INT64, optional=True)
+        case float():
+            return Schema(type=Type.FLOAT64, optional=True)
+        case dict():
+            fields = tuple(Field(name=name, schema=_look(item)) for name, item in value.items())
+            return Schema(type=Type.STRUCT, fields=fields, optional=True)
+        case list():
+            return Schema(type=Type.ARRAY, value=_look(value[0] if value else None), optional=True)
+        case _:
+            raise ByRecords
 
 
 def _before_payload(sample: bytes) -> bytes:

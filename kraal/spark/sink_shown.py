@@ -109,10 +109,13 @@ def _text(part: Part) -> Column:
     if schema.type is Type.STRUCT:
         shown = []
         for each in schema.fields:
-            value = part.field(each)
-            text = _text(value)
-            shown.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
-        whole = F.concat(F.lit("Struct{"), F.concat_ws(",", *shown), F.lit("}"))
+            text = _text(part.field(each))
+            if part.schemaless:
+                shown.append(F.concat(F.lit(f"{each.name}="), F.coalesce(text, F.lit("null"))))
+            else:
+                shown.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
+        start, between = ("{", ", ") if part.schemaless else ("Struct{", ",")
+        whole = F.concat(F.lit(start), F.concat_ws(between, *shown), F.lit("}"))
         return whole if part.fields is not None else F.when(column_of(part).isNotNull(), whole)
     if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
         if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING)):

@@ -117,6 +117,8 @@ class Cast(PartTransformation):
         ]
     )
 
+    schemaless_columns: ClassVar[bool] = True
+
     def __init__(self) -> None:
         self._casts: dict[str | None, Type] = {}
         self._whole: Type | None = None
@@ -168,11 +170,13 @@ class Cast(PartTransformation):
             absent = () if part.sure else (is_null(part),)
             return given.with_part(replace(made, sure=True), (*doubts, *absent), is_key=self.is_key)
         fields, doubts = fields_read(part, replace_null=self._replace_null)
+        if part.schemaless and not self._casts.keys() <= fields.keys():
+            return None  # of what is not there a map gets nulls
         for field in updated.fields:
             if field.name in self._casts:
                 fields[field.name], more = cast_column(fields[field.name], field.schema)
                 doubts = (*doubts, *more)
-        whole, more = built(updated, fields)
+        whole, more = built(updated, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _cast_schema(self, schema: Schema) -> Schema:

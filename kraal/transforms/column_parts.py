@@ -50,7 +50,9 @@ def fields_read(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tup
     return fields, () if part.sure else (is_null(part),)
 
 
-def built(schema: Schema, fields: Mapping[str, Part]) -> tuple[Part, tuple[Expression, ...]]:
+def built(
+    schema: Schema, fields: Mapping[str, Part], *, schemaless: bool = False
+) -> tuple[Part, tuple[Expression, ...]]:
     """Return a struct of `fields`, and the doubts whether one is null that must not be. Raises ByRecords."""
     if not schema.fields:
         raise ByRecords
@@ -61,7 +63,7 @@ def built(schema: Schema, fields: Mapping[str, Part]) -> tuple[Part, tuple[Expre
             doubts.append(is_null(part))
             part = replace(part, sure=True)
         held[field.name] = part
-    return Part(schema=schema, fields=held, sure=True), tuple(doubts)
+    return Part(schema=schema, fields=held, sure=True, schemaless=schemaless), tuple(doubts)
 
 
 def with_default(part: Part, *, replace_null: bool) -> Part:

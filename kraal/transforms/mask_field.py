@@ -48,6 +48,9 @@ _BITS: Final[Mapping[str, int]] = {
     "java.lang.Long": 64,
 }
 
+_CAST: Final = frozenset(_BITS) - {"java.lang.Long"}
+"""What only a cast makes of JSON."""
+
 
 class MaskField(PartTransformation):
     """Puts 0, false, an empty text or an empty list in place of fields, or a replacement for numbers and texts."""
@@ -74,6 +77,8 @@ class MaskField(PartTransformation):
             replace_null_key("MaskField"),
         ]
     )
+
+    schemaless_columns: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self._fields: tuple[str, ...] = ()
@@ -107,10 +112,12 @@ class MaskField(PartTransformation):
         if part.schema is None:
             return None
         fields, doubts = fields_read(part, replace_null=self._replace_null)
+        if part.schemaless and not fields.keys() >= set(self._fields):
+            return None  # of what is not there a map gets nulls
         for name in self._fields:
             if name in fields:
                 fields[name] = self._masked_column(fields[name])
-        whole, more = built(part.schema, fields)
+        whole, more = built(part.schema, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _masked_column(self, part: Part) -> Part:
@@ -120,6 +127,8 @@ class MaskField(PartTransformation):
             if self._replacement is not None:
                 raise ByRecords
             return emptied(part)
+        if self._replacement is not None and part.schemaless and kind in _CAST:
+            raise ByRecords  # in a map it is a long
         mask = _NOTHING[kind] if self._replacement is None else _replaced(kind, self._replacement)
         return unless_null(part, constant(schema, mask))
 

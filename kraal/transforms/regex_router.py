@@ -41,6 +41,8 @@ class RegexRouter(Transformation):
         ]
     )
 
+    schemaless_columns: ClassVar[bool] = True
+
     def __init__(self) -> None:
         self._regex = re.compile("")
         self._replacement = ""

@@ -73,6 +73,8 @@ class ReplaceField(PartTransformation):
         ]
     )
 
+    schemaless_columns: ClassVar[bool] = True
+
     def __init__(self) -> None:
         self._exclude: frozenset[str] = frozenset()
         self._include: frozenset[str] = frozenset()
@@ -112,7 +114,8 @@ class ReplaceField(PartTransformation):
             return given
         old, doubts = fields_read(part, replace_null=self._replace_null)
         changed, origins = self._schemas(part.schema)
-        whole, more = built(changed, {name: old[origin.name] for name, origin in origins.items()})
+        fields = {name: old[origin.name] for name, origin in origins.items()}
+        whole, more = built(changed, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _stays(self, name: str) -> bool:

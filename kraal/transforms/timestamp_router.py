@@ -45,6 +45,8 @@ class TimestampRouter(Transformation):
         ]
     )
 
+    schemaless_columns: ClassVar[bool] = True
+
     def __init__(self) -> None:
         self._topic = ""
         self._pattern: tuple[Element, ...] = ()

@@ -122,6 +122,62 @@ def value(dice: random.Random) -> Struct:
     )
 
 
+PLAIN_CHAINS: tuple[tuple[dict[str, str], Shown], ...] = (
+    (
+        chained(
+            {"type": "ReplaceField$Value", "exclude": "raw", "renames": "text:title,half:part"},
+            {"type": "Cast$Value", "spec": "yes:string,id:int8,part:int32"},
+            {"type": "MaskField$Value", "fields": "title,big,list"},
+        ),
+        "text",
+    ),
+    (
+        chained(
+            {"type": "MaskField$Value", "fields": "text,big,half", "replacement": "17"},
+            {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"},
+            {"type": "Cast$Value", "spec": "big:string,id:boolean"},
+        ),
+        "json",
+    ),
+)
+PLAIN_FORMS = (
+    *FORMS[:13],
+    ('"big":', '"big":1.0,"more":'),
+    ('"half":', '"half":1'),
+    ('"half":', '"half":1e3,"more":'),
+    ('"half":', '"half":-0.0,"more":'),
+    ('"id":', '"id":-0,"more":'),
+    ('"id":', '"id":01,"more":'),
+    ('"yes":', '"yes":null,"more":'),
+    ("}}", "}} "),
+    ("}}", '}},"payload":{"id":1}'),
+    ("}}", "}"),
+)
+
+
+def plain(dice: random.Random) -> bytes:
+    """Return a record of JSON without a schema, as most producers write it."""
+
+    def or_null(found: Any) -> Any:
+        return None if dice.random() < 0.1 else found
+
+    words = ["", "plain", 'a "quoted" \\ one', "tab\tline\n", "é", "/", "😀", "null"]
+    record = {
+        "id": or_null(dice.randint(-300, 300)),
+        "text": or_null(dice.choice(words)),
+        "big": or_null(dice.randint(-(2**63), 2**63 - 1)),
+        "half": or_null(dice.choice([1.5, -0.25, 12345.678, 0.0])),
+        "yes": or_null(dice.random() < 0.5),
+        "raw": or_null(dice.choice(words)),
+        "list": [or_null(dice.choice(words)) for _ in range(dice.randint(0, 2))],
+        "in": or_null({"x": or_null(dice.randint(-9, 9)), "y": dice.choice(words)}),
+    }
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+FULL = b'{"id":1,"text":"t","big":2,"half":0.5,"yes":true,"raw":"r","list":["l"],"in":{"x":1,"y":"y"}}'
+
+
 def table_of(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table:
     count = len(values)
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -198,6 +254,72 @@ def test_json_in_transforms_and_json_or_text_out(
             assert row == expected.get(offset), (config, values[offset])
 
 
+def plain_steps(config: dict[str, str]) -> Steps:
+    """Return what is done to records of plain JSON, those that cannot be read left out."""
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    made = steps_of(make_chain(Registry.load(), config))
+    return replace(made, value=converter, key=converter, tolerance=Tolerance(all=True))
+
+
+@pytest.mark.parametrize(("config", "shown"), PLAIN_CHAINS)
+def test_json_without_schemas(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], shown: Shown
+) -> None:
+    """Of records that look alike most are not in doubt; of all others those that are sure are the same."""
+    monkeypatch.setattr(sink_columns, "_sure", kept)
+    dice = random.Random(11)  # noqa: S311 - not for secrets
+    clean = [plain(dice) for _ in range(200)]
+    strange: list[bytes | None] = [None, b"", b"{}", b"7", b"[]", b"null", b"\xff" + FULL, FULL + b"{}"]
+    for old, new in PLAIN_FORMS:
+        for given in (FULL, *clean[:4]):
+            text = given.decode()
+            strange.append((text.replace(old, new, 1) if old != "}}" else text[:-2] + new).encode())
+    values = [*clean, *strange]
+    keys: list[bytes | None] = [b'{"k":%d}' % n for n in range(len(values))]
+    steps, table = plain_steps(config), table_of(values, keys)
+    expected = by_records(steps, shown, table, spark)
+    frame = SinkColumns(steps, shown).frame(
+        spark.createDataFrame(table).coalesce(1), Sample(keys[0], FULL), "orders"
+    )
+    assert frame is not None
+    if shown == "json":
+        frame = frame.withColumns({n: F.to_json(n) for n in ("key", "value")})
+    found = collected(frame)
+    assert len(found) >= 150
+    for offset, row in found.items():
+        assert row == expected.get(offset), values[offset]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        {"type": "HoistField$Value", "field": "line"},
+        {"type": "InsertField$Value", "static.field": "x", "static.value": "y"},
+        {"type": "Cast$Value", "spec": "missing:string"},
+        {"type": "Cast$Value", "spec": "string"},
+        {"type": "MaskField$Value", "fields": "missing"},
+        {"type": "MaskField$Value", "fields": "in"},
+        {"type": "ReplaceField$Value", "renames": "id:text"},
+    ],
+)
+def test_what_columns_do_not_know_of_maps_goes_by_records(
+    spark: SparkSession, transform: dict[str, str]
+) -> None:
+    raw = spark.createDataFrame(table_of([FULL], [None]))
+    steps = plain_steps(chained(transform))
+    assert SinkColumns(steps, "text").frame(raw, Sample(None, FULL), "t") is None
+
+
+@pytest.mark.parametrize(
+    "sample", [b"[1]", b"7", b'"a"', b"{}", b'{"a":{}}', b'{"a":[[1]]}', b'{"a":[{"b":1}]}']
+)
+def test_what_does_not_look_like_a_record_goes_by_records(spark: SparkSession, sample: bytes) -> None:
+    steps = plain_steps(chained({"type": "ReplaceField$Value", "exclude": "z"}))
+    raw = spark.createDataFrame(table_of([sample], [None]))
+    assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
+
+
 def test_text_in_and_a_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
     hoist = chained({"type": "HoistField$Value", "field": "line"})
     steps = steps_of(make_chain(Registry.load(), hoist), TEXT)
@@ -251,7 +373,10 @@ def test_which_converters_have_columns() -> None:
     assert SinkColumns.of(steps, "text") is not None
     assert SinkColumns.of(replace(steps, header_class="other"), "text") is None
     assert SinkColumns.of(replace(steps, key_class="other"), "text") is None
-    for config in ({"schemas.enable": "false"}, {"schema.content": '{"type":"string"}'}):
-        plain = JsonConverter()
-        plain.configure(config, is_key=False)
-        assert SinkColumns.of(replace(steps, value=plain), "text") is None
+    for config, known in (
+        ({"schemas.enable": "false"}, True),
+        ({"schema.content": '{"type":"string"}'}, False),
+    ):
+        converter = JsonConverter()
+        converter.configure(config, is_key=False)
+        assert (SinkColumns.of(replace(steps, value=converter), "text") is not None) is known
