@@ -106,7 +106,7 @@ class StreamReader:
             reader = reader.schema(self._ddl)
         return BatchQuery(
             reader.load(),
-            checkpoint=self._checkpoint,
+            checkpoint=f"file://{self._checkpoint}",  # where we look, whatever Spark's default file system is
             interval_ms=self._interval_ms,
             written=-1 if self._written is None else self._written.batch,
         )

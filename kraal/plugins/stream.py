@@ -67,5 +67,5 @@ class Streams:
     def rest(self) -> None:
         """End what reads by itself, until the next `poll`; what the last batch read may be written and not stored yet.
 
-        Called on a job thread; may wait.
+        Called on a job thread; may wait. Without Spark (`kraal.testing.Cluster`) nobody calls it.
         """

@@ -91,7 +91,7 @@ class Bench:
 
     def query(self, _: object, *, checkpoint: str, interval_ms: int, written: int) -> Spark:
         del interval_ms
-        made = Spark(Path(checkpoint), self.next, written)
+        made = Spark(Path(checkpoint.removeprefix("file://")), self.next, written)
         self.queries.append(made)
         return made
 
