@@ -24,7 +24,7 @@ from kraal.spark.trail import Place, Trail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINTS: Final = "streams"
 """In a worker's scratch directory: what is there when it starts is of a worker that was killed."""

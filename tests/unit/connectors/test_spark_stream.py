@@ -159,9 +159,9 @@ def test_the_query_goes_on_when_a_batch_is_stored_and_not_before(bench: Bench) -
 def test_a_rest_before_the_offset_is_stored_repeats_nothing(bench: Bench) -> None:
     reader = bench.reader()
     bench.take(reader)
-    assert reader.runs_on
+    ran = reader.runs_on
     reader.rest()
-    assert not reader.runs_on
+    assert (ran, reader.runs_on) == (True, False)
     assert bench.queries[0].noted.get(timeout=PATIENCE_S) == "given up"
     reader.stored()  # the actor has stored it meanwhile, and asks for more
     assert bench.take(reader).offsets == place(bench, 1)  # the next query plans batch 0 again
@@ -221,11 +221,11 @@ def test_a_task_rests_when_its_query_runs(bench: Bench, monkeypatch: pytest.Monk
     config = {"spark.format": "rate", "checkpoint.location": str(bench.checkpoint), "topic": "t"}
     view: Any = SimpleNamespace(scratch="", spark_is_local=True, bootstrap_servers="")
     task.start(config, {}, TaskContext(connector="c", task=0, worker=view, connector_config=config))
-    assert not task.runs_on
+    ran = [task.runs_on]
     bench.take(reader)
-    assert task.runs_on
+    ran.append(task.runs_on)
     task.rest()
-    assert not task.runs_on
+    assert [*ran, task.runs_on] == [False, True, False]
     task.stop()
 
 
