@@ -19,11 +19,55 @@ FILE_FORMATS: Final = ("json", "csv", "parquet", "orc", "text")
 JDBC: Final = "jdbc"
 PYTHON: Final = "python"
 _ALL: Final = (*FILE_FORMATS, JDBC, PYTHON)
+_STREAM: Final = re.compile(r"[a-z][a-z0-9_.-]*")
+_BATCHES_TOO: Final = frozenset({"avro", "binaryfile", "delta", "hudi", "iceberg", "xml"})
+"""Formats that are not only streams, and not there yet."""
+_REFUSED_STREAMS: Final = {
+    "kafka": "MirrorSource copies topics",
+    "socket": "it cannot give again what it has given, so a restart would lose records",
+}
 OPTION: Final = "spark.option."
 
 _IDENTIFIER: Final = r'(?:[A-Za-z_][\w$#]*|"[^"\x00-\x1f;]+"|`[^`\x00-\x1f;]+`|\[[^\]\x00-\x1f;]+\])'
 _TABLE: Final = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,2}}")
 _CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def is_stream(chosen: str) -> bool:
+    """Tell whether a source's format is one that Spark has only as a stream; it may not be installed."""
+    known = (*_ALL, *_BATCHES_TOO, *_REFUSED_STREAMS)
+    return _STREAM.fullmatch(chosen) is not None and chosen not in known
+
+
+@rule(
+    f"{', '.join(f'`{each}`' for each in _ALL)}, or what Spark calls a format that is only a stream, such as `rate`"
+)
+def source_format(name: str, value: object) -> str | None:
+    """Want a format that a source can read; whether a stream of this name is installed Spark says."""
+    chosen = str(value)
+    if chosen in _ALL or is_stream(chosen):
+        return None
+    reason = _REFUSED_STREAMS.get(chosen)
+    if reason is not None:
+        return invalid(name, value, f"{chosen} is not read here: {reason}")
+    return invalid(
+        name,
+        value,
+        f"String must be one of: {', '.join(_ALL)}, or a format that is only a stream, such as rate",
+    )
+
+
+def stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Want a folder to write to with a stream, and no value with other formats."""
+    chosen, given = str(values.get("spark.format")), values.get(name)
+    wanted = is_stream(chosen)
+    if wanted and not given:
+        raise ValueError(f"it is required with spark.format={chosen}, which is read as a stream")
+    if given and chosen in _ALL:
+        raise ValueError(f"it goes with formats that are only streams, not with {chosen}")
+    if wanted:
+        folder_to_write(str(given))
+    return Recommendation(visible=wanted)
 
 
 @rule("a schema in Spark's DDL, such as `id BIGINT NOT NULL, name STRING`")
@@ -139,7 +183,8 @@ def needed_by(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Re
         chosen, given = str(values.get("spark.format")), bool(values.get(name))
         if chosen in formats and not given:
             raise ValueError(f"it is required with spark.format={chosen}")
-        if given and chosen in _ALL and chosen not in (*formats, *optional):
+        known = chosen in _ALL or ("checkpoint.location" in values and is_stream(chosen))
+        if given and known and chosen not in (*formats, *optional):
             raise ValueError(
                 f"it goes with spark.format {', '.join((*formats, *optional))}, not with {chosen}"
             )

@@ -19,6 +19,8 @@ from kraal.config.spark_checks import (
     known_columns,
     needed_by,
     python_class,
+    source_format,
+    stream_checkpoint,
 )
 
 MODES: Final = ("incrementing", "timestamp", "timestamp+incrementing", "bulk")
@@ -71,9 +73,10 @@ SPARK_SOURCE: Final = ConfigDef(
         Key(
             name="spark.format",
             type=ConfigType.STRING,
-            validator=one_of(*FILE_FORMATS, JDBC, PYTHON),
+            validator=source_format,
             importance=Importance.HIGH,
-            doc="What is read: files of a format of Spark's, tables of a database, or a Python Data Source.",
+            doc="What is read: files of a format of Spark's, tables of a database, a Python Data Source, or a format "
+            "that Spark has only as a stream.",
             group=_WHAT,
             order=0,
         ),
@@ -118,9 +121,21 @@ SPARK_SOURCE: Final = ConfigDef(
             default=1000,
             validator=at_least(1),
             importance=Importance.LOW,
-            doc="How often an idle task looks for new files, or asks a Python Data Source for its offset.",
+            doc="How often an idle task looks for new files, asks a Python Data Source for its offset, or a stream for "
+            "what is new.",
             group=_WHAT,
             order=4,
+        ),
+        Key(
+            name="checkpoint.location",
+            type=ConfigType.STRING,
+            default=None,
+            importance=Importance.HIGH,
+            doc="A directory of this connector's alone where Spark keeps how far a stream is read, on a file system "
+            "that every worker and Spark's executors see. Required with a format that is only a stream.",
+            recommender=advised(stream_checkpoint),
+            group=_WHAT,
+            order=5,
         ),
         Key(
             name="topic",

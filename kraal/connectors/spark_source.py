@@ -1,4 +1,4 @@
-"""What Spark can read as a source: files, tables over JDBC, Python Data Sources.
+"""What Spark can read as a source: files, tables over JDBC, Python Data Sources, formats that are only streams.
 
 A task's `poll` only says that it is time to look; the looking (listing a directory, asking a database or a reader)
 and the reading go on the job's thread, by `SourceBatch.discover`. How far a task has come moves when it is polled
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.config.spark_checks import FILE_FORMATS, JDBC, PYTHON, options_of
+from kraal.config.spark_checks import FILE_FORMATS, JDBC, PYTHON, is_stream, local_path, options_of
 from kraal.config.spark_source import SPARK_SOURCE
 from kraal.connectors.kept_config import KeptConfig
+from kraal.connectors.stream_checkpoint import query_in
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
@@ -52,11 +53,24 @@ class Reader(Protocol):
         """Let go of everything."""
 
 
+class Resting(Protocol):
+    """What a reader has besides that reads also between two looks."""
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether it does now. Any thread."""
+
+    def rest(self) -> None:
+        """End that, until the next `discover`. Job thread."""
+
+
 class SparkSourceTask(SourceTask):
-    """One share of files, of tables, or a whole Python Data Source."""
+    """One share of files, of tables, or a whole Python Data Source or stream."""
 
     def __init__(self) -> None:
         self._reader: Reader | None = None
+        self._stream: Resting | None = None
+        """The reader, of a stream."""
         self._interval_s = 0.0
         self._due = 0.0
 
@@ -65,11 +79,14 @@ class SparkSourceTask(SourceTask):
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
         parsed = SPARK_SOURCE.parse(config)
-        kind = JDBC if parsed["spark.format"] == JDBC else "spark"
-        self._interval_s = int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
+        chosen = str(parsed["spark.format"])
+        kind = JDBC if chosen == JDBC else "spark"
+        # A stream's query looks by itself; whether it has something costs microseconds.
+        self._interval_s = 0.0 if is_stream(chosen) else int(str(parsed[f"{kind}.poll.interval.ms"])) / 1000
         number, _, count = config.get(SHARE, "0/1").partition("/")
         share = (int(number), int(count))
-        self._reader = _reader(str(parsed["spark.format"]))(parsed, options_of(config), share, offsets)
+        made = _reader(chosen)(parsed, options_of(config), share, offsets)
+        self._reader, self._stream = made, made if is_stream(chosen) else None
 
     @override
     def poll(self) -> SourceBatch | None:
@@ -85,6 +102,16 @@ class SparkSourceTask(SourceTask):
         self._due = now + self._interval_s
         return SourceBatch(offsets={}, discover=reader.discover) if reader.may_have_more() else None
 
+    @property
+    @override
+    def runs_on(self) -> bool:
+        return self._stream is not None and self._stream.runs_on
+
+    @override
+    def rest(self) -> None:
+        if self._stream is not None:
+            self._stream.rest()
+
     @override
     def stop(self) -> None:
         reader, self._reader = self._reader, None
@@ -93,7 +120,7 @@ class SparkSourceTask(SourceTask):
 
 
 class SparkSourceConnector(KeptConfig):
-    """Splits files by the hash of their names and tables by name; a Python Data Source has one task."""
+    """Splits files by the hash of their names and tables by name; a Python Data Source or a stream has one task."""
 
     kind = "source"
     version: ClassVar[str] = __version__
@@ -108,8 +135,10 @@ class SparkSourceConnector(KeptConfig):
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         parsed = SPARK_SOURCE.parse(self._config)
-        match parsed["spark.format"]:
+        match str(parsed["spark.format"]):
             case "python":
+                count = 1
+            case stream if is_stream(stream):
                 count = 1
             case "jdbc":
                 tables = parsed["jdbc.tables"]
@@ -122,11 +151,29 @@ class SparkSourceConnector(KeptConfig):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
-        key = {JDBC: "table", PYTHON: "datasource"}.get(config.get("spark.format", ""), "path")
+        chosen = config.get("spark.format", "")
+        if is_stream(chosen):
+            return _reset_of_stream(chosen, local_path(config.get("checkpoint.location", "")), offsets)
+        key = {JDBC: "table", PYTHON: "datasource"}.get(chosen, "path")
         for partition, offset in offsets.items():
             if offset is not None and key not in partition.as_dict():
                 raise ValueError(f"Partition objects should contain the key '{key}'")
         return True
+
+
+def _reset_of_stream(chosen: str, checkpoint: str, offsets: Mapping[SourcePartition, Offset | None]) -> bool:
+    """Agree to a reset of a stream whose checkpoint is gone. Raises ValueError for all else."""
+    if any(offset is not None for offset in offsets.values()):
+        raise ValueError(
+            f"How far a stream of spark.format={chosen} is read is in its checkpoint, {checkpoint}: its offsets cannot "
+            "be altered, only reset"
+        )
+    if query_in(checkpoint) is not None:
+        raise ValueError(
+            f"How far a stream of spark.format={chosen} is read is in its checkpoint: delete {checkpoint} first, then "
+            "reset the offsets"
+        )
+    return True
 
 
 def _reader(chosen: str) -> Any:
@@ -139,6 +186,10 @@ def _reader(chosen: str) -> Any:
         from kraal.connectors.spark_jdbc import JdbcReader  # noqa: PLC0415
 
         return JdbcReader
+    if is_stream(chosen):
+        from kraal.connectors.spark_stream import StreamReader  # noqa: PLC0415
+
+        return StreamReader
     from kraal.connectors.spark_python import PythonReader  # noqa: PLC0415
 
     return PythonReader

@@ -38,7 +38,7 @@ class SourceStream:
 
 
 class Streams:
-    """What a source task may offer in place of `poll`; by default it does not."""
+    """What a source task may offer in place of `poll`, or beside it; by default it does not."""
 
     @classmethod
     def is_stream(cls, config: Mapping[str, str]) -> bool:
@@ -55,3 +55,17 @@ class Streams:
         Called on a job thread when the query starts, and when it starts again after a pause. Raises as `poll` does.
         """
         raise NotImplementedError("this source has no stream")
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether something of a task that is polled reads by itself, so that `rest` comes before a pause or a stop.
+
+        Any thread, at once.
+        """
+        return False
+
+    def rest(self) -> None:
+        """End what reads by itself, until the next `poll`; what the last batch read may be written and not stored yet.
+
+        Called on a job thread; may wait. Without Spark (`kraal.testing.Cluster`) nobody calls it.
+        """

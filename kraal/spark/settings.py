@@ -32,6 +32,8 @@ logger.executor.name = org.apache.spark.executor.Executor
 logger.executor.level = off
 logger.writer.name = org.apache.spark.sql.execution.datasources.v2
 logger.writer.level = off
+logger.streams.name = org.apache.spark.sql.execution.streaming.runtime
+logger.streams.level = off
 """
 """Spark's own log goes to a file in the scratch directory: failures reach people as a task's trace."""
 

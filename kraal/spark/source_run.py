@@ -65,7 +65,6 @@ class SourceWork:
 
     polls_idle = False
     owes_commit = False
-    runs_on = False
 
     def __init__(
         self,
@@ -100,6 +99,11 @@ class SourceWork:
         """How often to poll while there is nothing: the plugin's word, or the worker's."""
         return self._class.poll_interval_s or self._means.poll_interval_s
 
+    @property
+    def runs_on(self) -> bool:
+        """Whether something of the plugin's reads by itself."""
+        return self._task is not None and self._task.runs_on
+
     def open(self) -> str | None:
         """Make converters and plugin; start it at the stored offsets."""
         spec = self._spec
@@ -113,10 +117,11 @@ class SourceWork:
         return self._version
 
     def poll(self, *, asked: bool) -> Launch | None:
-        """Ask the plugin for its next batch."""
-        del asked  # sources are polled only when asked
+        """Ask the plugin for its next batch; unasked, have it rest."""
         if self._task is None:
             return None
+        if not asked:
+            return self._means.launch(self._rest) if self.runs_on else None
         if self._dead is not None and not self._dead.ready:
             return self._means.launch(self._dead.prepare)
         began = time.monotonic()
@@ -139,6 +144,11 @@ class SourceWork:
         task, self._task = self._task, None
         if task is not None:
             task.stop()
+
+    def _rest(self) -> Outcome:
+        if self._task is not None:
+            self._task.rest()
+        return None
 
     def cancel(self) -> None:
         """Give up the running job."""

@@ -24,6 +24,7 @@ from kraal.spark.trail import Place, Trail
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINTS: Final = "streams"
 """In a worker's scratch directory: what is there when it starts is of a worker that was killed."""
@@ -96,11 +97,7 @@ class StreamQuery:
 
     def error(self) -> BaseException:
         """Return what ended a query that does not run any more."""
-        try:
-            self._query.awaitTermination()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-            return error
-        return RuntimeError("Spark ended the streaming query and does not say why")
+        return why_ended(self._query, "Spark ended the streaming query and does not say why")
 
     def cancel(self) -> None:
         """Stop it. Any thread; waits for Spark. What is on its way to Kafka may still arrive."""
@@ -121,6 +118,15 @@ class StreamQuery:
         with contextlib.suppress(Exception):  # as above
             self._trail.forget()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+def why_ended(query: StreamingQuery, otherwise: str) -> BaseException:
+    """Return what ended a query that does not run any more; `otherwise` is said where Spark says nothing."""
+    try:
+        query.awaitTermination()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+        return error
+    return RuntimeError(otherwise)
 
 
 def _marked(frame: DataFrame, plan: WritePlan, topic: str | None) -> Any:

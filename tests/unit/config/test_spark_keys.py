@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,10 @@ def source(**changes: str) -> dict[str, str]:
     return {name: value for name, value in config.items() if value}
 
 
-KNOWN = "String must be one of: json, csv, parquet, orc, text, jdbc, python"
+FORMATS = "json, csv, parquet, orc, text, jdbc, python"
+KNOWN = f"String must be one of: {FORMATS}, or a format that is only a stream, such as rate"
+CHECKPOINT = f"{tempfile.gettempdir()}/checkpoint"
+STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
 
 
 @pytest.mark.parametrize(
@@ -122,6 +126,42 @@ KNOWN = "String must be one of: json, csv, parquet, orc, text, jdbc, python"
                 "not with text"
             },
         ),
+        (source(**STREAM), {}),
+        (source(**{**STREAM, "spark_format": "rate-micro-batch"}), {}),
+        (
+            source(**{**STREAM, "checkpoint_location": ""}),
+            {
+                "checkpoint.location": "Invalid value null for configuration checkpoint.location: it is required with "
+                "spark.format=rate, which is read as a stream"
+            },
+        ),
+        (
+            source(**{**STREAM, "checkpoint_location": "hdfs://h/x", "path": "/"}),
+            {
+                "checkpoint.location": "Invalid value hdfs://h/x for configuration checkpoint.location: the scheme "
+                "hdfs: is not known; a path of a mounted file system, or file:, is allowed",
+                "path": "Invalid value / for configuration path: it goes with spark.format json, csv, parquet, orc, "
+                "text, not with rate",
+            },
+        ),
+        (
+            source(checkpoint_location=CHECKPOINT),
+            {
+                "checkpoint.location": f"Invalid value {CHECKPOINT} for configuration checkpoint.location: it goes "
+                "with formats that are only streams, not with text"
+            },
+        ),
+        (
+            source(**{**STREAM, "spark_format": "kafka"}),
+            {
+                "spark.format": "Invalid value kafka for configuration spark.format: kafka is not read here: "
+                "MirrorSource copies topics"
+            },
+        ),
+        (
+            source(**{**STREAM, "spark_format": "Rate"}),
+            {"spark.format": f"Invalid value Rate for configuration spark.format: {KNOWN}"},
+        ),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_source(config: Mapping[str, str], expected: Mapping[str, str]) -> None:
@@ -164,6 +204,8 @@ def test_the_examples_are_valid(path: Path, tmp_path: Path) -> None:
         config["path"] = str(tmp_path)
     if "spark.python.datasource" in config:
         config["spark.python.datasource"] = "tests.fakes.data_sources:Numbers"
+    if "checkpoint.location" in config:
+        config["checkpoint.location"] = str(tmp_path / "checkpoint")
     definition = SPARK_SINK if "sink" in path.stem else SPARK_SOURCE
     assert errors(definition, config) == {}
     assert {key for key in config if key.startswith(("jdbc", "spark", "path", "topic"))} <= {

@@ -40,6 +40,8 @@ def test_files_are_for_all_tasks_tables_for_as_many_as_there_are(tmp_path: Path)
         "topic": "t",
     }
     assert shares(python, 3) == ["0/1"]
+    stream = {"spark.format": "rate", "checkpoint.location": str(tmp_path), "topic": "t"}
+    assert shares(stream, 3) == ["0/1"]
 
 
 def reader(folder: Path, share: tuple[int, int] = (0, 1), batch_bytes: int = 1_000_000) -> FileReader:

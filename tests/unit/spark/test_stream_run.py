@@ -112,7 +112,11 @@ class Bench:
         spec = TaskSpec(task=TASK, task_config={}, connector_config={}, lease=lambda: self.leased)
         view = SimpleNamespace(spark_is_local=True, scratch=str(tmp), bootstrap_servers="b:1")
         means: Any = SimpleNamespace(
-            plugins=None, worker={"bootstrap.servers": "b:1"}, view=view, poll_interval_s=0.01
+            plugins=None,
+            worker={"bootstrap.servers": "b:1"},
+            view=view,
+            poll_interval_s=0.01,
+            context=lambda _: None,
         )
         means.launch = lambda function: lambda done: host.pool.submit(lambda: done(module_outcome(function)))
         group: Any = Group()
