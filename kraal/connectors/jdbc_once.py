@@ -224,32 +224,36 @@ def _move(
     """Lock the offsets, in an order that all share, and move them to the ranges' ends; return where they stood."""
     behind: dict[TopicPartition, int] = {}
     table = tables.offsets
-    for place in sorted(ranges):
-        start, end = ranges[place]
-        key = (tables.connector, place.topic, place.partition)
-        # Changes nothing, but locks: what is read next stays as it is until the transaction's end.
+    keys = {place: (tables.connector, place.topic, place.partition) for place in sorted(ranges)}
+    for (
+        key
+    ) in keys.values():  # all before the first is read: what a transaction sees may be from its first read on
         lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY}"  # noqa: S608 - as above
         database.change(lock, *key, wait_s=LOCK_WAIT_S)
-        found = database.ask(f"SELECT connector, kafka_topic, next_offset FROM {table} WHERE {_KEY}", *key)  # noqa: S608 - as above
-        if not found:
+    for place, key in keys.items():
+        start, end = ranges[place]
+        stood = _standing(database, table, key)
+        behind[place] = start if stood is None else stood
+        if stood is None:
             _insert(database, table, (*key, end))
-            behind[place] = start
-            continue
-        if found[0][:2] != key[:2]:
-            raise ValueError(
-                f"{table} takes {found[0][:2]} for {key[:2]}: its texts must be compared exactly"
-            )
-        behind[place] = int(str(found[0][2]))
-        if behind[place] > start:
-            log.info(
-                "%s: %s of the offsets %d to %d of %s-%d are in %s already",
-                tables.connector, "all" if behind[place] >= end else f"those up to {behind[place] - 1}",
-                start, end - 1, place.topic, place.partition, tables.target,
-            )  # fmt: skip
-        if behind[place] < end:
+        elif stood < end:
             moved = f"UPDATE {table} SET next_offset = ? WHERE {_KEY}"  # noqa: S608 - as above
             database.change(moved, end, *key)
+        if behind[place] > start:
+            here = f"{place.topic}-{place.partition}"
+            left_out = (tables.connector, start, min(behind[place], end) - 1, here, tables.target)
+            log.info("%s: the offsets %d to %d of %s are in %s already", *left_out)
     return behind
+
+
+def _standing(database: Database, table: str, key: tuple[str, str, int]) -> int | None:
+    """Return a partition's offset; None while it has none. Raises ValueError where texts are not compared exactly."""
+    found = database.ask(f"SELECT next_offset, connector, kafka_topic FROM {table} WHERE {_KEY}", *key)  # noqa: S608 - as above
+    for offset, *names in found:
+        if names != [*key[:2]]:
+            raise ValueError(f"{table} takes {names} for {[*key[:2]]}: its texts must be compared exactly")
+        return int(str(offset))
+    return None
 
 
 def _insert(database: Database, table: str, row: tuple[object, ...]) -> None:
