@@ -89,6 +89,8 @@ class Tables:
     target: str
     offsets: str
     staging: str
+    prefix: str
+    """What the names of the task's staging tables begin with, whichever start they are of."""
 
     @staticmethod
     def of(connector: str, task: int, target: str, offsets: str) -> Tables:
@@ -97,13 +99,11 @@ class Tables:
             raise ValueError(
                 "delivery.guarantee=exactly_once needs a connector's name of 255 letters at most"
             )
-        staging = f"{_beside(target)}{stem(connector, task)}{uuid.uuid4().hex[:8]}"
-        return Tables(connector, target, offsets, staging)
-
-
-def stem(connector: str, task: int) -> str:
-    """Return what the names of all staging tables of a task begin with; short enough for old databases."""
-    return f"kraal_staging_{hashlib.sha256(f'{connector}-{task}'.encode()).hexdigest()[:7]}_"
+        owner = hashlib.sha256(f"{connector}-{task}".encode()).hexdigest()[
+            :7
+        ]  # old databases want short names
+        prefix = f"kraal_staging_{owner}_"
+        return Tables(connector, target, offsets, f"{_beside(target)}{prefix}{uuid.uuid4().hex[:8]}", prefix)
 
 
 def exists(database: Database, table: str) -> bool:
@@ -155,9 +155,9 @@ def drop_staging(database: Database, tables: Tables) -> None:
         database.commit()
 
 
-def drop_left_over(database: Database, tables: Tables, prefix: str) -> None:
+def drop_left_over(database: Database, tables: Tables) -> None:
     """Remove staging tables of a task that was killed; one that is still in use stays, and is logged."""
-    for name in database.tables(prefix):
+    for name in database.tables(tables.prefix):
         try:
             database.change(f"DROP TABLE {_beside(tables.target)}{name}", wait_s=LOCK_WAIT_S)
             database.commit()

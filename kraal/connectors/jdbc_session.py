@@ -27,7 +27,8 @@ class JdbcSession:
     def change(self, sql: str, *values: object, wait_s: int = 0) -> int:
         """See Database."""
         with self._statement(sql, values) as statement:
-            statement.setQueryTimeout(wait_s)
+            if wait_s:
+                statement.setQueryTimeout(wait_s)
             return int(statement.executeUpdate())
 
     def ask(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:

@@ -21,10 +21,9 @@ log = logging.getLogger(__name__)
 class OnceTable:
     """One task's way into its table. One thread at a time; the database is not asked before the first batch."""
 
-    def __init__(self, tables: Tables, prefix: str, options: Mapping[str, str]) -> None:
-        """`prefix`: what the names of the task's staging tables begin with; `options`: of Spark's JDBC writer."""
+    def __init__(self, tables: Tables, options: Mapping[str, str]) -> None:
+        """`options`: of Spark's JDBC writer."""
         self._tables = tables
-        self._prefix = prefix
         self._options = options
         self._columns: list[str] | None = None
         """Of the staging table that is there."""
@@ -62,7 +61,7 @@ class OnceTable:
             bare = rows.drop(RANGE, OFFSET).limit(0)
             jdbc_once.ensure(database, tables.target, lambda: self._save(bare, tables.target, "append"))
             if self._columns is None:
-                jdbc_once.drop_left_over(database, tables, self._prefix)
+                jdbc_once.drop_left_over(database, tables)
             jdbc_once.make_staging(database, tables, columns)
         self._columns = columns
 

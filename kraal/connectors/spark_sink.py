@@ -19,7 +19,8 @@ from kraal import __version__
 from kraal.config.jdbc_drivers import with_driver
 from kraal.config.spark_checks import FILE_FORMATS, JDBC, local_path, options_of
 from kraal.config.spark_sink import EXACTLY_ONCE, SPARK_SINK
-from kraal.connectors.jdbc_once import Tables, stem
+from kraal.connectors.jdbc_once import Tables
+from kraal.connectors.jdbc_table import OnceTable, alter
 from kraal.connectors.kept_config import KeptConfig
 from kraal.connectors.range_files import RANGE, RangeFile, RangeFolder, Span, missing, replaced
 from kraal.plugins.api import (
@@ -32,8 +33,6 @@ from kraal.plugins.api import (
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from kraal.connectors.jdbc_table import OnceTable
 
 STAGING: Final = "_kraal_staging"
 
@@ -66,11 +65,9 @@ class SparkSinkTask(SinkTask):
             self._folder = RangeFolder(self._path)
             self.all_or_nothing = True
         elif _is_once(self._parsed):
-            from kraal.connectors.jdbc_table import OnceTable  # noqa: PLC0415 - not while the worker starts
-
             target, offsets = str(self._parsed["jdbc.table"]), str(self._parsed["jdbc.offsets.table"])
             tables = Tables.of(context.connector, context.task, target, offsets)
-            self._table = OnceTable(tables, stem(context.connector, context.task), self._options)
+            self._table = OnceTable(tables, self._options)
             self.all_or_nothing = True
 
     @override
@@ -177,8 +174,6 @@ class SparkSinkConnector(KeptConfig):
     ) -> bool:
         parsed = SPARK_SINK.parse(config)
         if _is_once(parsed):
-            from kraal.connectors.jdbc_table import alter  # noqa: PLC0415 - as above
-
             table = str(parsed["jdbc.offsets.table"])
             alter(config["name"], table, with_driver(options_of(config)), offsets)
         return True  # else the group's offsets are all that there are; files of records that come again are replaced

@@ -47,7 +47,7 @@ def pair(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
     properties = {
         "consumer.session.timeout.ms": "6000",
         "consumer.auto.offset.reset": "earliest",
-        "task.shutdown.graceful.timeout.ms": "20000",
+        "task.shutdown.graceful.timeout.ms": "15000",
         "spark.jars": ",".join(str(jar) for jar in jars.ensure("postgresql")),
     }
     cluster = ProcessCluster(
@@ -78,17 +78,28 @@ class Trial:
 
     def move(self) -> None:
         """End the task's worker in good order, and start it again when its work was taken over."""
-        owner = self.cluster.owner(f"{self.name}-0")
+        owner = self.owner()
         assert self.cluster.stop_worker(owner) == 0
         self.wait_until_numbers_come_again()
         self.cluster.start_worker(owner)
 
     def kill(self) -> None:
         """The same by kill -9."""
-        owner = self.cluster.owner(f"{self.name}-0")
+        owner = self.owner()
         self.cluster.kill_worker(owner)
         self.wait_until_numbers_come_again()
         self.cluster.start_worker(owner)
+
+    def owner(self) -> int:
+        """Return the number of the worker that runs the task; a rebalance may have taken it for a moment."""
+        found: dict[str, str] = {}
+
+        def runs() -> bool:
+            found.update(self.cluster.owners(self.name))
+            return "0" in found
+
+        self._wait_until("somebody ran the task", runs)
+        return self.cluster.workers.index(self.cluster.worker(found["0"]))
 
     def three_times(self, fault: Callable[[], None]) -> None:
         """Do it, each time when all runs."""

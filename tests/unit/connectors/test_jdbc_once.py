@@ -227,15 +227,13 @@ def test_offsets_that_are_set_back_have_records_written_again(connect: Connect) 
 
 
 def test_a_new_start_removes_the_staging_tables_of_older_ones_of_its_task(connect: Connect) -> None:
-    prefix = jdbc_once.stem("sink", 0)
-    assert prefix != jdbc_once.stem("sink", 1)
-    older, other = Owner(connect).tables.staging, jdbc_once.stem("sink", 1) + "x"
+    older, other = Owner(connect).tables.staging, Tables.of("sink", 1, "got", "kraal_sink_offsets").staging
     database = connect()
     database.change(f"CREATE TABLE {other} (n INT)")
     database.commit()
     new = Tables.of("sink", 0, "got", "kraal_sink_offsets")
-    assert new.staging != older
-    jdbc_once.drop_left_over(database, new, prefix)
+    assert new.staging not in {older, other}
+    jdbc_once.drop_left_over(database, new)
     assert connect().tables("kraal_staging_") == [other]
 
 
