@@ -94,7 +94,8 @@ def connected(context: SparkContext, options: Mapping[str, str], table: str) -> 
 
 
 def _rows(results: Any) -> list[tuple[str | None, ...]]:
-    width, rows = int(results.getMetaData().getColumnCount()), []
+    width = int(results.getMetaData().getColumnCount())
+    rows: list[tuple[str | None, ...]] = []
     while results.next():
         rows.append(tuple(results.getString(number) for number in range(1, width + 1)))
     return rows
