@@ -22,6 +22,8 @@ from kraal.config.spark_checks import (
 )
 from kraal.config.spark_ddl import columns_of
 
+AT_LEAST_ONCE: Final = "at_least_once"
+EXACTLY_ONCE: Final = "exactly_once"
 METADATA: Final = ("topic", "partition", "offset", "timestamp", "key")
 _TARGET, _COLUMNS = "Target", "Columns"
 
@@ -41,6 +43,18 @@ def _one_text_column(name: str, values: Mapping[str, object]) -> Recommendation:
     if values.get("metadata.columns") or list(columns.values()) != ["string"]:
         raise ValueError("spark.format=text writes one column, of type string")
     return Recommendation()
+
+
+def _kept_by(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Refuse what a Python Data Source cannot keep."""
+    if values.get(name) == EXACTLY_ONCE and values.get("spark.format") == PYTHON:
+        raise ValueError("a Python Data Source commits by itself, before the offsets are")
+    return Recommendation()
+
+
+def _shown_with_tables(name: str, values: Mapping[str, object]) -> Recommendation:
+    del name
+    return Recommendation(visible=values.get("delivery.guarantee") == EXACTLY_ONCE)
 
 
 SPARK_SINK: Final = ConfigDef(
@@ -87,6 +101,30 @@ SPARK_SINK: Final = ConfigDef(
             recommender=needed_by((PYTHON,)),
             group=_TARGET,
             order=3,
+        ),
+        Key(
+            name="delivery.guarantee",
+            type=ConfigType.STRING,
+            default=AT_LEAST_ONCE,
+            validator=one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
+            importance=Importance.MEDIUM,
+            doc="What must hold at the least; files are exactly once in any case. With `exactly_once` the rows of a "
+            "table and the offsets that they came from are committed in one transaction.",
+            recommender=advised(_kept_by),
+            group=_TARGET,
+            order=4,
+        ),
+        Key(
+            name="jdbc.offsets.table",
+            type=ConfigType.STRING,
+            default="kraal_sink_offsets",
+            validator=identifiers,
+            importance=Importance.LOW,
+            doc="The table, in the same database, with the offsets of `delivery.guarantee=exactly_once`; it is made "
+            "where there is none. Several connectors may share it.",
+            recommender=_shown_with_tables,
+            group=_TARGET,
+            order=5,
         ),
         Key(
             name="spark.schema",

@@ -27,6 +27,9 @@ _DIGITS: Final = 20
 RANGE: Final = "__kraal_range"
 """The column with the number of the range, among the batch's, that a record belongs to."""
 
+OFFSET: Final = "__kraal_offset"
+"""The column with a record's offset, beside `RANGE`, where rows are kept until it is known which of them are new."""
+
 Span = tuple[int, int]
 """Offsets `[start, end)`."""
 

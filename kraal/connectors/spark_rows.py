@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-from kraal.connectors.range_files import RANGE
+from kraal.connectors.range_files import OFFSET, RANGE
 from kraal.connectors.spark_schema import column_named, struct_of
 from kraal.plugins.api import TopicPartition
 
@@ -21,7 +21,7 @@ _TEXTUAL: Final = frozenset({"text", "csv"})
 
 
 def rows_of(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
-    """Return the rows to write, in the frame's order; lazy. The column `RANGE` stays, as the last one.
+    """Return the rows to write, in the frame's order; lazy. The columns `RANGE` and `OFFSET` stay, as the last ones.
 
     A value that is no JSON of `spark.schema` fails the job that needs it, with topic-partition@offset in the error.
     Raises ValueError for columns of the same name.
@@ -43,7 +43,7 @@ def rows_of(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     if twice:
         raise ValueError(f"the column {min(twice)} is in the value and in metadata.columns")
     values = [F.col("value").getField(name).alias(name) for name in names]
-    kept = [column_named(RANGE)] if RANGE in frame.columns else []
+    kept = [column_named(name) for name in (RANGE, OFFSET) if name in frame.columns]
     return frame.select(*values, *(column.alias(name) for name, column in facts), *kept)
 
 
@@ -58,6 +58,12 @@ def json_lines(rows: DataFrame) -> DataFrame | None:
 
 def numbered(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
     """Add `RANGE`, and sort by it and the offset where there are several, so that each range is written in order."""
+    known = placed(frame, places)
+    return known if len(places) == 1 else known.sortWithinPartitions(RANGE, "offset")
+
+
+def placed(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
+    """Add `RANGE`. A record whose topic a transform has changed fails the job, unless there is one range only."""
     if len(places) == 1:
         return frame.withColumn(RANGE, F.lit(0))
     number: Column | None = None
@@ -69,8 +75,9 @@ def numbered(frame: DataFrame, places: Sequence[TopicPartition]) -> DataFrame:
             F.lit("a record's topic was changed to "), "topic", F.lit(", where the batch has no offsets")
         )
     )
-    known = F.coalesce(number if number is not None else F.lit(None), lost.cast("int"))
-    return frame.withColumn(RANGE, known).sortWithinPartitions(RANGE, "offset")
+    return frame.withColumn(
+        RANGE, F.coalesce(number if number is not None else F.lit(None), lost.cast("int"))
+    )
 
 
 def within(frame: DataFrame, spans: Sequence[tuple[int, int] | None]) -> DataFrame:

@@ -1,7 +1,7 @@
 """Writes records with Spark: files, a table over JDBC, or a Python Data Source.
 
-Files are exactly once: see `range_files`. A table and a Python Data Source get each batch at least once, for Spark
-commits them by itself.
+Files are exactly once: see `range_files`; a table is, where its config wants it: see `jdbc_once`. Else a table and a
+Python Data Source get each batch at least once, for Spark commits them by itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing_extensions import override
 from kraal import __version__
 from kraal.config.jdbc_drivers import with_driver
 from kraal.config.spark_checks import FILE_FORMATS, JDBC, local_path, options_of
-from kraal.config.spark_sink import SPARK_SINK
+from kraal.config.spark_sink import EXACTLY_ONCE, SPARK_SINK
+from kraal.connectors.jdbc_once import Tables
+from kraal.connectors.jdbc_table import OnceTable, alter
 from kraal.connectors.kept_config import KeptConfig
 from kraal.connectors.range_files import RANGE, RangeFile, RangeFolder, Span, missing, replaced
 from kraal.plugins.api import (
@@ -44,6 +46,7 @@ class SparkSinkTask(SinkTask):
         self._path = Path()
         self._staging = Path()
         self._folder: RangeFolder | None = None
+        self._table: OnceTable | None = None
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -61,11 +64,19 @@ class SparkSinkTask(SinkTask):
                 raise OSError(exc.errno, f"cannot write to {self._path}: {exc.strerror}") from exc
             self._folder = RangeFolder(self._path)
             self.all_or_nothing = True
+        elif _is_once(self._parsed):
+            target, offsets = str(self._parsed["jdbc.table"]), str(self._parsed["jdbc.offsets.table"])
+            tables = Tables.of(context.connector, context.task, target, offsets)
+            self._table = OnceTable(tables, self._options)
+            self.all_or_nothing = True
 
     @override
     def write(self, batch: SinkBatch) -> None:
         from kraal.connectors import spark_rows  # noqa: PLC0415 - loaded when Spark is
 
+        if self._table is not None:
+            self._table.write(batch, self._parsed)
+            return
         if self._folder is None:
             self._append(spark_rows.rows_of(batch.frame, self._parsed))
             return
@@ -82,6 +93,8 @@ class SparkSinkTask(SinkTask):
     def stop(self) -> None:
         if self._folder is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
+        if self._table is not None:
+            self._table.close()
 
     # --- a table, a Python Data Source ----------------------------------------------------------------------
 
@@ -159,10 +172,16 @@ class SparkSinkConnector(KeptConfig):
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        del config, offsets
-        return (
-            True  # the group's offsets are all that there are; files of records that come again are replaced
-        )
+        parsed = SPARK_SINK.parse(config)
+        if _is_once(parsed):
+            table = str(parsed["jdbc.offsets.table"])
+            alter(config["name"], table, with_driver(options_of(config)), offsets)
+        return True  # else the group's offsets are all that there are; files of records that come again are replaced
+
+
+def _is_once(parsed: Mapping[str, Any]) -> bool:
+    """Whether rows of a table are wanted exactly once."""
+    return bool(parsed["spark.format"] == JDBC and parsed["delivery.guarantee"] == EXACTLY_ONCE)
 
 
 def _part(staging: Path, place: TopicPartition, number: int | None) -> Path | None:

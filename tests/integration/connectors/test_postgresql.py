@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from kraal.connectors.spark_sink import SparkSinkConnector
 from kraal.offsets import SourcePartition
+from kraal.plugins.api import TopicPartition
+from kraal.spark.api import BatchDone, Opened, Stopped
 from tests.fakes.examples import example
 from tests.fakes.postgresql import PostgreSQL, postgresql
 from tests.fakes.spark_stage import Stage
-from tests.fakes.spark_tasks import run_sink, source
+from tests.fakes.spark_tasks import STRING, run_sink, source
 
 MOMENT_MS = 1767323045123
 """2026-01-02 03:04:05.123"""
@@ -92,6 +95,52 @@ def test_records_become_rows_once_and_a_restart_goes_on(stage: Stage, database: 
     run_sink(stage, config, 2, name=name)  # what came again would break the primary key
     assert database.ask("SELECT count(*), sum(n), max(name), count(at) FROM got") == ["602|180901|ü99|602"]
     assert database.ask("SELECT n FROM got WHERE name IS NULL ORDER BY n") == ["600", "601"]
+
+
+def test_records_that_come_again_are_rows_once_with_their_offsets_beside_them(
+    stage: Stage, database: PostgreSQL
+) -> None:
+    topic, name = stage.topic(2), f"sink-{uuid.uuid4().hex[:8]}"
+    database.ask(
+        'CREATE SCHEMA once; CREATE TABLE once."Got" (n BIGINT, doc JSONB, at TIMESTAMP DEFAULT now())'
+    )
+    changes = {"topics": topic, "spark.option.url": database.url, "jdbc.table": 'once."Got"'}
+    config = {
+        **example("spark-sink-jdbc", {**changes, "spark.schema": "n INT, doc STRING"}),
+        **database.options,
+        "spark.option.stringtype": "unspecified",  # of PostgreSQL's driver: texts become what the column is
+        "delivery.guarantee": "exactly_once",
+        "jdbc.offsets.table": "once.offsets",
+    }
+    for partition in (0, 1):
+        stage.produce(topic, [f'{{"n":{2 * n + partition},"doc":"{{}}"}}' for n in range(400)], partition)
+    common = {"key.converter": STRING, "consumer.override.auto.offset.reset": "earliest"}
+    lost = stage.open(name, "SparkSink", {**common, **config})
+    lost.expect(Opened)
+    lost.run.next()
+    written = lost.expect(BatchDone).records
+    assert database.ask('SELECT count(*) FROM once."Got"') == [str(written)]
+    lost.run.cancel()  # as a kill would: it was not committed in Kafka
+    lost.expect(Stopped)
+    stage.produce(topic, ['{"n":800,"doc":null}'])
+    run_sink(stage, config, 801, name=name)
+    assert database.ask(
+        'SELECT count(*), count(DISTINCT n), sum(n), count(doc), count(at) FROM once."Got"'
+    ) == ["801|801|320400|800|801"]
+    offsets = f"SELECT kafka_partition, next_offset FROM once.offsets WHERE connector = '{name}' ORDER BY 1"  # noqa: S608 - of ours
+    assert database.ask(offsets) == ["0|401", "1|400"]
+    assert database.ask("SELECT tablename FROM pg_tables WHERE tablename LIKE 'kraal_staging%'") == []
+    back = {TopicPartition(topic, 0): 399, TopicPartition(topic, 1): None}
+    assert SparkSinkConnector().alter_sink_offsets({"name": name, **config}, back)
+    assert database.ask(offsets) == ["0|399"]
+
+
+@pytest.mark.usefixtures("stage")  # whose Spark has the driver
+def test_offsets_in_a_table_that_cannot_be_reached(database: PostgreSQL) -> None:
+    config = {**example("spark-sink-jdbc", {}), **database.options, "delivery.guarantee": "exactly_once"}
+    wrong = {"name": "sink", **config, "spark.option.password": "wrong"}
+    with pytest.raises(ValueError, match=r"kraal_sink_offsets cannot be changed: .*password authentication"):
+        SparkSinkConnector().alter_sink_offsets(wrong, {TopicPartition("t", 0): 0})
 
 
 def test_a_wrong_password_fails_in_the_servers_words(stage: Stage, database: PostgreSQL) -> None:

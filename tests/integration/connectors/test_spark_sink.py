@@ -14,7 +14,7 @@ import pytest
 
 from kraal.connectors.range_files import parse
 from kraal.connectors.spark_sink import STAGING, SparkSinkTask
-from kraal.plugins.api import SinkBatch, TaskContext, TopicPartition
+from kraal.plugins.api import RetriableError, SinkBatch, TaskContext, TopicPartition
 from kraal.spark.api import BatchDone, Opened
 from tests.fakes.examples import example
 from tests.fakes.spark_stage import Stage
@@ -83,6 +83,44 @@ def test_a_batch_that_comes_again_after_a_kill_is_in_the_files_once(
     assert [row["kafka_offset"] for row in found] == [row["n"] for row in found]
     assert rows.columns == ["n", "kafka_offset", "kafka_partition", "kafka_timestamp", "kafka_key"]
     assert {path.name for path in (folder / STAGING).iterdir()} == {"left over"}
+
+
+def test_a_batch_that_comes_again_after_a_kill_is_in_the_table_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    database = f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
+    config = {"spark.format": "jdbc", "spark.option.url": database, "jdbc.table": "GOT"}
+    config |= {
+        "spark.schema": "n BIGINT",
+        "metadata.columns": "partition",
+        "delivery.guarantee": "exactly_once",
+    }
+    first = started(config, tmp_path)
+    write(first, spark, {HERE: (0, 10)})
+    write(
+        first, spark, {HERE: (10, 30), THERE: (5, 9)}
+    )  # killed here: neither was committed, nothing cleaned up
+    second = started(config, tmp_path)
+    write(second, spark, {THERE: (5, 12), HERE: (0, 20)})
+    write(second, spark, {HERE: (20, 40)})
+    write(first, spark, {HERE: (30, 35), THERE: (9, 12)})  # an old owner that is slow
+    write(second, spark, {HERE: (40, 41)})
+    doubled = records(spark, {THERE: (12, 14)}).unionAll(records(spark, {THERE: (12, 14)}))
+    with pytest.raises(RetriableError, match="staged 2 records more than once"):
+        second.write(SinkBatch(frame=doubled, ranges={THERE: (12, 14)}))
+    first.stop()
+    second.stop()
+
+    def rows(table: str) -> list[tuple[object, ...]]:
+        found = spark.read.format("jdbc").options(url=database, dbtable=table).load().collect()
+        return sorted(tuple(row) for row in found)
+
+    assert rows("GOT") == sorted([*((n, 0) for n in range(41)), *((n, 1) for n in range(5, 12))])
+    assert [(str(row[1]), int(str(row[2])), int(str(row[3]))) for row in rows("kraal_sink_offsets")] == [
+        ("t", 0, 41),
+        ("t", 1, 12),
+    ]
+    assert [row for row in rows("SYS.SYSTABLES") if "KRAAL_STAGING" in str(row[1])] == []
 
 
 @pytest.mark.parametrize(

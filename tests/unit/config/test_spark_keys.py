@@ -185,6 +185,21 @@ def test_what_is_wrong_with_a_sink(tmp_path: Path) -> None:
     assert set(errors(SPARK_SINK, {"spark.format": "jdbc", "jdbc.table": "(select 1) x"})) == {"jdbc.table"}
 
 
+def test_what_a_sink_can_guarantee(tmp_path: Path) -> None:
+    once = {"delivery.guarantee": "exactly_once"}
+    table = {"spark.format": "jdbc", "jdbc.table": "got", **once}
+    assert errors(SPARK_SINK, table) == {}
+    assert errors(SPARK_SINK, {"spark.format": "orc", "path": str(tmp_path), **once}) == {}
+    assert set(errors(SPARK_SINK, {**table, "jdbc.offsets.table": "o; DROP TABLE o"})) == {
+        "jdbc.offsets.table"
+    }
+    python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.data_sources:Folder"}
+    assert errors(SPARK_SINK, {**python, **once}) == {
+        "delivery.guarantee": "Invalid value exactly_once for configuration delivery.guarantee: a Python Data Source "
+        "commits by itself, before the offsets are"
+    }
+
+
 @pytest.mark.parametrize("option", ["query", "dbTable", "sessionInitStatement", "path"])
 def test_options_that_would_be_sql_or_a_key(option: str) -> None:
     with pytest.raises(ValueError, match=rf"the option spark\.option\.{option} is not allowed: "):
