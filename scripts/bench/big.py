@@ -44,7 +44,7 @@ Sample = tuple[float, int]
 class Passage:
     """What was seen while records passed."""
 
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[Sample]
     """The first has the last look at the empty topic."""
     peaks: dict[str, int] = field(default_factory=dict)
     """Resident bytes, by `java` and `other`."""
@@ -116,8 +116,8 @@ def _passed(
 
 
 def _followed(worker: Worker, reader: Reader, over: Callable[[Passage], bool]) -> Passage:
-    passage = Passage()
     moved = looked = time.monotonic()
+    passage = Passage([(moved, 0)])
     while True:
         end, now = reader.end(), time.monotonic()
         if end == 0:
@@ -149,8 +149,8 @@ def _cases(passed: Mapping[str, Passage], minute_s: float, line_bytes: float) ->
     java, kraal = passed.get("java"), passed.get("kraal")
 
     def case(name: str, unit: str, of: Callable[[Passage], float], *, more_is_better: bool = False) -> Case:
-        figures = ([of(each)] if each else [] for each in (java, kraal))
-        return Case(name, unit, *figures, more_is_better=more_is_better)
+        first, second = ([of(each)] if each else [] for each in (java, kraal))
+        return Case(name, unit, first, second, more_is_better=more_is_better)
 
     rates = minutes(kraal.samples, minute_s) if kraal else []
     flat = [rates[-1] / rates[0]] if rates else []

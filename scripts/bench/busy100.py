@@ -87,12 +87,7 @@ def run(lab: Lab) -> list[Case]:
     for kind in lab.options.sides:
         rows[kind], _ = _measured(lab, kind, lab.options.times(MEASURED_S, 10))
     cases = [
-        Case(
-            name,
-            unit,
-            *([rows[kind][place]] if rows[kind] else [] for kind in ("java", "kraal")),
-            wanted=wanted,
-        )
+        Case(name, unit, java=rows["java"][place:][:1], kraal=rows["kraal"][place:][:1], wanted=wanted)
         for place, (name, unit, wanted) in enumerate(ROWS)
     ]
     return cases + (_explained(lab) if "kraal" in lab.options.sides else [])
