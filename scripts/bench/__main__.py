@@ -9,12 +9,15 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from kraal.errors import KraalError
 from scripts.bench import (
     assign,
+    big,
+    busy100,
     churn,
     cluster_lost,
     create100,
@@ -31,7 +34,7 @@ from scripts.bench import (
     start,
     transforms,
 )
-from scripts.bench.lab import SIDES, Lab, Options, opened
+from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, opened
 from scripts.bench.report import Case, machine, table
 from scripts.harness.processes import ignore_signals, interrupt_on_signals
 
@@ -53,6 +56,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "latency": latency,
     "mirror-latency": mirror_latency,
     "create100": create100,
+    "busy100": busy100,
+    "big": big,
     "rest": rest,
     "churn": churn,
     "cluster-lost": cluster_lost,
@@ -61,6 +66,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "assign": assign,
     "read-log": read_log,
 }
+BROKER_SETTINGS: dict[str, Mapping[str, str]] = {"big": big.BROKER}
+"""What a benchmark's broker has beyond the usual."""
 
 
 def main() -> int:
@@ -71,7 +78,11 @@ def main() -> int:
     if unknown:
         print(f"There is no benchmark {unknown[0]}; there are {', '.join(BENCHMARKS)}.", file=sys.stderr)
         return 1
-    options = Options(quick=arguments.quick, sides=SIDES if arguments.side == "both" else (arguments.side,))
+    options = Options(
+        quick=arguments.quick,
+        sides=SIDES if arguments.side == "both" else (arguments.side,),
+        gigabytes=arguments.gigabytes,
+    )
     results: list[dict[str, Any]] = []
     failed = False
     print(described := machine(), flush=True)
@@ -99,7 +110,7 @@ def _run(name: str, options: Options) -> list[Case]:
     print(f"\n{name}: {_first_line(name)}", flush=True)
     with tempfile.TemporaryDirectory(prefix=f"kraal-bench-{name}-", ignore_cleanup_errors=True) as directory:
         try:
-            with opened(options, Path(directory)) as lab:
+            with opened(options, Path(directory), BROKER_SETTINGS.get(name, {})) as lab:
                 cases = BENCHMARKS[name].run(lab)
         except KeyboardInterrupt:
             ignore_signals()
@@ -127,6 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{names}; all of them when none is named")
     parser.add_argument("--json", metavar="FILE", help="write machine and results to FILE as well")
     parser.add_argument("--quick", action="store_true", help="fewer lines and rounds: tries the scripts out")
+    parser.add_argument(
+        "--gigabytes", type=float, default=GIGABYTES, help="how much big sends (default: %(default)g)"
+    )
     parser.add_argument("--side", choices=(*SIDES, "both"), default="both", help="leave one of the two out")
     return parser
 

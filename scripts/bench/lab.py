@@ -26,6 +26,7 @@ from scripts.harness.workers import (
 SIDES = ("java", "kraal")
 WARM_UP_LINES = 200_000
 TRANSFER_S = 300.0
+GIGABYTES = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Options:
 
     quick: bool
     sides: tuple[str, ...]
+    gigabytes: float = GIGABYTES
+    """Of what `big` sends; with `quick` a tenth."""
 
     def lines(self) -> int:
         """Return how many lines a transfer has."""
@@ -63,10 +66,10 @@ class Lab:
         """Return a name that nothing has had yet."""
         return f"{prefix}-{next(self._names)}"
 
-    def topic(self, prefix: str) -> str:
+    def topic(self, prefix: str, config: Mapping[str, str] | None = None) -> str:
         """Create a topic of one partition that nothing has been in."""
         name = self.fresh(prefix)
-        create_topic(self.bootstrap, name)
+        create_topic(self.bootstrap, name, config)
         return name
 
     def start(self, kind: str, extra: Mapping[str, str] | None = None) -> Worker:
@@ -136,10 +139,10 @@ class Lab:
 
 
 @contextmanager
-def opened(options: Options, directory: Path) -> Iterator[Lab]:
+def opened(options: Options, directory: Path, broker_settings: Mapping[str, str]) -> Iterator[Lab]:
     """Start a broker with its data in `directory`, and end it and all workers afterwards."""
     with ExitStack() as stack:
-        broker = Broker(directory / "broker", free_port())
+        broker = Broker(directory / "broker", free_port(), extra=broker_settings)
         broker.start()
         stack.callback(broker.stop)
         yield Lab(options, directory, broker, stack)

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from scripts.bench.lab import Lab, say
 from scripts.bench.latency import create_idle
-from scripts.bench.report import Case, Wanted
+from scripts.bench.report import Case, Wanted, percentile
 from scripts.harness.processes import wait_until
 from scripts.harness.topics import create_topic
 from scripts.harness.workers import Worker
@@ -60,7 +60,7 @@ def _median(delays: list[float]) -> list[float]:
 
 
 def _late(delays: list[float]) -> list[float]:
-    return [sorted(delays)[math.ceil(len(delays) * 0.99) - 1]] if delays else []
+    return [percentile(delays, 99)] if delays else []
 
 
 def _send(producer: Producer, mirrors: Mapping[str, _Mirror], count: int) -> None:

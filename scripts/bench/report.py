@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import re
@@ -21,10 +22,11 @@ from kraal.embedded.java import find_java
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the project asks of a figure: Kraal this many times better than Java, or Kraal's own at most this."""
+    """What the project asks of a figure: a ratio to Java's, or Kraal's own at most or at least this."""
 
     ratio: float | None = None
     limit: float | None = None
+    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,9 @@ class Case:
         if self.wanted.limit is not None:
             met = statistics.median(self.kraal) <= self.wanted.limit if self.kraal else None
             return f"<= {_figure(self.wanted.limit)}: {_said(met)}"
+        if self.wanted.least is not None:
+            met = statistics.median(self.kraal) >= self.wanted.least if self.kraal else None
+            return f">= {_figure(self.wanted.least)}: {_said(met)}"
         return ""
 
     def as_json(self, benchmark: str) -> dict[str, Any]:
@@ -74,6 +79,11 @@ def table(cases: Iterable[Case]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the smallest value that so many percent of the values do not exceed. Raises IndexError without any."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 def machine() -> str:

@@ -83,6 +83,14 @@ class Running:
                 count += 1
         return Usage(cpu_s, resident, count)
 
+    def resident(self) -> dict[str, int]:
+        """Add up the resident bytes of the tree by what each process is: `java` for a JVM, else `other`."""
+        found = {"java": 0, "other": 0}
+        for process in self.tree():
+            with suppress(psutil.Error):
+                found["java" if process.name() == "java" else "other"] += process.memory_info().rss
+        return found
+
     def stop(self, patience_s: float = STOP_S) -> None:
         """End the program by SIGTERM, and after `patience_s` whatever is left of its tree by SIGKILL."""
         tree = self.tree()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -80,6 +81,13 @@ class Rest:
         """GET /connectors/{name}/status; None while there is none."""
         answer = self._client.get(f"/connectors/{name}/status")
         return None if answer.status_code == NOT_FOUND else dict(answer.json())
+
+    def metrics(self, name: str) -> list[float]:
+        """GET /metrics; return the values of one metric, one for each series, NaN left out. Kraal only."""
+        lines = self._ask("GET", "/metrics").text.splitlines()
+        starts = (f"{name}{{", f"{name} ")
+        values = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(starts)]
+        return [value for value in values if not math.isnan(value)]
 
     def is_running(self, name: str) -> bool:
         """Whether the connector and at least one task run, and none does not. Raises when one has failed."""

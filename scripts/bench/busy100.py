@@ -1,0 +1,276 @@
+"""`busy100`: 100 file connectors, ten lines a second for each; how soon they are in Kafka, and where the time goes.
+
+One worker at a time, Java's first. Each of its FileStreamSources has a file and a topic of one partition of its own. A
+writer appends a line with its time to each file every 100 ms, to ten files at a moment, 10 ms apart; a consumer that is
+assigned and polls says when a line is in Kafka. After 30 s of that, all lines of the next 60 s count.
+
+A record's own time, CreateTime, divides its way: Java's source sets it when it polls, with Kraal it is the producer's,
+inside Spark's job. Where Kraal's time goes is asked of a second worker, with Spark's event log on, over 20 s: a task
+does one thing at a time, so it is told what one round of a task is made of, from poll to poll. Times of polls and of
+stored offsets and the size of batches are those of `/metrics`, all of Spark is from its log. What is left of a round is
+waiting, for a poll, a thread, a place in a job, and Python's part of a job, before Spark is asked. A line waits half a
+round on average until its batch begins.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from scripts.bench.event_log import Shares, shared_jobs, shares
+from scripts.bench.lab import Lab, say, source_config
+from scripts.bench.report import Case, Wanted, percentile
+from scripts.harness.lines import LINE_BYTES
+from scripts.harness.processes import wait_until
+from scripts.harness.rest import all_running
+from scripts.harness.workers import UP_S, Worker
+
+CONNECTORS = 100
+EVERY_S = 0.1
+GROUPS = 10
+WARM_S, MEASURED_S, EXPLAINED_S = 30, 60, 20
+LATE_S = 120.0
+_TASK = "kafka_connect_connector_task_metrics_"
+_SOURCE = "kafka_connect_source_task_metrics_"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line that came. Nanoseconds since the epoch."""
+
+    written: int
+    created: int
+    """The record's own time, in whole milliseconds."""
+    arrived: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some seconds of the flow."""
+
+    begun: int
+    """As in `Line`."""
+    ended: int
+    cores: float
+
+    def of(self, lines: Sequence[Line]) -> list[Line]:
+        """Return what was written in these seconds."""
+        return [line for line in lines if self.begun <= line.written < self.ended]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """What a task of Kraal's does from poll to poll: means, milliseconds."""
+
+    round_ms: float
+    poll_ms: float
+    store_ms: float
+    spark: Shares
+
+    @property
+    def waiting_ms(self) -> float:
+        """What is left: no part of it is measured by itself."""
+        return self.round_ms - self.poll_ms - self.store_ms - self.spark.total_ms
+
+
+def run(lab: Lab) -> list[Case]:
+    """Let lines flow through one worker after another, then through Kraal's once more to see where time goes."""
+    rows: dict[str, list[float]] = {"java": [], "kraal": []}
+    for kind in lab.options.sides:
+        rows[kind], _ = _measured(lab, kind, lab.options.times(MEASURED_S, 10))
+    cases = [
+        Case(name, unit, java=rows["java"][place:][:1], kraal=rows["kraal"][place:][:1], wanted=wanted)
+        for place, (name, unit, wanted) in enumerate(ROWS)
+    ]
+    return cases + (_explained(lab) if "kraal" in lab.options.sides else [])
+
+
+ROWS = (
+    ("95 % of lines in Kafka within", "s", Wanted(limit=1.0)),
+    ("  half of them within", "s", Wanted()),
+    ("  all within", "s", Wanted()),
+    ("  to the record's own time (Java: polled; Kraal: sent), median", "ms", Wanted()),
+    ("  from there to the consumer, median", "ms", Wanted()),
+    ("  processor, the worker and all below it", "cores", Wanted()),
+)
+
+
+def figures(lines: Sequence[Line], cores: float) -> list[float]:
+    """Return a figure for each of `ROWS`."""
+    delays = [(line.arrived - line.written) / 1e9 for line in lines]
+    return [
+        percentile(delays, 95),
+        statistics.median(delays),
+        max(delays),
+        statistics.median((line.created - line.written) / 1e6 for line in lines),
+        statistics.median((line.arrived - line.created) / 1e6 for line in lines),
+        cores,
+    ]
+
+
+def _measured(
+    lab: Lab,
+    kind: str,
+    seconds: float,
+    extra: dict[str, str] | None = None,
+    ask: Callable[[Worker, Window], Any] = lambda *_: None,
+) -> tuple[list[float], Any]:
+    """Return the figures of one worker, and what was asked of it just after the window."""
+    worker = lab.started((kind,), extra)[kind]
+    flow = _Flow(lab, worker, 20 if lab.options.quick else CONNECTORS)
+    time.sleep(lab.options.times(WARM_S, 5))
+    begun, before = time.time_ns(), worker.process.usage().cpu_s
+    time.sleep(seconds)
+    ended, after = time.time_ns(), worker.process.usage().cpu_s
+    window = Window(begun, ended, (after - before) / ((ended - begun) / 1e9))
+    asked = ask(worker, window)
+    found = figures(window.of(flow.close()), window.cores)
+    worker.stop()
+    say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in found))
+    return found, asked
+
+
+class _Flow:
+    """Files that grow, the connectors that read them, and a consumer of their topics. Two threads of its own."""
+
+    def __init__(self, lab: Lab, worker: Worker, count: int) -> None:
+        self._worker = worker
+        self._lines: list[Line] = []
+        self._sent = 0
+        self._writing, self._reading = threading.Event(), threading.Event()
+        files = [lab.directory / lab.fresh("busy") for _ in range(count)]
+        topics = [lab.topic("busy") for _ in files]
+        for file in files:
+            file.touch()
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": lab.bootstrap,
+                "group.id": "scripts",
+                "enable.auto.commit": False,
+                "log_level": 2,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
+        for number, (file, topic) in enumerate(zip(files, topics, strict=True)):
+            worker.rest.create(f"busy-{number}", source_config(file, topic))
+        wait_until(
+            f"{count} connectors ran", self._all_run, timeout_s=UP_S, every_s=0.2, program=worker.process
+        )
+        self._threads = [
+            threading.Thread(target=self._read, name="reads", daemon=True),
+            threading.Thread(target=self._write, args=(files,), name="writes", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self) -> list[Line]:
+        """Write no more, wait until each line has come, and return them all; repeated ones as they came first."""
+        self._writing.set()
+        self._threads[1].join(LATE_S)
+        wait_until(
+            f"{self._worker.name} had sent all {self._sent} lines",
+            lambda: len(self._lines) >= self._sent,
+            timeout_s=LATE_S,
+            program=self._worker.process,
+        )
+        self._reading.set()
+        self._threads[0].join(LATE_S)
+        self._consumer.close()
+        return self._lines
+
+    def _all_run(self) -> bool:
+        statuses = self._worker.rest.statuses()
+        mine = [status for name, status in statuses.items() if name.startswith("busy-")]
+        return bool(mine) and all(map(all_running, mine))
+
+    def _write(self, files: Sequence[Path]) -> None:
+        opened = [os.open(file, os.O_WRONLY | os.O_APPEND) for file in files]
+        begun, number = time.monotonic(), 0
+        while not self._writing.wait(max(0.0, begun + number * EVERY_S / GROUPS - time.monotonic())):
+            for file in opened[number % GROUPS :: GROUPS]:
+                os.write(file, stamped(self._sent, time.time_ns()))
+                self._sent += 1
+            number += 1
+        for file in opened:
+            os.close(file)
+
+    def _read(self) -> None:
+        seen = set[int]()
+        while not self._reading.is_set():
+            message: Any = self._consumer.poll(0.1)
+            if message is None or message.error() is not None:
+                continue
+            arrived = time.time_ns()
+            number, written = read_stamp(message.value())
+            if number not in seen:
+                seen.add(number)
+                self._lines.append(Line(written, message.timestamp()[1] * 1_000_000, arrived))
+
+
+def stamped(number: int, now_ns: int) -> bytes:
+    """Return a line of the usual length, with its end."""
+    return (b"%d %d " % (number, now_ns)).ljust(LINE_BYTES, b".") + b"\n"
+
+
+def read_stamp(value: bytes) -> tuple[int, int]:
+    """Return number and time of what `stamped` made."""
+    number, written, _ = value.split(b" ", 2)
+    return int(number), int(written)
+
+
+def _explained(lab: Lab) -> list[Case]:
+    """Say where the time of a second Kraal goes, whose Spark writes an event log."""
+    folder = lab.directory / lab.fresh("event-log")
+    folder.mkdir()
+    seconds = lab.options.times(EXPLAINED_S, 10)
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": folder.as_uri(),
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.rolling.enabled": "false",
+        "metrics.sample.window.ms": str(seconds * 500),  # `/metrics` speaks of these seconds alone
+    }
+
+    def ask(worker: Worker, window: Window) -> Round:
+        return _round(worker, window, next(folder.iterdir()))
+
+    found, each = _measured(lab, "kraal", seconds, settings, ask)
+    spark: Shares = each.spark
+    return [
+        Case(name, unit, [], [value])
+        for name, unit, value in (
+            ("with Spark's event log: 95 % within", "s", found[0]),
+            ("  a task's round, from poll to poll", "ms", each.round_ms),
+            ("    its poll", "ms", each.poll_ms),
+            ("    waiting for a poll, a thread, a place in a job; Python", "ms", each.waiting_ms),
+            ("    Spark plans the job", "ms", spark.planning_ms),
+            ("    Spark schedules it", "ms", spark.scheduling_ms),
+            ("    Spark's task writes to Kafka", "ms", spark.task_ms),
+            ("    Spark ends the job", "ms", spark.ending_ms),
+            ("    offsets are stored", "ms", each.store_ms),
+            ("  batches in a job", "batches", spark.parts),
+            ("  jobs", "jobs/s", spark.jobs / seconds),
+        )
+    ]
+
+
+def _round(worker: Worker, window: Window, log: Path) -> Round:
+    """Put together what `/metrics` and Spark's log say of the seconds that just ended."""
+    lines_each = statistics.fmean(worker.rest.metrics(f"{_TASK}batch_size_avg"))
+    poll_ms = statistics.fmean(worker.rest.metrics(f"{_SOURCE}poll_batch_avg_time_ms"))
+    store_ms = statistics.fmean(worker.rest.metrics(f"{_TASK}offset_commit_avg_time_ms"))
+    with log.open(encoding="utf-8") as file:
+        jobs = shared_jobs(file)
+    begun, ended = window.begun / 1e6, window.ended / 1e6
+    within = [job for job in jobs if begun <= job.asked < ended]
+    return Round(
+        round_ms=lines_each * EVERY_S * 1000, poll_ms=poll_ms, store_ms=store_ms, spark=shares(within)
+    )

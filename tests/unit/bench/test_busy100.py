@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import pytest
+
+from scripts.bench.busy100 import ROWS, Line, Round, Window, figures, read_stamp, stamped
+from scripts.bench.event_log import Shares
+from scripts.harness.lines import ON_DISK
+
+MS = 1_000_000
+
+
+def test_a_line_says_its_number_and_when_it_was_written() -> None:
+    line = stamped(123_456, 1_700_000_000_123_456_789)
+    assert len(line) == ON_DISK
+    assert read_stamp(line.rstrip(b"\n")) == (123_456, 1_700_000_000_123_456_789)
+
+
+def test_a_window_has_what_was_written_in_it_however_late_it_came() -> None:
+    lines = [Line(at, at, 10_000) for at in (999, 1000, 1999, 2000)]
+    assert [line.written for line in Window(1000, 2000, 0.5).of(lines)] == [1000, 1999]
+
+
+def test_figures_stand_in_the_order_of_the_rows() -> None:
+    lines = [Line(0, number * MS, number * 10 * MS) for number in range(1, 101)]
+    found = figures(lines, 0.7)
+    assert len(found) == len(ROWS)
+    assert found == pytest.approx([0.95, 0.505, 1.0, 50.5, 9 * 50.5, 0.7])
+
+
+def test_what_is_left_of_a_round_is_waiting() -> None:
+    spark = Shares(jobs=9, parts=12, planning_ms=20, scheduling_ms=5, task_ms=30, ending_ms=2)
+    assert Round(round_ms=200, poll_ms=1, store_ms=12, spark=spark).waiting_ms == 200 - 1 - 12 - 57
