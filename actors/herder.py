@@ -128,6 +128,7 @@ class Herder:
                 self._fencings.fenced(message)
             case EndRead():
                 self._offsets.end_read(message)
+                self._requests.verifications.end_read(message)
             case OffsetsFetched() | OffsetsModified():
                 self._offsets.answered(message)
             case CheckSessionKey():
@@ -201,6 +202,7 @@ class Herder:
         if address in (links.config_reader, links.status_reader):
             self._start.read_on(address)
             self._offsets.lose_reader()
+            self._requests.verifications.lose_reader()
         elif address is links.config_writer:
             herd.waits.lose(unknown)
         elif address is links.status_writer:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
 from actors.clock import Patience
+from actors.messages.claims import ClaimTask, DropClaim
 from actors.messages.herder import InstanceChanged, TopicsSeen
 from actors.messages.instances import (
     CancelInstance,
@@ -31,6 +33,7 @@ from actors.messages.instances import (
 )
 from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
 from actors.system import Begin
+from actors.task_count import count
 from kraal.errors import StoreAway
 from kraal.ids import State, TargetState, TopicName
 from kraal.secrets import secrets
@@ -49,6 +52,7 @@ log = logging.getLogger(__name__)
 STORE_RETRY_S = 1.0
 LEASE_RETRY_S = 0.5
 KEEPER_PATIENCE_S = 3.0
+CLAIM_PATIENCE_S = 150.0
 _numbers = itertools.count(1)
 """Numbers runs over all lives of all tasks, so that an event of a dead actor's run is never mistaken."""
 
@@ -65,32 +69,6 @@ class _Phase(Enum):
     FAILED = auto()
 
 
-def _count(meter: TaskMeter, event: RunEvent, phase: _Phase) -> None:
-    """Tell the meter what an event that comes in `phase` means for the task's numbers."""
-    match event:
-        case Waiting(retry=True):
-            if phase is _Phase.STORING:
-                meter.commit_refused()
-            else:
-                meter.retried()
-        case BatchDone():
-            if phase is _Phase.ASKING:
-                meter.batch(
-                    records=event.records,
-                    read=event.read,
-                    duration_s=event.duration_s,
-                    poll_s=event.poll_s,
-                    errors=event.errors,
-                )
-        case Committed():
-            if phase is not _Phase.STORING:
-                meter.commit_was_late()
-        case Failed():
-            meter.failed(event.errors)
-        case _:
-            pass
-
-
 class Task:
     """Lives from one start of a task to its end; a restart is a new one."""
 
@@ -105,11 +83,15 @@ class Task:
         address: Address,
         worker: Address,
         offsets: Address,
+        claims: Address | None = None,
         engine: Engine,
         clock: Clock,
         meter: TaskMeter,
     ) -> None:
-        """`known_topics` returns what the snapshot lists for the connector; None: tracking is off."""
+        """`known_topics` returns what the snapshot lists for the connector; None: tracking is off.
+
+        `claims`: for a source that delivers exactly once; its offsets come from there, and are the run's to store.
+        """
         self._spec = spec
         self._task = spec.task
         self._incarnation = incarnation
@@ -119,6 +101,7 @@ class Task:
         self._address = address
         self._worker = worker
         self._offsets = offsets
+        self._claims = claims
         self._engine = engine
         self._meter = meter
         self._phase = _Phase.RESTING
@@ -154,7 +137,7 @@ class Task:
                     self._heard(message.event)
             case OffsetsLoaded():
                 if message.token == self._token and self._phase is _Phase.LOADING:
-                    self._open(message.offsets)
+                    self._open(message)
             case OffsetsStored():
                 if message.token == self._token and self._phase is _Phase.STORING:
                     self._stored()
@@ -211,13 +194,31 @@ class Task:
 
     def _load(self) -> None:
         self._phase = _Phase.LOADING
+        if self._claims is not None:
+            self._claim(self._claims)
+            return
         if not self._is_source:
-            self._open({})
+            self._open(OffsetsLoaded(token=self._token, offsets={}))
             return
         self._offsets.tell(
             LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._token)
         )
         self._try_again_in(KEEPER_PATIENCE_S)
+
+    def _claim(self, claims: Address) -> None:
+        claims.tell(DropClaim(self._token))
+        self._token = next(_numbers)
+        claims.tell(
+            ClaimTask(
+                task=self._task,
+                version=self._incarnation.version,
+                config=self._spec.connector_config,
+                lease=self._spec.lease,
+                reply_to=self._address,
+                token=self._token,
+            )
+        )
+        self._try_again_in(CLAIM_PATIENCE_S)
 
     def _store_again(self) -> None:
         if self._phase is _Phase.LOADING:
@@ -228,7 +229,7 @@ class Task:
     def _try_again_in(self, delay_s: float) -> None:
         self._patience.lasts(delay_s, StoreAgain(self._number))
 
-    def _open(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+    def _open(self, loaded: OffsetsLoaded) -> None:
         self._patience.ends()
         if self._ending:
             return
@@ -237,12 +238,14 @@ class Task:
             return
         number, address = self._number, self._address
         self._phase = _Phase.OPENING
+        spec = replace(self._spec, transactions=loaded.transactions)
         self._run = self._engine.open(
-            self._spec, offsets, lambda event: address.tell(RunReported(number, event))
+            spec, loaded.offsets, lambda event: address.tell(RunReported(number, event))
         )
 
     def _heard(self, event: RunEvent) -> None:
-        _count(self._meter, event, self._phase)
+        asking, storing = self._phase is _Phase.ASKING, self._phase is _Phase.STORING
+        count(self._meter, event, asking=asking, storing=storing)
         match event:
             case Waiting():
                 # A run that is open goes on by itself, and FAILED with its trace says more than waiting.
@@ -358,6 +361,8 @@ class Task:
 
     def _ended(self) -> None:
         self._patience.ends()
+        if self._claims is not None:
+            self._claims.tell(DropClaim(self._token))
         self._number = self._token = 0
         self._phase = _Phase.STOPPING
         self._report(State.UNASSIGNED, stopped=True)
@@ -372,7 +377,7 @@ class Task:
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
             self._meter.failed()
-            self._report(State.FAILED, f"StoreError: {message.error}")
+            self._report(State.FAILED, f"{type(message.error).__name__}: {message.error}")
         elif self._phase is _Phase.STORING:
             self._meter.commit_refused()
             self._try_again_in(STORE_RETRY_S)

@@ -119,6 +119,17 @@ class SparkSourceConnector(KeptConfig):
         return [{**self._config, SHARE: f"{number}/{count}"} for number in range(count)]
 
     @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
+        """Nobody knows whether a Python Data Source reads an offset again as it did; `bulk` reads all anew."""
+        parsed = SPARK_SOURCE.parse(config)
+        match parsed["spark.format"]:
+            case "python":
+                return None
+            case "jdbc":
+                return parsed["jdbc.mode"] != "bulk"
+        return True
+
+    @override
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:

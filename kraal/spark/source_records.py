@@ -19,7 +19,7 @@ from kraal.ids import TopicName
 from kraal.plugins.api import SourceBatch
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.arrow import map_in_arrow
-from kraal.spark.kafka_writer import WritePlan, write, write_noted
+from kraal.spark.kafka_writer import WritePlan, kafka_frame, write, write_noted
 from kraal.spark.records.fates import settle
 from kraal.spark.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
 from kraal.spark.records.steps import Steps, Summary, summed
@@ -84,6 +84,26 @@ class SourceRecords:
             log.info("%s: a batch goes record by record, for by columns it cannot: %s", self.spec.task, exc)
             return None
 
+    def column_rows(self, frame: DataFrame, batch: SourceBatch) -> tuple[pa.Table, str | None] | None:
+        """Return what a frame comes to by columns, and its topic; None: it must go by records."""
+        planned = self._column_plan(batch, frame.columns)
+        if planned is None:
+            return None
+        if self.topics is not None:
+            self.topics.ensure(planned[1:])
+        try:
+            return kafka_frame(frame, *planned, for_spark=False).toArrow(), planned[1]
+        except Exception as exc:
+            if not is_doubt(exc):
+                raise
+            log.info("%s: a batch goes record by record, for by columns it cannot: %s", self.spec.task, exc)
+            return None
+
+    def rows(self, frame: DataFrame, batch: SourceBatch) -> tuple[pa.Table, Summary]:
+        """Have Spark take a frame through the pass; return the rows to write and what became of the others."""
+        known = [name for name in COLUMNS if name in frame.columns]
+        return _settled(map_in_arrow(frame.select(*known), self._pass(batch), DDL).toArrow())
+
     def table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
         """Let a small batch take its pass; return the rows to write and what became of the others."""
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
@@ -92,9 +112,7 @@ class SourceRecords:
         known = [name for name in COLUMNS if name in batch.table.column_names]
         one = replace(self._pass(batch), wait=self._wait)
         found = pa.Table.from_batches(list(one(batch.table.select(known).to_batches())), OUT)
-        is_row = found["topic"].is_valid()
-        summary, _ = summed(found["note"].to_pylist())
-        return found.filter(is_row).drop_columns(["note"]), summary
+        return _settled(found)
 
     def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
         """Have Spark take a frame through the pass to Kafka."""
@@ -143,6 +161,12 @@ class SourceRecords:
     def _wait(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):
             raise RunCancelled
+
+
+def _settled(found: pa.Table) -> tuple[pa.Table, Summary]:
+    """Return the rows of what a pass gave, and its summary."""
+    summary, _ = summed(found["note"].to_pylist())
+    return found.filter(found["topic"].is_valid()).drop_columns(["note"]), summary
 
 
 def origin_of(batch: SourceBatch) -> str:

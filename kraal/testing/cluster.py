@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.fencer import Fence
 from actors.mailbox import settle
-from actors.messages.herder import CreateConnector, PutTaskConfigs
+from actors.messages.herder import CreateConnector, FenceZombies, PutTaskConfigs
 from kraal.cluster import view
 from kraal.cluster.member import MemberSettings
 from kraal.cluster.state import ConnectorEntry
@@ -36,9 +36,11 @@ from kraal.testing.engine import Outside
 from kraal.testing.group import FakeGroupBroker
 from kraal.testing.group_offsets import FakeGroupOffsets
 from kraal.testing.scheduler import Scheduler
+from kraal.testing.transactions import FakeTransactions
 from kraal.testing.worker import DEFAULTS
 
 if TYPE_CHECKING:
+    from actors.claims import FenceRequest
     from actors.mailbox import Ask
     from actors.messages.publisher import PublishTasks
     from kraal.plugins.api import Connector
@@ -66,6 +68,7 @@ class EmbeddedCluster:
         read_s: float = 0.2,
         properties: Mapping[str, str] | None = None,
         transactional: bool = False,
+        exactly_once: bool = False,
         plugins: Mapping[str, type[Connector]] | None = None,
     ) -> None:
         """Start workers; `settle` waits until they are a group.
@@ -79,6 +82,7 @@ class EmbeddedCluster:
             read_s: how often a worker looks into the logs, at least.
             properties: properties of every worker that differ from `kraal.testing.worker.DEFAULTS`.
             transactional: the leader writes in transactions, and fences.
+            exactly_once: so do sources; then `transactional` as well.
             plugins: connectors by their full names, besides the fake ones; their tasks run as they are, without Spark.
         """
         self.scheduler = Scheduler(seed)
@@ -101,9 +105,11 @@ class EmbeddedCluster:
             rebalance_timeout_s=REBALANCE_TIMEOUT_S,
         )
         self.protocol = protocol
-        self.transactional = transactional
+        self.transactional = transactional or exactly_once
+        self.transactions = FakeTransactions("cluster", self.offsets) if exactly_once else None
+        """By whom sources deliver exactly once; None: they do not."""
         self.plugins = plugins or {}
-        self.on_fence: Fence = lambda _: None
+        self.on_fence: Fence = self.transactions.fence if self.transactions is not None else lambda _: None
         """What happens when producers are fenced. Raises StoreError to refuse it."""
         self.stop_s = stop_s
         self.read_s = read_s
@@ -206,9 +212,22 @@ class EmbeddedCluster:
         leader = self.at(request.leader_url)
         if leader is None:
             raise PeerFailed(f"nobody listens at {request.leader_url}")
-        _check_key(leader, request)
+        _check_key(leader, request.key)
         answer: Future[None] = Future()
         future = leader.assembly.herder.question(PutTaskConfigs(name=request.name, configs=request.configs))
+        future.add_done_callback(lambda done: settle(answer, None, _refused(done.exception())))
+        late = PeerFailed(f"{request.leader_url} gave no answer")
+        sender.later(ANSWER_TIMEOUT_S, lambda: settle(answer, None, late))
+        return answer
+
+    def send_fence(self, sender: ClusterWorker, request: FenceRequest) -> Future[None]:
+        """Ask the leader's herder to fence, as REST does. Raises PeerFailed."""
+        leader = self.at(request.leader_url)
+        if leader is None:
+            raise PeerFailed(f"nobody listens at {request.leader_url}")
+        _check_key(leader, request.key)
+        answer: Future[None] = Future()
+        future = leader.assembly.herder.question(FenceZombies(name=request.name))
         future.add_done_callback(lambda done: settle(answer, None, _refused(done.exception())))
         late = PeerFailed(f"{request.leader_url} gave no answer")
         sender.later(ANSWER_TIMEOUT_S, lambda: settle(answer, None, late))
@@ -361,13 +380,13 @@ def _refused(error: BaseException | None) -> BaseException | None:
     return PeerRefused(status, status, str(error))
 
 
-def _check_key(leader: ClusterWorker, request: PublishTasks) -> None:
+def _check_key(leader: ClusterWorker, given: bytes | None) -> None:
     """Refuse what is not signed with the key that the leader knows. Raises PeerRefused."""
     snapshot = leader.snapshot
     if snapshot.protocol is not None and not snapshot.protocol.signed:
         return
-    if request.key is None:
+    if given is None:
         raise PeerRefused(400, 400, "Internal request missing required header")
     key = snapshot.config.session_key
-    if key is None or key.key != request.key:
+    if key is None or key.key != given:
         raise PeerRefused(403, 403, "Internal request contained invalid signature.")

@@ -103,6 +103,8 @@ class ClusterWorker:
                 patience_s=0,
                 send=lambda request: cluster.send(self, request),
                 fence=self._fence,
+                transactions=cluster.transactions,
+                send_fence=lambda request: cluster.send_fence(self, request),
             ),
         )
 

@@ -1,0 +1,31 @@
+"""What `Claims` receives; `OffsetsLoaded` or `OffsetsFailed` answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from actors.mailbox import Address, Tell
+from kraal.ids import Config, TaskId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimTask(Tell):
+    """Make sure that from now on nobody else writes for a source's task, and load its offsets."""
+
+    task: TaskId
+    version: int
+    """Of its task configs."""
+    config: Config = field(repr=False)
+    """The connector's, as it is written."""
+    lease: Callable[[], bool] = field(compare=False)
+    reply_to: Address
+    token: int
+    """Asked again with the same one while it is under way, it is one claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropClaim(Tell):
+    """The task does not start after all."""
+
+    token: int
