@@ -19,8 +19,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from actors.mailbox import Address, Tell
-from actors.messages.claims import ClaimTask, DropClaim
-from actors.messages.herder import FenceZombies, VerifyTask
+from actors.messages.claims import ClaimTask, DropClaim, VerifyTask
+from actors.messages.herder import FenceZombies
 from actors.messages.stores import OffsetsFailed, OffsetsLoaded
 from actors.system import Begin
 from kraal.errors import ActorDied, Conflict, Fenced, KraalError, NotLeader, StoreAway, TimedOut, Unavailable

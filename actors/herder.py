@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.fencings import Fencings
 from actors.mailbox import Reply
+from actors.messages.claims import VerifyTask
 from actors.messages.fencer import ProducersFenced
 from actors.messages.herder import (
     Appended,
@@ -101,7 +102,7 @@ class Herder:
         self._start = Start(herd, self._requests.command)
         self._closing: Reply[None] | None = None
 
-    def receive(self, message: HerderMessage | Begin) -> object:
+    def receive(self, message: HerderMessage | VerifyTask | Begin) -> object:
         """Handle one message."""
         if isinstance(message, Command):
             return self._command(message)

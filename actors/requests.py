@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.mailbox import Reply
+from actors.messages.claims import VerifyTask
 from actors.messages.herder import (
     CreateConnector,
     DeleteConnector,
@@ -22,7 +23,6 @@ from actors.messages.herder import (
     RestartTask,
     SetLoggerLevel,
     SetTargetState,
-    VerifyTask,
 )
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from actors.messages.supervisor import Validate

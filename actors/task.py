@@ -12,7 +12,6 @@ is asked before each store: a worker that was cut off commits nothing after its 
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,7 +19,6 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
 from actors.clock import Patience
-from actors.messages.claims import ClaimTask, DropClaim
 from actors.messages.herder import InstanceChanged, TopicsSeen
 from actors.messages.instances import (
     CancelInstance,
@@ -31,9 +29,10 @@ from actors.messages.instances import (
     StoreAgain,
     TaskMessage,
 )
-from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
+from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
 from actors.system import Begin
 from actors.task_count import count
+from actors.task_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
 from kraal.errors import StoreAway
 from kraal.ids import State, TargetState, TopicName
 from kraal.secrets import secrets
@@ -51,10 +50,6 @@ log = logging.getLogger(__name__)
 
 STORE_RETRY_S = 1.0
 LEASE_RETRY_S = 0.5
-KEEPER_PATIENCE_S = 3.0
-CLAIM_PATIENCE_S = 150.0
-_numbers = itertools.count(1)
-"""Numbers runs over all lives of all tasks, so that an event of a dead actor's run is never mistaken."""
 
 
 class _Phase(Enum):
@@ -88,10 +83,7 @@ class Task:
         clock: Clock,
         meter: TaskMeter,
     ) -> None:
-        """`known_topics` returns what the snapshot lists for the connector; None: tracking is off.
-
-        `claims`: for a source that delivers exactly once; its offsets come from there, and are the run's to store.
-        """
+        """`known_topics` returns what the snapshot lists for the connector; None: tracking is off."""
         self._spec = spec
         self._task = spec.task
         self._incarnation = incarnation
@@ -100,8 +92,9 @@ class Task:
         self._known_topics = known_topics
         self._address = address
         self._worker = worker
-        self._offsets = offsets
-        self._claims = claims
+        self._offsets = TaskOffsets(
+            spec=spec, version=incarnation.version, me=address, keeper=offsets, claims=claims
+        )
         self._engine = engine
         self._meter = meter
         self._phase = _Phase.RESTING
@@ -188,37 +181,17 @@ class Task:
     # -- the run's life ------------------------------------------------------------------------------------
 
     def _begin_run(self) -> None:
-        self._number = self._token = next(_numbers)
+        self._number = self._token = next(numbers)
         self._held = False
         self._load()
 
     def _load(self) -> None:
         self._phase = _Phase.LOADING
-        if self._claims is not None:
-            self._claim(self._claims)
-            return
         if not self._is_source:
             self._open(OffsetsLoaded(token=self._token, offsets={}))
             return
-        self._offsets.tell(
-            LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._token)
-        )
-        self._try_again_in(KEEPER_PATIENCE_S)
-
-    def _claim(self, claims: Address) -> None:
-        claims.tell(DropClaim(self._token))
-        self._token = next(_numbers)
-        claims.tell(
-            ClaimTask(
-                task=self._task,
-                version=self._incarnation.version,
-                config=self._spec.connector_config,
-                lease=self._spec.lease,
-                reply_to=self._address,
-                token=self._token,
-            )
-        )
-        self._try_again_in(CLAIM_PATIENCE_S)
+        self._token, patience_s = self._offsets.load(self._token)
+        self._try_again_in(patience_s)
 
     def _store_again(self) -> None:
         if self._phase is _Phase.LOADING:
@@ -244,8 +217,8 @@ class Task:
         )
 
     def _heard(self, event: RunEvent) -> None:
-        asking, storing = self._phase is _Phase.ASKING, self._phase is _Phase.STORING
-        count(self._meter, event, asking=asking, storing=storing)
+        phase = self._phase
+        count(self._meter, event, asking=phase is _Phase.ASKING, storing=phase is _Phase.STORING)
         match event:
             case Waiting():
                 # A run that is open goes on by itself, and FAILED with its trace says more than waiting.
@@ -295,7 +268,7 @@ class Task:
         if known is not None and not event.topics <= known:
             self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
         self._batch = event.offsets
-        self._token = next(_numbers)
+        self._token = next(numbers)
         self._phase = _Phase.STORING
         if self._batch:
             self._meter.committing()
@@ -313,11 +286,7 @@ class Task:
         if not self._is_source:
             self._run.commit(self._batch)
             return
-        name, token = self._task.connector, self._token
-        offsets, lease, me = self._batch, self._spec.lease, self._address
-        self._offsets.tell(
-            StoreOffsets(connector=name, offsets=offsets, reply_to=me, token=token, lease=lease)
-        )
+        self._offsets.store(self._batch, self._token)
         self._try_again_in(KEEPER_PATIENCE_S)
 
     def _stored(self) -> None:
@@ -361,8 +330,7 @@ class Task:
 
     def _ended(self) -> None:
         self._patience.ends()
-        if self._claims is not None:
-            self._claims.tell(DropClaim(self._token))
+        self._offsets.drop(self._token)
         self._number = self._token = 0
         self._phase = _Phase.STOPPING
         self._report(State.UNASSIGNED, stopped=True)

@@ -15,7 +15,8 @@ from kraal.errors import KraalError, StoreAway
 if TYPE_CHECKING:
     from actors.herd import Herd
     from actors.mailbox import Reply
-    from actors.messages.herder import EndRead, VerifyTask
+    from actors.messages.claims import VerifyTask
+    from actors.messages.herder import EndRead
 
 UNREAD = "Failed to read to end of config topic"
 

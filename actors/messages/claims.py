@@ -1,11 +1,11 @@
-"""What `Claims` receives; `OffsetsLoaded` or `OffsetsFailed` answers."""
+"""What `Claims` receives, which `OffsetsLoaded` or `OffsetsFailed` answers; and what a claim asks the herder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from actors.mailbox import Address, Tell
+from actors.mailbox import Address, Ask, Tell
 from kraal.ids import Config, TaskId
 
 
@@ -29,3 +29,14 @@ class DropClaim(Tell):
     """The task does not start after all."""
 
     token: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyTask(Ask[None]):
+    """Is a task still to run here, by the task configs of `version`? Raises KraalError when it is not, StoreError.
+
+    Looked up when the config is read to the end that it has now (KIP-618).
+    """
+
+    task: TaskId
+    version: int

@@ -142,17 +142,6 @@ class FenceZombies(Ask[None]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VerifyTask(Ask[None]):
-    """Is a task still to run here, by the task configs of `version`? Raises KraalError when it is not, StoreError.
-
-    Looked up when the config is read to the end that it has now (KIP-618).
-    """
-
-    task: TaskId
-    version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetLoggerLevel(Ask[None]):
     """Set the level of a namespace of loggers on every worker; answered when it is so here. Raises StoreError.
 
@@ -376,7 +365,6 @@ HerderMessage = (
     | ResetTopics
     | PutTaskConfigs
     | FenceZombies
-    | VerifyTask
     | SetLoggerLevel
     | ShowOffsets
     | AlterOffsets

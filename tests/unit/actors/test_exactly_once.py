@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.messages.herder import PutConfig, RestartTask, SetTargetState, VerifyTask
+from actors.messages.claims import VerifyTask
+from actors.messages.herder import PutConfig, RestartTask, SetTargetState
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from kraal.errors import KraalError, StoreAway, StoreError
 from kraal.ids import ConnectorName, TargetState, TaskId
