@@ -32,7 +32,7 @@ def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> 
 
 
 def _batch(meter: TaskMeter, event: BatchDone) -> None:
-    if event.records or event.transaction is None:
+    if event.records or event.read or event.transaction is None:
         meter.batch(
             records=event.records,
             read=event.read,

@@ -121,13 +121,10 @@ class SparkSourceConnector(KeptConfig):
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
         """Nobody knows whether a Python Data Source reads an offset again as it did; `bulk` reads all anew."""
-        parsed = SPARK_SOURCE.parse(config)
-        match parsed["spark.format"]:
-            case "python":
-                return None
-            case "jdbc":
-                return parsed["jdbc.mode"] != "bulk"
-        return True
+        chosen = config.get("spark.format", "").strip()
+        if chosen == PYTHON:
+            return None
+        return chosen != JDBC or config.get("jdbc.mode", "").strip() != "bulk"
 
     @override
     def alter_offsets(
