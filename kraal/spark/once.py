@@ -11,8 +11,9 @@ Source: ExactlyOnceWorkerSourceTask (Kafka 4.3.0); contract 6.6.
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,8 +24,11 @@ from kraal.errors import StoreAway
 from kraal.ids import TopicName
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import RetriableError, SourceBatch
+from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, Transactions
 from kraal.spark.kafka_writer import kafka_frame
+from kraal.spark.records.steps import summed
+from kraal.spark.source_columns import is_doubt
 from kraal.spark.source_run import SourceWork, found_by, frame_of
 from kraal.spark.work import Launch, Outcome
 
@@ -32,15 +36,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kraal.spark.session import Spark
+    from kraal.spark.spool import Rows
+
+log = logging.getLogger(__name__)
 
 ROWS: Final = 20_000
 """So many records become Python's at a time."""
-_COLUMNS: Final = ("topic", "key", "value", "headers", "partition", "timestamp")
+_ALWAYS: Final = ("topic", "value")
+_COLUMNS: Final = (*_ALWAYS, "key", "headers", "partition", "timestamp")
 _FLUSH_INTERVAL: Final = "offset.flush.interval.ms"
 _FLUSH_MS: Final = "60000"
-
-_Rows = tuple["pa.Table", str | None, BatchDone]
-"""What to write, the topic of all of it unless it has that column, and what to report then."""
 
 
 class OnceWork(SourceWork):
@@ -90,35 +95,65 @@ class OnceWork(SourceWork):
         return self._means.launch(lambda: self._write(batch, number, poll_s))
 
     def _write(self, batch: SourceBatch, number: int, poll_s: float) -> Outcome:
+        from kraal.spark.spool import rows_of  # noqa: PLC0415 - loads Arrow; with the first batch
+
         began_s = time.monotonic()
         records = self._records
         if records is not None and records.takes(batch):
             table, summary = records.table(batch)
             done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
-            return self._sent(table, None, done, began_s)
+            return self._sent(rows_of(table), None, done, began_s)
         with self._group.job(f"{self._spec.task} batch {number}") as spark:
             found = found_by(batch, spark.session)
             if found is None:
                 return None
-            rows = self._read(found, spark, began_s, poll_s)
-        return self._sent(*rows, began_s)
+            rows, topic = self._read(found, spark)
+        try:
+            return self._sent(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)
+        finally:
+            rows.close()
 
-    def _read(self, batch: SourceBatch, spark: Spark, began_s: float, poll_s: float) -> _Rows:
-        """Have Spark read, transform and convert a batch."""
-        frame = frame_of(batch, spark.session if batch.table is None else spark.tiny)
+    def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
+        """Have Spark read, transform and convert a batch; return its rows, and the topic of all that have none."""
+        from kraal.spark.spool import collected  # noqa: PLC0415 - as above
+
+        is_small = batch.table is not None
+        view = self._means.view
+        scratch = view.scratch if view.spark_is_local and not is_small else None
+        frame = frame_of(batch, spark.tiny if is_small else spark.session)
         records = self._records
         if records is None:
-            table = kafka_frame(frame, self._plan(batch, ""), batch.topic, for_spark=False).toArrow()
-            if self._topics is not None:
-                self._topics.ensure(topics_of(table, batch.topic))
-            return table, batch.topic, _done(batch.offsets, table, batch.topic, poll_s)
-        by_columns = records.column_rows(frame, batch)
+            plan = self._plan(batch, kafka_options.SHARED_CLIENT)
+            return collected(kafka_frame(frame, plan, batch.topic, for_spark=False), scratch), batch.topic
+        by_columns = records.column_frame(frame, batch)
         if by_columns is not None:
-            return *by_columns, _done(batch.offsets, *by_columns, poll_s)
-        table, summary = records.rows(frame, batch)
-        return table, None, records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+            try:
+                return collected(by_columns[0], scratch), by_columns[1]
+            except Exception as exc:
+                if not is_doubt(exc):
+                    raise
+                log.info("%s: a batch goes record by record: %s", self._spec.task, exc)
+        return collected(records.pass_frame(frame, batch), scratch), None
 
-    def _sent(self, table: pa.Table, topic: str | None, done: BatchDone, began_s: float) -> Outcome:
+    def _done(
+        self, batch: SourceBatch, rows: Rows, topic: str | None, began_s: float, poll_s: float
+    ) -> BatchDone:
+        """Return what to report of a batch's rows, before they are written; see to their topics."""
+        if rows.notes and self._records is not None:
+            summary = summed(rows.notes)[0]
+            return self._records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+        topics = rows.topics if topic is None else frozenset({topic} if rows.count else ())
+        if self._topics is not None:
+            self._topics.ensure(sorted(topics))
+        return BatchDone(
+            offsets=batch.offsets,
+            records=rows.count,
+            topics=frozenset(map(TopicName, topics)),
+            duration_s=0.0,
+            poll_s=poll_s,
+        )
+
+    def _sent(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> Outcome:
         """Write a batch, and end the transaction if it is due. Nothing is left for the task to store."""
         transactions = self._transactions
         goes_on = transactions.is_open
@@ -126,7 +161,7 @@ class OnceWork(SourceWork):
             self._due_s = time.monotonic() + self._interval_s
 
         def write() -> int | None:
-            for columns in python_columns(table):
+            for columns in python_columns(rows.batches()):
                 transactions.write(topic, columns)
             self._pending.update(done.offsets)
             if transactions.is_open and time.monotonic() < self._due_s:
@@ -177,37 +212,22 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
     raise ValueError(message)
 
 
-def python_columns(table: pa.Table) -> Iterator[Mapping[str, Sequence[Any]]]:
-    """Yield a table's columns as lists, some rows at a time; those without a value are left out, except `value`."""
-    names = [
-        name
-        for name in _COLUMNS
-        if name in table.column_names and (name == "value" or table[name].null_count < table.num_rows)
-    ]
-    for part in table.select(names).to_batches(max_chunksize=ROWS):
-        columns: dict[str, list[Any]] = {name: part.column(name).to_pylist() for name in names}
-        if "headers" in columns:
-            columns["headers"] = [
-                [(each["key"], each["value"]) for each in headers] if headers else None
-                for headers in columns["headers"]
-            ]
-        yield columns
+def python_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[Mapping[str, Sequence[Any]]]:
+    """Yield columns as lists, some rows at a time; those without a value are left out, except `value`."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS):
+            yield _python_columns(batch.slice(start, ROWS))
 
 
-def topics_of(table: pa.Table, topic: str | None) -> Sequence[str]:
-    """Return the topics that a table's records go to."""
-    if not table.num_rows:
-        return []
-    return [topic] if topic is not None else [str(each) for each in table["topic"].unique().to_pylist()]
-
-
-def _done(
-    offsets: Mapping[SourcePartition, Offset], table: pa.Table, topic: str | None, poll_s: float
-) -> BatchDone:
-    return BatchDone(
-        offsets=offsets,
-        records=table.num_rows,
-        topics=frozenset(map(TopicName, topics_of(table, topic))),
-        duration_s=0.0,
-        poll_s=poll_s,
-    )
+def _python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
+    columns: dict[str, list[Any]] = {}
+    for name in _COLUMNS:
+        at = part.schema.get_field_index(name)
+        if at >= 0 and (name in _ALWAYS or part.column(at).null_count < part.num_rows):
+            columns[name] = part.column(at).to_pylist()
+    if "headers" in columns:
+        columns["headers"] = [
+            [(each["key"], each["value"]) for each in headers] if headers else None
+            for headers in columns["headers"]
+        ]
+    return columns

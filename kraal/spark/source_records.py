@@ -84,25 +84,22 @@ class SourceRecords:
             log.info("%s: a batch goes record by record, for by columns it cannot: %s", self.spec.task, exc)
             return None
 
-    def column_rows(self, frame: DataFrame, batch: SourceBatch) -> tuple[pa.Table, str | None] | None:
-        """Return what a frame comes to by columns, and its topic; None: it must go by records."""
+    def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:
+        """Return what a frame comes to by columns, and its topic; None: it must go by records.
+
+        What is made of it may be in doubt (`is_doubt`).
+        """
         planned = self._column_plan(batch, frame.columns)
         if planned is None:
             return None
         if self.topics is not None:
             self.topics.ensure(planned[1:])
-        try:
-            return kafka_frame(frame, *planned, for_spark=False).toArrow(), planned[1]
-        except Exception as exc:
-            if not is_doubt(exc):
-                raise
-            log.info("%s: a batch goes record by record, for by columns it cannot: %s", self.spec.task, exc)
-            return None
+        return kafka_frame(frame, *planned, for_spark=False), planned[1]
 
-    def rows(self, frame: DataFrame, batch: SourceBatch) -> tuple[pa.Table, Summary]:
-        """Have Spark take a frame through the pass; return the rows to write and what became of the others."""
+    def pass_frame(self, frame: DataFrame, batch: SourceBatch) -> DataFrame:
+        """Return what a frame comes to record by record, with notes."""
         known = [name for name in COLUMNS if name in frame.columns]
-        return _settled(map_in_arrow(frame.select(*known), self._pass(batch), DDL).toArrow())
+        return map_in_arrow(frame.select(*known), self._pass(batch), DDL)
 
     def table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
         """Let a small batch take its pass; return the rows to write and what became of the others."""
@@ -112,12 +109,13 @@ class SourceRecords:
         known = [name for name in COLUMNS if name in batch.table.column_names]
         one = replace(self._pass(batch), wait=self._wait)
         found = pa.Table.from_batches(list(one(batch.table.select(known).to_batches())), OUT)
-        return _settled(found)
+        is_row = found["topic"].is_valid()
+        summary, _ = summed(found["note"].to_pylist())
+        return found.filter(is_row).drop_columns(["note"]), summary
 
     def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
         """Have Spark take a frame through the pass to Kafka."""
-        known = [name for name in COLUMNS if name in frame.columns]
-        notes = write_noted(map_in_arrow(frame.select(*known), self._pass(batch), DDL), options)
+        notes = write_noted(self.pass_frame(frame, batch), options)
         return summed(notes)[0]
 
     def plan(self, options: Mapping[str, str]) -> WritePlan:
@@ -161,12 +159,6 @@ class SourceRecords:
     def _wait(self, seconds: float) -> None:
         if self.cancelled.wait(seconds):
             raise RunCancelled
-
-
-def _settled(found: pa.Table) -> tuple[pa.Table, Summary]:
-    """Return the rows of what a pass gave, and its summary."""
-    summary, _ = summed(found["note"].to_pylist())
-    return found.filter(found["topic"].is_valid()).drop_columns(["note"]), summary
 
 
 def origin_of(batch: SourceBatch) -> str:

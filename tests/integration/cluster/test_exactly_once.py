@@ -116,7 +116,7 @@ def test_pause_stop_and_altered_offsets(pipe: tuple[Pipe, ProcessCluster], kafka
     worker.ask("PATCH", f"/connectors/{made.source}/offsets", body)
     assert worker.get(f"/connectors/{made.source}/offsets").body == body
     worker.ask("PUT", f"/connectors/{made.source}/resume")
-    worker.wait_for_states(made.source, RUNNING)
+    worker.wait_until("a record came", lambda: end_of(kafka.bootstrap, made.topic) > 22)
     worker.ask("PUT", f"/connectors/{made.source}/stop")
     worker.wait_until("it was read again", lambda: len(list(committed(kafka.bootstrap, made.topic))) == 21)
     worker.wait_for_states(made.source, ["STOPPED"])

@@ -20,6 +20,7 @@ from kraal.spark import once
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.once import OnceWork, interval_s, python_columns
 from kraal.spark.source_run import Means
+from kraal.spark.spool import rows_of
 from kraal.spark.work import Launch, Outcome, outcome_of
 
 PART = SourcePartition.of({"list": "a"})
@@ -91,8 +92,8 @@ class Work(OnceWork):
         return task
 
     @override
-    def _read(self, batch: SourceBatch, spark: Any, began_s: float, poll_s: float) -> Any:
-        return batch.table, batch.topic, once._done(batch.offsets, batch.table, batch.topic, poll_s)
+    def _read(self, batch: SourceBatch, spark: Any) -> Any:
+        return rows_of(batch.table), batch.topic
 
 
 @contextlib.contextmanager
@@ -228,6 +229,6 @@ def test_columns_without_values_are_left_out_and_headers_become_pairs() -> None:
             "other": pa.array([1, 2]),
         }
     )
-    assert list(python_columns(table)) == [
+    assert list(python_columns(table.to_batches())) == [
         {"value": [None, None], "headers": [[("h", b"v")], None], "partition": [None, 3]}
     ]
