@@ -177,6 +177,8 @@ class _Claim:
                     self._end(StoreAway("no answer came in time"))
                 case DropClaim():
                     self._end(None)
+                case _:
+                    pass
         except KraalError as error:
             self._end(error)
         except Exception as error:  # noqa: BLE001 - config providers raise what they like

@@ -52,7 +52,8 @@ class OnceWork(SourceWork):
     """A source task between its plugin and Kafka, in transactions."""
 
     @property
-    def runs_on(self) -> bool:  # type: ignore[override] # a plain attribute where nothing ever does
+    @override
+    def runs_on(self) -> bool:
         """Whether a transaction is open: it ends before a pause or a stop."""
         return self._transactions.is_open
 

@@ -65,7 +65,6 @@ class SourceWork:
 
     polls_idle = False
     owes_commit = False
-    runs_on = False
 
     def __init__(
         self,
@@ -99,6 +98,11 @@ class SourceWork:
     def poll_interval_s(self) -> float:
         """How often to poll while there is nothing: the plugin's word, or the worker's."""
         return self._class.poll_interval_s or self._means.poll_interval_s
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether something goes on by itself, which has to end before a pause or a stop."""
+        return False
 
     def open(self) -> str | None:
         """Make converters and plugin; start it at the stored offsets."""
