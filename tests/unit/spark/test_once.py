@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -16,7 +17,6 @@ from kraal.errors import Fenced, StoreAway
 from kraal.ids import ConnectorName, TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
-from kraal.spark import once
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.once import OnceWork, interval_s, python_columns
 from kraal.spark.source_run import Means
@@ -158,7 +158,7 @@ def test_a_fenced_producer_is_the_task_s_failure() -> None:
 
 def test_an_interval_holds_several_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(once.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     one, task, transactions = work(INTERVAL)
     first, second = run(one.poll(asked=True)), run(one.poll(asked=True))
     assert isinstance(first, BatchDone)

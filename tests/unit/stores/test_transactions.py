@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -182,7 +183,7 @@ def test_a_transaction_that_took_too_long_is_told_in_connect_s_words(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     one = producer()
     one.write("lines", ROWS)
     now[0] = 61.0
