@@ -101,7 +101,7 @@ def test_records_and_offsets_come_in_one_piece(
     writer, reader = make(), make()
     producer = writer.claim(TaskId(name, 0), {})
     assert dict(writer.load(name, {})) == {}
-    columns = {
+    columns: dict[str, Any] = {
         "value": [b"1", b"2"],
         "key": [None, b"k"],
         "headers": [[("h", b"v")], None],

@@ -9,6 +9,7 @@ from actors.messages.herder import PutConfig, RestartTask, SetTargetState
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from kraal.errors import KraalError, StoreAway, StoreError
 from kraal.ids import ConnectorName, TargetState, TaskId
+from kraal.offsets import Shown
 from kraal.protocol.records import TaskCountRecord, decode, encode
 from kraal.records import Entry
 from kraal.testing.cluster import EmbeddedCluster
@@ -178,7 +179,8 @@ def test_offsets_are_altered_by_the_first_task_s_producer(seed: int) -> None:
     before = len(transactions.claimed)
     cluster.request(AlterOffsets(name=X, offsets=[({"task": "x-0"}, {"position": 7})]))
     assert transactions.claimed[before:] == [T0]
-    assert list(cluster.ask(cluster.leader, ShowOffsets(name=X))) == [({"task": "x-0"}, {"position": 7})]
+    pairs: Shown = cluster.ask(cluster.leader, ShowOffsets(name=X))
+    assert list(pairs) == [({"task": "x-0"}, {"position": 7})]
     cluster.request(ResetOffsets(name=X))
     assert transactions.claimed[before:] == [T0, T0]
     assert position(cluster) == []

@@ -41,6 +41,7 @@ def test_a_partition_without_rows_says_nothing(tmp_path: Path) -> None:
 
 def test_a_table_s_rows_are_sorted_out_as_well() -> None:
     rows = rows_of(pa.Table.from_batches([batch(("a", b"1", None), (None, None, "{}"))]))
-    assert (rows.count, rows.topics, rows.notes) == (1, {"a"}, ["{}"])
+    assert (rows.count, sorted(rows.topics)) == (1, ["a"])
+    assert list(rows.notes) == ["{}"]
     assert read(rows) == [{"topic": "a", "value": b"1"}]
     assert rows_of(pa.table({"value": [b"1"]})).topics == frozenset()

@@ -23,10 +23,10 @@ X = ConnectorName("x")
 TASK = TaskId(X, 0)
 PART = SourcePartition.of({"file": "f"})
 TIMED_OUT, TOO_LARGE = KafkaError._MSG_TIMED_OUT, KafkaError.MSG_SIZE_TOO_LARGE
-ROWS = {"value": [b"1", b"2"], "key": [None, b"k"]}
+ROWS: dict[str, Any] = {"value": [b"1", b"2"], "key": [None, b"k"]}
 
 
-def failure(code: int, **kinds: bool) -> KafkaException:
+def failure(code: int, **kinds: Any) -> KafkaException:
     return KafkaException(KafkaError(code, **kinds))
 
 
@@ -99,10 +99,9 @@ def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
     told: list[object] = []
     one = producer(stored=told.append)
     one.write("lines", ROWS)
-    assert one.is_open
-    assert broker.committed == told == []
+    assert (one.is_open, broker.committed, told) == (True, [], [])
     assert one.commit({PART: {"position": 2}}) == 2
-    assert not one.is_open
+    assert one.is_open is False
     assert broker.committed == [
         ("lines", None, b"1"),
         ("lines", b"k", b"2"),
@@ -113,7 +112,7 @@ def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
 
 
 def test_a_record_s_topic_headers_partition_and_time_go_with_it(broker: Broker) -> None:
-    columns = {
+    columns: dict[str, Any] = {
         "topic": ["a", "b"],
         "value": [b"1", None],
         "headers": [[("h", b"v")], None],
