@@ -81,8 +81,9 @@ def records(
         message = consumer.poll(1)
         if message is None:
             continue
-        if message.error() is not None:
-            assert message.error().code() == ck.KafkaError._PARTITION_EOF, message.error()
+        error = message.error()
+        if error is not None:
+            assert error.code() == ck.KafkaError._PARTITION_EOF, error
             ended.add(message.partition())
         else:
             found.append((message.key(), message.value(), message.headers()))
