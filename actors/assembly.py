@@ -9,8 +9,9 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
+from actors import claims
 from actors.alone import Alone
 from actors.connector import Connector
 from actors.fencer import Fence, Fencer
@@ -42,36 +43,16 @@ from kraal.metrics.windows import Windows
 from kraal.spark.api import EngineReady, TaskSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from actors import alone
     from actors.clock import Clock
+    from actors.plugins import Plugins
     from actors.system import Factory, System
     from kraal.cluster.work import Wanted
-    from kraal.config.variables import Resolved
     from kraal.ids import Config
-    from kraal.plugins.api import Connector as Plugin
-    from kraal.plugins.infos import ConfigInfos
     from kraal.protocol.group import ConnectProtocol, Job
     from kraal.spark.api import Engine
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
     from kraal.stores.group import Group
-
-
-class Plugins(Protocol):
-    """What the actors need of the plugins; any thread."""
-
-    def make(self, config: Mapping[str, str]) -> Plugin:
-        """Make the connector object that `connector.class` names. Raises what it likes."""
-
-    def kind_of(self, config: Config) -> str:
-        """Return `source`, `sink`, or `unknown` for a class that cannot be found; never raises."""
-
-    def resolve(self, config: Config) -> Resolved:
-        """Put values in the places of variables; may block. Raises ProviderFailed."""
-
-    def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config. Raises BadRequest for an unknown class, ProviderFailed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +73,10 @@ class ClusterParts:
     """Told why this worker must not join, when the config names connectors of classes that it lacks; None: it may."""
     fence: Fence
     """How producers of older tasks are fenced."""
+    transactions: claims.SourceTransactions | None = None
+    """By whom sources deliver exactly once; None: they do not."""
+    send_fence: claims.SendFence = claims.fence_at_leader
+    """How the leader is asked to fence."""
     patience_s: float = PATIENCE_S
     """How long the leader may block the group's thread until its own reader has read what others have."""
 
@@ -185,6 +170,8 @@ class _Maker:
             offset_desk=Address("offset desk"),
         )
         self.offsets = Address("offsets")
+        self.claims = Address("claims")
+        self._claimed: dict[int, Address] = {}
         self._engine = Resolving(parts.engine, parts.plugins.resolve)
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
@@ -253,11 +240,28 @@ class _Maker:
         if cluster is None or seat is None:
             return {}
         publisher, fencer = self.links.publisher, self.links.fencer
+        exact = cluster.transactions
         return {
+            **({} if exact is None else {self.claims: lambda: self._claims(cluster, exact)}),
             fencer: lambda: Fencer(system=parts.system, fence=cluster.fence),
             seat.address: lambda: Membership(seat=seat, herder=self.links.herder, clock=parts.clock),
             publisher: lambda: Publisher(address=publisher, system=parts.system, send=cluster.send),
         }
+
+    def _claims(self, cluster: ClusterParts, transactions: claims.SourceTransactions) -> claims.Claims:
+        means = claims.Means(
+            clock=self._parts.clock,
+            herder=self.links.herder,
+            published=self.published,
+            transactions=transactions,
+            send=cluster.send_fence,
+            algorithm=self._parts.settings.signature_algorithm,
+            resolve=self._values,
+        )
+        return claims.Claims(system=self._parts.system, means=means, under_way=self._claimed)
+
+    def _values(self, config: Config) -> dict[str, str]:
+        return _present(self._parts.plugins.resolve(config).config)
 
     def _writer(self, address: Address, *, retries: bool) -> Writer:
         parts, links = self._parts, self.links
@@ -292,7 +296,8 @@ class _Maker:
             keeper=self.offsets,
             groups=self._parts.group_offsets,
             make_plugin=self._parts.plugins.make,
-            resolve=lambda config: _present(self._parts.plugins.resolve(config).config),
+            resolve=self._values,
+            transactions=None if self._parts.cluster is None else self._parts.cluster.transactions,
         )
         return OffsetDesk(address=self.links.offset_desk, system=self._parts.system, means=means)
 
@@ -357,7 +362,9 @@ class _Maker:
             assigned=partial(self.board.has_partitions, task),
             working=self.board.follow(task),
         )
-        is_source = parts.plugins.kind_of(wanted.connector_config) != "sink"
+        kind = parts.plugins.kind_of(wanted.connector_config)
+        is_source = kind != "sink"
+        exact = kind == "source" and parts.cluster is not None and parts.cluster.transactions is not None
 
         def known_topics() -> frozenset[TopicName] | None:
             known = self.published.latest.status.topics
@@ -372,6 +379,7 @@ class _Maker:
             address=address,
             worker=self.links.worker,
             offsets=self.offsets,
+            claims=self.claims if exact else None,
             engine=self._engine,
             clock=parts.clock,
             meter=TaskMeter(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.fencings import Fencings
 from actors.mailbox import Reply
+from actors.messages.claims import VerifyTask
 from actors.messages.fencer import ProducersFenced
 from actors.messages.herder import (
     Appended,
@@ -101,7 +102,7 @@ class Herder:
         self._start = Start(herd, self._requests.command)
         self._closing: Reply[None] | None = None
 
-    def receive(self, message: HerderMessage | Begin) -> object:
+    def receive(self, message: HerderMessage | VerifyTask | Begin) -> object:
         """Handle one message."""
         if isinstance(message, Command):
             return self._command(message)
@@ -128,6 +129,7 @@ class Herder:
                 self._fencings.fenced(message)
             case EndRead():
                 self._offsets.end_read(message)
+                self._requests.verifications.end_read(message)
             case OffsetsFetched() | OffsetsModified():
                 self._offsets.answered(message)
             case CheckSessionKey():
@@ -201,6 +203,7 @@ class Herder:
         if address in (links.config_reader, links.status_reader):
             self._start.read_on(address)
             self._offsets.lose_reader()
+            self._requests.verifications.lose_reader()
         elif address is links.config_writer:
             herd.waits.lose(unknown)
         elif address is links.status_writer:

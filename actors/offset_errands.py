@@ -20,10 +20,11 @@ from actors.mailbox import Address, Behaviour, Tell
 from actors.messages.offsets import FetchOffsets, ModifyOffsets, OffsetsFetched, OffsetsModified
 from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
 from kraal.cluster import offsets as words
-from kraal.errors import GroupInUse, KraalError, PluginFailed
+from kraal.errors import GroupInUse, KraalError, PluginFailed, StoreError
 from kraal.plugins.api import OffsetsNotSupported
 
 if TYPE_CHECKING:
+    from actors.claims import SourceTransactions
     from actors.clock import Clock
     from kraal.ids import Config
     from kraal.offsets import Offset, SourcePartition
@@ -48,6 +49,8 @@ class Means:
     keeper: Address
     """Of the source offsets."""
     groups: GroupOffsets
+    transactions: SourceTransactions | None = None
+    """Of sources that deliver exactly once: their offsets; None: the keeper has them."""
     make_plugin: Callable[[Mapping[str, str]], Plugin]
     """Makes the connector object that `connector.class` names. Raises what it likes."""
     resolve: Callable[[Config], Mapping[str, str]]
@@ -67,6 +70,8 @@ def errand(
     """Return who answers `request` by `deadline_s`; `over` is called when it has."""
     if request.kind == "sink":
         return _Sink(request, means, deadline_s, over)
+    if request.kind == "source" and means.transactions is not None:
+        return _Exact(request, means, means.transactions, deadline_s, over)
     if request.kind == "source":
         return _Source(request, address, means, deadline_s, over)
     return _Unknown(request, means, over)
@@ -178,6 +183,58 @@ class _Sink:
             raise _told(words.group_in_use(name, reset=request.reset), error) from error
         except KraalError as error:
             raise _told(words.group_unmodified(name, reset=request.reset), error) from error
+        _done(request, managed=managed)
+
+
+class _Exact:
+    """The offsets of a source that delivers exactly once: all of it at once, waiting for Kafka."""
+
+    def __init__(
+        self,
+        request: Request,
+        means: Means,
+        transactions: SourceTransactions,
+        deadline_s: float,
+        over: Callable[[], None],
+    ) -> None:
+        self._request = request
+        self._means = means
+        self._transactions = transactions
+        self._deadline_s = deadline_s
+        self._over = over
+
+    def receive(self, message: object) -> None:
+        """Do it, whatever the message."""
+        del message
+        request, name = self._request, self._request.name
+        fetching = isinstance(request, FetchOffsets)
+        try:
+            config = self._means.resolve(request.config)
+            try:
+                found = self._transactions.load(name, config)
+                if isinstance(request, FetchOffsets):
+                    pairs = words.source_pairs(found)
+                    request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
+                else:
+                    self._modify(request, config, found)
+            except StoreError as error:
+                text = words.unread("source", name) if fetching else words.unmodified("source", name)
+                raise _told(text, error) from error
+        except KraalError as error:
+            fail(request, error)
+        self._over()
+
+    def _modify(
+        self, request: ModifyOffsets, config: Mapping[str, str], found: Mapping[SourcePartition, Offset]
+    ) -> None:
+        wanted = dict.fromkeys(found) if request.reset else request.source
+        managed = _agreed(
+            request, "source", lambda: self._means.make_plugin(config).alter_offsets(config, wanted)
+        )
+        if self._means.clock.now() >= self._deadline_s:
+            raise KraalError(words.plugin_too_slow("source", request.name))
+        if wanted:
+            self._transactions.alter(request.name, config, wanted)
         _done(request, managed=managed)
 
 

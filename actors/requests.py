@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, assert_never
 
 from actors.mailbox import Reply
+from actors.messages.claims import VerifyTask
 from actors.messages.herder import (
     CreateConnector,
     DeleteConnector,
@@ -27,6 +28,7 @@ from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
 from actors.messages.supervisor import Validate
 from actors.offset_requests import OffsetRequests
 from actors.rebalances import STALE
+from actors.verifications import Verifications
 from kraal.cluster import commands
 from kraal.cluster.restart import RestartRequest, plan_response, restart_entry
 from kraal.errors import ActorDied, Forbidden, KraalError, Momentary
@@ -54,6 +56,7 @@ Command = (
     | ResetTopics
     | PutTaskConfigs
     | FenceZombies
+    | VerifyTask
     | SetLoggerLevel
     | ShowOffsets
     | AlterOffsets
@@ -80,6 +83,7 @@ class Requests:
         self._task_configs = task_configs
         self._fencings = fencings
         self.offsets = OffsetRequests(herd, rebalances, fencings)
+        self.verifications = Verifications(herd)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: creations that are answered when the connector's tasks are known."""
@@ -121,6 +125,8 @@ class Requests:
                 self._task_configs.put(message, reply)
             case FenceZombies():
                 self._fencings.fence(message.name, reply)
+            case VerifyTask():
+                self.verifications.verify(message, reply)
             case SetLoggerLevel():
                 self._set_logger(message, reply)
             case ShowOffsets():

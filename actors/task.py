@@ -12,9 +12,9 @@ is asked before each store: a worker that was cut off commits nothing after its 
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
@@ -29,8 +29,10 @@ from actors.messages.instances import (
     StoreAgain,
     TaskMessage,
 )
-from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
+from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
 from actors.system import Begin
+from actors.task_count import count
+from actors.task_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
 from kraal.errors import StoreAway
 from kraal.ids import State, TargetState, TopicName
 from kraal.secrets import secrets
@@ -48,9 +50,6 @@ log = logging.getLogger(__name__)
 
 STORE_RETRY_S = 1.0
 LEASE_RETRY_S = 0.5
-KEEPER_PATIENCE_S = 3.0
-_numbers = itertools.count(1)
-"""Numbers runs over all lives of all tasks, so that an event of a dead actor's run is never mistaken."""
 
 
 class _Phase(Enum):
@@ -63,32 +62,6 @@ class _Phase(Enum):
     """Offsets of the last batch are on their way; `_held` says whether the run holds already."""
     STOPPING = auto()
     FAILED = auto()
-
-
-def _count(meter: TaskMeter, event: RunEvent, phase: _Phase) -> None:
-    """Tell the meter what an event that comes in `phase` means for the task's numbers."""
-    match event:
-        case Waiting(retry=True):
-            if phase is _Phase.STORING:
-                meter.commit_refused()
-            else:
-                meter.retried()
-        case BatchDone():
-            if phase is _Phase.ASKING:
-                meter.batch(
-                    records=event.records,
-                    read=event.read,
-                    duration_s=event.duration_s,
-                    poll_s=event.poll_s,
-                    errors=event.errors,
-                )
-        case Committed():
-            if phase is not _Phase.STORING:
-                meter.commit_was_late()
-        case Failed():
-            meter.failed(event.errors)
-        case _:
-            pass
 
 
 class Task:
@@ -105,6 +78,7 @@ class Task:
         address: Address,
         worker: Address,
         offsets: Address,
+        claims: Address | None = None,
         engine: Engine,
         clock: Clock,
         meter: TaskMeter,
@@ -118,7 +92,9 @@ class Task:
         self._known_topics = known_topics
         self._address = address
         self._worker = worker
-        self._offsets = offsets
+        self._offsets = TaskOffsets(
+            spec=spec, version=incarnation.version, me=address, keeper=offsets, claims=claims
+        )
         self._engine = engine
         self._meter = meter
         self._phase = _Phase.RESTING
@@ -154,7 +130,7 @@ class Task:
                     self._heard(message.event)
             case OffsetsLoaded():
                 if message.token == self._token and self._phase is _Phase.LOADING:
-                    self._open(message.offsets)
+                    self._open(message)
             case OffsetsStored():
                 if message.token == self._token and self._phase is _Phase.STORING:
                     self._stored()
@@ -205,19 +181,17 @@ class Task:
     # -- the run's life ------------------------------------------------------------------------------------
 
     def _begin_run(self) -> None:
-        self._number = self._token = next(_numbers)
+        self._number = self._token = next(numbers)
         self._held = False
         self._load()
 
     def _load(self) -> None:
         self._phase = _Phase.LOADING
         if not self._is_source:
-            self._open({})
+            self._open(OffsetsLoaded(token=self._token, offsets={}))
             return
-        self._offsets.tell(
-            LoadOffsets(connector=self._task.connector, reply_to=self._address, token=self._token)
-        )
-        self._try_again_in(KEEPER_PATIENCE_S)
+        self._token, patience_s = self._offsets.load(self._token)
+        self._try_again_in(patience_s)
 
     def _store_again(self) -> None:
         if self._phase is _Phase.LOADING:
@@ -228,7 +202,7 @@ class Task:
     def _try_again_in(self, delay_s: float) -> None:
         self._patience.lasts(delay_s, StoreAgain(self._number))
 
-    def _open(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+    def _open(self, loaded: OffsetsLoaded) -> None:
         self._patience.ends()
         if self._ending:
             return
@@ -237,12 +211,14 @@ class Task:
             return
         number, address = self._number, self._address
         self._phase = _Phase.OPENING
+        spec = replace(self._spec, transactions=loaded.transactions)
         self._run = self._engine.open(
-            self._spec, offsets, lambda event: address.tell(RunReported(number, event))
+            spec, loaded.offsets, lambda event: address.tell(RunReported(number, event))
         )
 
     def _heard(self, event: RunEvent) -> None:
-        _count(self._meter, event, self._phase)
+        phase = self._phase
+        count(self._meter, event, asking=phase is _Phase.ASKING, storing=phase is _Phase.STORING)
         match event:
             case Waiting():
                 # A run that is open goes on by itself, and FAILED with its trace says more than waiting.
@@ -292,7 +268,7 @@ class Task:
         if known is not None and not event.topics <= known:
             self._worker.tell(TopicsSeen(task=self._task, topics=event.topics))
         self._batch = event.offsets
-        self._token = next(_numbers)
+        self._token = next(numbers)
         self._phase = _Phase.STORING
         if self._batch:
             self._meter.committing()
@@ -310,11 +286,7 @@ class Task:
         if not self._is_source:
             self._run.commit(self._batch)
             return
-        name, token = self._task.connector, self._token
-        offsets, lease, me = self._batch, self._spec.lease, self._address
-        self._offsets.tell(
-            StoreOffsets(connector=name, offsets=offsets, reply_to=me, token=token, lease=lease)
-        )
+        self._offsets.store(self._batch, self._token)
         self._try_again_in(KEEPER_PATIENCE_S)
 
     def _stored(self) -> None:
@@ -358,6 +330,7 @@ class Task:
 
     def _ended(self) -> None:
         self._patience.ends()
+        self._offsets.drop(self._token)
         self._number = self._token = 0
         self._phase = _Phase.STOPPING
         self._report(State.UNASSIGNED, stopped=True)
@@ -372,7 +345,7 @@ class Task:
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED
             self._meter.failed()
-            self._report(State.FAILED, f"StoreError: {message.error}")
+            self._report(State.FAILED, f"{type(message.error).__name__}: {message.error}")
         elif self._phase is _Phase.STORING:
             self._meter.commit_refused()
             self._try_again_in(STORE_RETRY_S)

@@ -13,7 +13,7 @@
     ├── Unavailable               503   starting, or too busy
     ├── TimedOut                  500   nothing answered in time; says what was going on
     ├── StoreError                500   a log could not be read or written
-    │   ├── Fenced                500   another leader writes now (KIP-618)
+    │   ├── Fenced                500   another leader, or task, writes now (KIP-618)
     │   ├── GroupInUse            500   a consumer group has members: only they may change its offsets
     │   └── TopicUnfit            500   an internal topic is not as it must be; the worker cannot start
     ├── ProtocolError             500   bytes that do not follow their format
@@ -116,7 +116,7 @@ class StoreError(KraalError):
 
 
 class Fenced(StoreError):
-    """A newer leader has claimed the config topic: what this worker wrote is not there (KIP-618)."""
+    """A newer producer has the transactional id of a leader or a task: what this one wrote is not there (KIP-618)."""
 
 
 class GroupInUse(StoreError):

@@ -157,12 +157,39 @@ def send_task_configs(
     """
     body = to_bytes([dict(config) for config in configs])
     headers = {} if key is None else signature_headers(key, body, algorithm)
-    target = f"/connectors/{quote(name, safe='')}/tasks".encode()
+    _send("POST", leader_url, f"/connectors/{quote(name, safe='')}/tasks", body, headers, timeout_s, tls)
 
+
+def send_fence(
+    leader_url: str,
+    name: ConnectorName,
+    *,
+    key: bytes | None,
+    algorithm: str,
+    timeout_s: float = ANSWER_TIMEOUT_S,
+    tls: MakeContext | None = None,
+) -> None:
+    """Have the leader fence a connector's older tasks; signed, unless `key` is None. As `send_task_configs`.
+
+    Source: DistributedHerder.fenceZombieSourceTasks.
+    """
+    headers = {} if key is None else signature_headers(key, b"", algorithm)
+    _send("PUT", leader_url, f"/connectors/{quote(name, safe='')}/fence", b"", headers, timeout_s, tls)
+
+
+def _send(
+    method: str,
+    url: str,
+    path: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    tls: MakeContext | None,
+) -> None:
     async def send() -> None:
         peers = Peers(tls)
         try:
-            await peers.ask("POST", leader_url, target, body=body, headers=headers, timeout_s=timeout_s)
+            await peers.ask(method, url, path.encode(), body=body, headers=headers, timeout_s=timeout_s)
         finally:
             await peers.close()
 

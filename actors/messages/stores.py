@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kraal.ids import ConnectorName
     from kraal.offsets import Offset, SourcePartition
     from kraal.records import Entry
+    from kraal.spark.api import Transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +99,8 @@ class OffsetsLoaded(Tell):
 
     token: int
     offsets: Mapping[SourcePartition, Offset]
+    transactions: Transactions | None = field(default=None, compare=False)
+    """What ClaimTask asked for besides; the receiver's alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,6 +59,7 @@ class ExactlyOnce(StrEnum):
 
     DISABLED = "disabled"
     PREPARING = "preparing"
+    ENABLED = "enabled"
 
     @property
     def transactional_leader(self) -> bool:
@@ -144,6 +145,11 @@ class DistributedConfig(WorkerConfig):
     def transactional_id(self) -> str | None:
         """The id of the leader's transactions; None when it writes without."""
         return f"connect-cluster-{self.group_id}" if self.exactly_once.transactional_leader else None
+
+    @property
+    @override
+    def exactly_once_sources(self) -> bool:
+        return self.exactly_once is ExactlyOnce.ENABLED
 
 
 def load_distributed(

@@ -97,17 +97,6 @@ def _static_tasks(name: str, value: object) -> str | None:
     return invalid(name, value, reason)
 
 
-@rule("`disabled`, `preparing`, in any letter case")
-def _exactly_once(name: str, value: object) -> str | None:
-    if str(value).lower() == "enabled":
-        reason = (
-            "exactly-once delivery of source records is not supported yet; it may be disabled, or preparing, "
-            "with which the leader alone writes to the config topic, in transactions"
-        )
-        return invalid(name, value, reason)
-    return one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED")(name, value)
-
-
 def _unsupported(name: str, value: object, supported: object) -> str:
     reason = f"the algorithm is not supported by this worker; the supported algorithms are: {supported}"
     return invalid(name, value, reason)
@@ -170,8 +159,10 @@ _GROUP = [
          "Milliseconds that the work of a lost worker waits for its return.",
          default=300_000, check=between(0, _LARGEST), source=_OURS),
     worker_key(EXACTLY_ONCE, _STRING, _HIGH,
-         "Whether sources deliver exactly once: disabled, or preparing.",
-         default="disabled", check=_exactly_once, source=_OURS),
+         "Whether sources write their records and their offsets in transactions: disabled; preparing, with which "
+         "the leader alone writes to the config topic, in transactions; or enabled. Set preparing on all workers "
+         "of a group, one after the other, and then enabled.",
+         default="disabled", check=one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED"), source=_OURS),
     worker_key(MISSING_PLUGINS, _STRING, _LOW,
          "What to do in a group whose connectors are of classes that this worker lacks: refuse to join it, "
          "or fail-task: join, and fail what is assigned here of them.",

@@ -11,10 +11,16 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
 
 EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"
+BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
+OFFSETS_TOPIC: Final = "offsets.storage.topic"
 TOPIC_CREATION: Final = "topic.creation."
 """Prefix of the rules by which a source's topics are created."""
 
-AT_LEAST_ONCE: Final = "in this version records are delivered at least once"
+_TRANSACTIONS_ONLY: Final = "on workers without exactly.once.source.support=enabled"
+TRANSACTIONAL: Final = frozenset(
+    {EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, BOUNDARY_INTERVAL, OFFSETS_TOPIC}
+)
+"""Keys that count with a worker whose sources write in transactions."""
 _EXACTLY_ONCE: Final = "Exactly Once Support"
 
 SOURCE: Final[ConfigDef] = CONNECTOR.merge(
@@ -45,7 +51,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Exactly once support",
             source="SourceConnectorConfig.EXACTLY_ONCE_SUPPORT_CONFIG",
-            no_effect=f"{AT_LEAST_ONCE}; a cluster refuses required",
+            no_effect=f"{_TRANSACTIONS_ONLY}, which refuse required in a cluster",
         ),
         Key(
             name=TRANSACTION_BOUNDARY,
@@ -58,10 +64,10 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Transaction Boundary",
             source="SourceConnectorConfig.TRANSACTION_BOUNDARY_CONFIG",
-            no_effect=f"{AT_LEAST_ONCE}; a cluster refuses connector",
+            no_effect=f"{_TRANSACTIONS_ONLY}; a cluster refuses connector",
         ),
         Key(
-            name="transaction.boundary.interval.ms",
+            name=BOUNDARY_INTERVAL,
             type=ConfigType.LONG,
             default=None,
             validator=unless_null(at_least(0)),
@@ -73,10 +79,10 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.SHORT,
             display_name="Transaction boundary interval",
             source="SourceConnectorConfig.TRANSACTION_BOUNDARY_INTERVAL_CONFIG",
-            no_effect=AT_LEAST_ONCE,
+            no_effect=_TRANSACTIONS_ONLY,
         ),
         Key(
-            name="offsets.storage.topic",
+            name=OFFSETS_TOPIC,
             type=ConfigType.STRING,
             default=None,
             validator=non_empty,
@@ -87,7 +93,7 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             width=Width.LONG,
             display_name="Offsets topic",
             source="SourceConnectorConfig.OFFSETS_TOPIC_CONFIG",
-            no_effect="all offsets are in the worker's topic",
+            no_effect=f"{_TRANSACTIONS_ONLY}: all offsets are in the worker's topic",
         ),
     ]
 )

@@ -110,6 +110,11 @@ class WorkerConfig:
         return None
 
     @property
+    def exactly_once_sources(self) -> bool:
+        """Whether sources write in transactions."""
+        return False
+
+    @property
     def own_client(self) -> dict[str, str]:
         """What the worker's own clients are made with, in Connect's words: for `kraal.config.kafka`."""
         return {**self.client, "bootstrap.servers": self.bootstrap_servers}

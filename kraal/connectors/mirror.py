@@ -280,7 +280,8 @@ class MirrorSourceConnector(Connector):
 
     @override
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
-        return source_consumer(config).get("isolation.level") == "read_committed"
+        committed = source_consumer(config).get("isolation.level") == "read_committed"
+        return committed and not MirrorSourceTask.is_stream(config)
 
     @override
     def alter_offsets(

@@ -148,6 +148,14 @@ class SparkSourceConnector(KeptConfig):
         return [{**self._config, SHARE: f"{number}/{count}"} for number in range(count)]
 
     @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
+        """Nobody knows whether a Python Data Source or a stream reads again what it did; `bulk` reads all anew."""
+        chosen = config.get("spark.format", "").strip()
+        if chosen == PYTHON:
+            return None
+        return chosen != JDBC or config.get("jdbc.mode", "").strip() != "bulk"
+
+    @override
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:

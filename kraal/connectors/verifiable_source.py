@@ -196,3 +196,8 @@ class VerifiableSourceConnector(KeptConfig):
     @override
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         return [{**self._config, ID: str(number)} for number in range(max_tasks)]
+
+    @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool:
+        del config
+        return True

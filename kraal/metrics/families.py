@@ -220,6 +220,9 @@ def _source(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
         numbers.records_total,
         numbers.batch_ms.most(now_s),
         numbers.batch_ms.average(now_s),
+        numbers.transaction_size.least(now_s),
+        numbers.transaction_size.most(now_s),
+        numbers.transaction_size.average(now_s),
     )
 
 

@@ -60,6 +60,9 @@ SOURCE_TABLE: Final[Table] = {
     "source-record-write-total": "Records written to Kafka since the task was started.",
     "poll-batch-max-time-ms": "Longest recent poll that found something, in milliseconds.",
     "poll-batch-avg-time-ms": "Mean time of recent polls that found something, in milliseconds.",
+    "transaction-size-min": "Records in the smallest of recent transactions.",
+    "transaction-size-max": "Records in the largest of recent transactions.",
+    "transaction-size-avg": "Mean number of records in recent transactions.",
 }
 SINK_TABLE: Final[Table] = {
     "sink-record-read-rate": "Records read from Kafka, each second.",

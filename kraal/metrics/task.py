@@ -85,6 +85,8 @@ class TaskNumbers:
     read_total: int = 0
     errors: ErrorCounts = NO_ERRORS
     """Of records."""
+    transaction_size: Sampled
+    """Records by transaction, of a source that delivers exactly once."""
     batch_s: float | None = None
     """When the latest batch was written, monotonic; None: there was none in this life."""
     committing_s: float | None = None
@@ -104,6 +106,7 @@ def no_numbers(windows: Windows, *, is_source: bool) -> TaskNumbers:
         commits=empty,
         late_commits=empty,
         read=empty,
+        transaction_size=empty,
     )
 
 
@@ -180,6 +183,12 @@ class TaskMeter:
             commits_total=numbers.commits_total + 1,
             committing_s=None,
         )
+
+    def transaction(self, records: int) -> None:
+        """A transaction of so many records is committed, and their offsets with them."""
+        self.committing()
+        self.committed()
+        self._set(transaction_size=self._numbers.transaction_size.record(records, self._time.now()))
 
     def commit_refused(self) -> None:
         """They could not be stored, and it is tried again."""

@@ -33,6 +33,7 @@ class _Sample(NamedTuple):
     events: int
     total: float
     most: float
+    least: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +49,16 @@ class Sampled:
         samples, windows = self.samples, self.windows
         if samples and now_s - samples[-1].began_s < windows.length_s:
             last = samples[-1]
-            grown = _Sample(last.began_s, now_s, last.events + 1, last.total + value, max(last.most, value))
+            grown = _Sample(
+                last.began_s,
+                now_s,
+                last.events + 1,
+                last.total + value,
+                max(last.most, value),
+                min(last.least, value),
+            )
             return Sampled(windows, (*samples[:-1], grown))
-        fresh = _Sample(now_s, now_s, 1, value, value)
+        fresh = _Sample(now_s, now_s, 1, value, value, value)
         return Sampled(windows, (*samples[-windows.count :], fresh))
 
     def average(self, now_s: float) -> float:
@@ -62,6 +70,11 @@ class Sampled:
         """Return the largest value that is remembered; NaN when there is none."""
         kept = self._kept(now_s)
         return max(s.most for s in kept) if kept else math.nan
+
+    def least(self, now_s: float) -> float:
+        """Return the smallest value that is remembered; NaN when there is none."""
+        kept = self._kept(now_s)
+        return min(s.least for s in kept) if kept else math.nan
 
     def rate(self, now_s: float) -> float:
         """Return the sum per second. Windows that have not passed yet count as passed, as in Kafka."""

@@ -20,7 +20,7 @@ from kraal.config.connector import (
 from kraal.config.key import ConfigDef, Key, Recommendation, Recommender
 from kraal.config.overrides import OverridePolicy
 from kraal.config.sink import SINK, SINK_FAMILIES
-from kraal.config.source import SOURCE, SOURCE_FAMILIES
+from kraal.config.source import SOURCE, SOURCE_FAMILIES, TRANSACTIONAL
 from kraal.errors import PluginFailed
 from kraal.ids import Config
 from kraal.plugins.registry import Plugin, PluginKind, Registry
@@ -53,17 +53,25 @@ class WorkerDefaults(Protocol):
     def group(self) -> str | None:
         """The workers' group; None: the worker is alone."""
 
+    @property
+    def exactly_once_sources(self) -> bool:
+        """Whether sources write in transactions."""
 
-def without_effect(config: Config, kind: str, own: Iterable[Key]) -> list[str]:
+
+def without_effect(config: Config, kind: str, own: Iterable[Key], *, exactly_once: bool = False) -> list[str]:
     """Return the keys of a connector's config that do nothing, sorted.
 
     `kind` is `source` or `sink`; `own` are the keys of the plugins that the config names, under their prefixes.
+    `exactly_once`: the worker's sources write in transactions, which some keys are for.
     """
     keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(own)
     families = (*CONNECTOR_FAMILIES, *(SINK_FAMILIES if kind == PluginKind.SINK else SOURCE_FAMILIES))
     idle = tuple(family.prefix for family in families if family.no_effect)
     return sorted(
-        name for name in config if (keys[name].no_effect if name in keys else name.startswith(idle))
+        name
+        for name in config
+        if (keys[name].no_effect if name in keys else name.startswith(idle))
+        and not (exactly_once and name in TRANSACTIONAL)
     )
 
 

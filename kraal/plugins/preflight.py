@@ -53,15 +53,16 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
         values[NAME] = values[NAME].with_errors(error)
 
 
-def check_delivery(make: Callable[[], Connector], config: Config, values: Values) -> None:
+def check_delivery(make: Callable[[], Connector], config: Config, values: Values, *, enabled: bool) -> None:
     """Add errors where a source is to deliver exactly once, or to say where transactions end, and cannot.
 
-    No worker has exactly-once support yet, and no connector can say where transactions end.
+    `enabled`: the worker has exactly-once support. No connector can say where transactions end.
     """
     support = values[EXACTLY_ONCE_SUPPORT]
     if not support.errors and str(support.value).upper() == "REQUIRED":
         wrong = _objection(make, {key: text for key, text in config.items() if text is not None})
-        values[EXACTLY_ONCE_SUPPORT] = support.with_errors(_NOT_ENABLED, *([wrong] if wrong else []))
+        errors = [*([] if enabled else [_NOT_ENABLED]), *([wrong] if wrong else [])]
+        values[EXACTLY_ONCE_SUPPORT] = support.with_errors(*errors)
     boundary = values[TRANSACTION_BOUNDARY]
     if not boundary.errors and str(boundary.value).upper() == "CONNECTOR":
         values[TRANSACTION_BOUNDARY] = boundary.with_errors(_NO_BOUNDARIES)

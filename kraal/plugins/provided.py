@@ -51,7 +51,8 @@ class ProvidedPlugins:
         Raises BadRequest for an unknown class, ConfigInvalid for rules of topics that mean nothing.
         """
         connector = self.registry.connector_class(config["connector.class"])
-        if idle := without_effect(config, connector.kind, self._keys(config)):
+        exact = self.defaults.exactly_once_sources
+        if idle := without_effect(config, connector.kind, self._keys(config), exactly_once=exact):
             log.warning("connector %s: these have no effect: %s", config.get("name"), ", ".join(idle))
         if connector.kind == "source" and self.defaults.topic_creation:
             read_rules(

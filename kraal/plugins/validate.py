@@ -96,7 +96,9 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
     if worker.group is not None and is_sink:
         check_sink_group(worker.group, config, values)
     elif worker.group is not None:
-        check_delivery(registry.connector_class(class_name), config, values)
+        check_delivery(
+            registry.connector_class(class_name), config, values, enabled=worker.exactly_once_sources
+        )
     _refuse_nulls(config, values)
     values.update((value.name, value) for value in plugin.config_def.validate(config))
     merged = keys.merge(plugin.config_def)

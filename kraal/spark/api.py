@@ -16,9 +16,9 @@ The *batch* engine answers each `next()` with one batch; a *continuous* one may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from kraal.ids import TaskId, TopicName
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
@@ -30,6 +30,30 @@ class Working(Protocol):
 
     def __call__(self, *, busy: bool) -> None:
         """A step begins, or is tried again; or it has ended."""
+
+
+class Transactions(Protocol):
+    """What writes for a source task that delivers exactly once (KIP-618). One thread at a time; calls block.
+
+    What raises has taken back all that was not committed: StoreAway when the same may be done again, Fenced when a
+    newer task writes, StoreError for anything else.
+    """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are records that are not committed yet."""
+
+    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Send records: `value`, and of `topic`, `key`, `headers`, `partition`, `timestamp` what there is."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
+        """Commit them with the offsets; return how many there were."""
+
+    def give_up(self) -> None:
+        """End what blocks, soon. Any thread."""
+
+    def close(self) -> None:
+        """Take back what is not committed, and let go of the connection."""
 
 
 def _nobody_asks(*, busy: bool) -> None:
@@ -49,6 +73,8 @@ class TaskSpec:
     """Told how many partitions a sink's task has, whenever that changes; any thread, returns at once."""
     working: Working = field(default=_nobody_asks, compare=False)
     """Hears what the run is at."""
+    transactions: Transactions | None = field(default=None, compare=False, repr=False)
+    """A source's, with exactly-once support: the run stores its offsets by them, and closes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +110,8 @@ class BatchDone:
     """How many there were before transforms dropped some and errors others; None: `records`."""
     errors: ErrorCounts = NO_ERRORS
     """What went wrong with records that were left out."""
+    transaction: int | None = None
+    """So many records had the transaction that was committed with it; None: there was none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from kraal.plugins.api import SourceTask
 from kraal.spark import settings
 from kraal.spark.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
 from kraal.spark.jobs import JobGroup
+from kraal.spark.once import OnceWork
 from kraal.spark.plugins import Chains, Plugins, task_class
 from kraal.spark.poller import Poller
 from kraal.spark.pool import Pool
@@ -196,9 +197,15 @@ class SparkEngine:
         found, version = task_class(self._means.plugins, spec)
         group = JobGroup(self._session, spec.task, self._canceller)
         if issubclass(found, SourceTask) and found.is_stream(spec.connector_config):
+            if (
+                spec.transactions is not None
+            ):  # its records are Spark's to write, and its offsets the task's to store
+                log.warning("%s: in real time records are delivered at least once", spec.task)
+                spec.transactions.close()
             return StreamWork(spec, found, version, offsets, self._means, group, self._slots, self._canceller)
         if issubclass(found, SourceTask):
-            return SourceWork(spec, found, version, offsets, self._means, group)
+            work = SourceWork if spec.transactions is None else OnceWork
+            return work(spec, found, version, offsets, self._means, group)
         return SinkWork(spec, found, version, self._means, group)
 
     def _changed(self, state: EngineState) -> None:

@@ -80,8 +80,11 @@ def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
     return list(observation.get["notes"])
 
 
-def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None) -> DataFrame:
-    """Return the frame with the columns that Spark's Kafka writer takes."""
+def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True) -> DataFrame:
+    """Return the frame with the columns that Spark's Kafka writer takes.
+
+    Not `for_spark`: for a producer in the worker, which takes times as they are, in milliseconds.
+    """
     from pyspark.sql import functions  # noqa: PLC0415 - as above
 
     if plan.converters is None:
@@ -98,7 +101,9 @@ def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None) -> DataFra
     value = functions.col("value") if "value" in has else none
     columns.append(plan.converters.value.from_connect(name, value, plan.value_schema).alias("value"))
     headers = functions.col("headers") if "headers" in has else None
-    if "timestamp" in has:
+    if "timestamp" in has and not for_spark:
+        columns.append(functions.unix_millis(functions.col("timestamp")).alias("timestamp"))
+    elif "timestamp" in has:
         headers = with_time(headers, functions.col("timestamp"))
     if headers is not None:
         columns.append(headers.alias("headers"))

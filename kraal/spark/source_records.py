@@ -19,7 +19,7 @@ from kraal.ids import TopicName
 from kraal.plugins.api import SourceBatch
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.arrow import map_in_arrow
-from kraal.spark.kafka_writer import WritePlan, write, write_noted
+from kraal.spark.kafka_writer import WritePlan, kafka_frame, write, write_noted
 from kraal.spark.records.fates import settle
 from kraal.spark.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
 from kraal.spark.records.steps import Steps, Summary, summed
@@ -84,6 +84,23 @@ class SourceRecords:
             log.info("%s: a batch goes record by record, for by columns it cannot: %s", self.spec.task, exc)
             return None
 
+    def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:
+        """Return what a frame comes to by columns, and its topic; None: it must go by records.
+
+        What is made of it may be in doubt (`is_doubt`).
+        """
+        planned = self._column_plan(batch, frame.columns)
+        if planned is None:
+            return None
+        if self.topics is not None:
+            self.topics.ensure(planned[1:])
+        return kafka_frame(frame, *planned, for_spark=False), planned[1]
+
+    def pass_frame(self, frame: DataFrame, batch: SourceBatch) -> DataFrame:
+        """Return what a frame comes to record by record, with notes."""
+        known = [name for name in COLUMNS if name in frame.columns]
+        return map_in_arrow(frame.select(*known), self._pass(batch), DDL)
+
     def table(self, batch: SourceBatch) -> tuple[pa.Table, Summary]:
         """Let a small batch take its pass; return the rows to write and what became of the others."""
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
@@ -98,8 +115,7 @@ class SourceRecords:
 
     def write(self, frame: DataFrame, batch: SourceBatch, options: Mapping[str, str]) -> Summary:
         """Have Spark take a frame through the pass to Kafka."""
-        known = [name for name in COLUMNS if name in frame.columns]
-        notes = write_noted(map_in_arrow(frame.select(*known), self._pass(batch), DDL), options)
+        notes = write_noted(self.pass_frame(frame, batch), options)
         return summed(notes)[0]
 
     def plan(self, options: Mapping[str, str]) -> WritePlan:

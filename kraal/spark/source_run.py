@@ -101,6 +101,11 @@ class SourceWork:
 
     @property
     def runs_on(self) -> bool:
+        """Whether something goes on by itself, which has to end before a pause or a stop."""
+        return self._reads_on
+
+    @property
+    def _reads_on(self) -> bool:
         """Whether something of the plugin's reads by itself."""
         return self._task is not None and self._task.runs_on
 
@@ -121,7 +126,7 @@ class SourceWork:
         if self._task is None:
             return None
         if not asked:
-            return self._means.launch(self._rest) if self.runs_on else None
+            return self._means.launch(self._rest) if self._reads_on else None
         if self._dead is not None and not self._dead.ready:
             return self._means.launch(self._dead.prepare)
         began = time.monotonic()
@@ -130,11 +135,7 @@ class SourceWork:
             return None
         self._poll_s = time.monotonic() - began
         self._batches += 1
-        if self._records is not None:
-            return self._transformed_launch(batch, self._records)
-        if batch.table is not None:
-            return self._table_launch(batch, self._plan(batch, kafka_options.SHARED_CLIENT), batch.topic)
-        return self._read_launch(batch)
+        return self._launch_of(batch)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Nothing: the task actor stores a source's offsets."""
@@ -156,6 +157,14 @@ class SourceWork:
         self._group.cancel()
         if self._part is not None:
             self._means.together.give_up(self._part)
+
+    def _launch_of(self, batch: SourceBatch) -> Launch:
+        """Return what writes a batch."""
+        if self._records is not None:
+            return self._transformed_launch(batch, self._records)
+        if batch.table is not None:
+            return self._table_launch(batch, self._plan(batch, kafka_options.SHARED_CLIENT), batch.topic)
+        return self._read_launch(batch)
 
     def _by_records(self, converters: Converters) -> SourceRecords | None:
         """Return the record path; None where the plan with columns does the same."""
@@ -220,10 +229,10 @@ class SourceWork:
         def many() -> Outcome:
             began = time.monotonic()
             with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                found = _found(batch, spark.session)
+                found = found_by(batch, spark.session)
                 if found is None:
                     return None
-                frame = _frame(found, spark.session)
+                frame = frame_of(found, spark.session)
                 written = records.write_columns(frame, found, options)
                 if written is not None:
                     return _done(found, *written, began_s=began, poll_s=poll_s)
@@ -283,11 +292,11 @@ class SourceWork:
         def run() -> Outcome:
             began = time.monotonic()
             with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                found = _found(batch, spark.session)
+                found = found_by(batch, spark.session)
                 if found is None:
                     return None
                 plan = self._plan(found, client_id)
-                frame = _frame(found, spark.session)
+                frame = frame_of(found, spark.session)
                 if self._topics is not None:
                     self._topics.ensure(_topics_in(frame, found.topic))
                 records, topics = write(frame, plan, found.topic)
@@ -321,12 +330,12 @@ def _done(
     )
 
 
-def _found(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
+def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
     """Return the batch, or what it finds on this job's thread; None when that is nothing."""
     return batch if batch.discover is None else batch.discover(spark)
 
 
-def _frame(batch: SourceBatch, spark: SparkSession) -> DataFrame:
+def frame_of(batch: SourceBatch, spark: SparkSession) -> DataFrame:
     """Return a batch's records as Spark has them. Raises ValueError for a batch without any."""
     if batch.read is not None:
         return batch.read(spark)

@@ -58,6 +58,7 @@ class KafkaOffsets:
             client_id=client_id,
             admin=admin,
             read_committed=read_committed,
+            awaits_open=read_committed,  # what is behind another task's open transaction may be ours
             timeout_s=timeout_s,
         )
         self._writer = TopicWriter(topic, options, client_id=client_id, admin=admin, timeout_s=timeout_s)
@@ -81,12 +82,7 @@ class KafkaOffsets:
         with self._lock:
             pairs: list[Pair] = []
             for connector, partitions in changes.items():
-                known = self._keys.get(connector, {})
-                for partition, offset in partitions.items():
-                    value = encode_value(offset)
-                    pairs += [
-                        (key, value) for key in known.get(partition) or [encode_key(connector, partition)]
-                    ]
+                pairs += self._pairs(connector, partitions)
             if not pairs:
                 return
             try:
@@ -96,10 +92,25 @@ class KafkaOffsets:
             for each in written:
                 self._reader.wrote(each.partition, each.offset)
 
+    def pairs(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> list[Pair]:
+        """Return the records that store `offsets`, for somebody else's transaction; load them before."""
+        with self._lock:
+            return self._pairs(connector, offsets)
+
     def close(self) -> None:
         """Let go of the connections."""
         self._reader.close()
         self._writer.close()
+
+    def _pairs(
+        self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]
+    ) -> list[Pair]:
+        known = self._keys.get(connector, {})
+        return [
+            (key, encode_value(offset))
+            for partition, offset in offsets.items()
+            for key in known.get(partition) or [encode_key(connector, partition)]
+        ]
 
     def _read_to_end(self) -> None:
         while records := self._read():

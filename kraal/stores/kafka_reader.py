@@ -79,12 +79,16 @@ class TopicReader:
         client_id: str,
         admin: TopicAdmin,
         read_committed: bool = False,
+        awaits_open: bool = False,
         timeout_s: float = 5.0,
     ) -> None:
-        """`options`: librdkafka's. `timeout_s`: how long brokers may be away before that is an error."""
+        """`options`: librdkafka's. `timeout_s`: how long brokers may be away before that is an error.
+
+        `awaits_open`: the end is behind open transactions, which are waited for, as long; else it is before the first.
+        """
         self._topic = topic
         self._admin = admin
-        self._committed = read_committed
+        self._committed = read_committed and not awaits_open
         self._timeout_s = timeout_s
         self._said = LastWord()
         self._settings = reader(options, client_id, self._said, read_committed=read_committed)

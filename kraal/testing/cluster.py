@@ -20,25 +20,26 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.fencer import Fence
-from actors.mailbox import settle
 from actors.messages.herder import CreateConnector, PutTaskConfigs
 from kraal.cluster import view
 from kraal.cluster.member import MemberSettings
 from kraal.cluster.state import ConnectorEntry
-from kraal.errors import KraalError, Momentary, NotFound, NotLeader, NotOwner, TimedOut
+from kraal.errors import Momentary, NotFound, NotLeader, NotOwner, TimedOut
 from kraal.ids import ConnectorName, Instance, TargetState, TaskId
-from kraal.peers import ANSWER_TIMEOUT_S, PeerFailed, PeerRefused
 from kraal.protocol.group import ConnectProtocol
 from kraal.stores.group import GroupOptions
 from kraal.stores.memory import MemoryLog, MemoryOffsets
+from kraal.testing.between import ask_leader
 from kraal.testing.cluster_worker import ClusterWorker
 from kraal.testing.engine import Outside
 from kraal.testing.group import FakeGroupBroker
 from kraal.testing.group_offsets import FakeGroupOffsets
 from kraal.testing.scheduler import Scheduler
+from kraal.testing.transactions import FakeTransactions
 from kraal.testing.worker import DEFAULTS
 
 if TYPE_CHECKING:
+    from actors.claims import FenceRequest
     from actors.mailbox import Ask
     from actors.messages.publisher import PublishTasks
     from kraal.plugins.api import Connector
@@ -66,6 +67,7 @@ class EmbeddedCluster:
         read_s: float = 0.2,
         properties: Mapping[str, str] | None = None,
         transactional: bool = False,
+        exactly_once: bool = False,
         plugins: Mapping[str, type[Connector]] | None = None,
     ) -> None:
         """Start workers; `settle` waits until they are a group.
@@ -79,6 +81,7 @@ class EmbeddedCluster:
             read_s: how often a worker looks into the logs, at least.
             properties: properties of every worker that differ from `kraal.testing.worker.DEFAULTS`.
             transactional: the leader writes in transactions, and fences.
+            exactly_once: so do sources.
             plugins: connectors by their full names, besides the fake ones; their tasks run as they are, without Spark.
         """
         self.scheduler = Scheduler(seed)
@@ -101,17 +104,16 @@ class EmbeddedCluster:
             rebalance_timeout_s=REBALANCE_TIMEOUT_S,
         )
         self.protocol = protocol
-        self.transactional = transactional
+        self.transactions = FakeTransactions("cluster", self.offsets) if exactly_once else None
+        self.transactional = transactional or exactly_once
         self.plugins = plugins or {}
-        self.on_fence: Fence = lambda _: None
+        self.on_fence: Fence = self.transactions.fence if self.transactions is not None else lambda _: None
         """What happens when producers are fenced. Raises StoreError to refuse it."""
         self.stop_s = stop_s
         self.read_s = read_s
         self.properties = {**DEFAULTS, **(properties or {})}
-        self.workers: list[ClusterWorker] = []
-        """All there ever were."""
-        self.bugs: list[str] = []
-        """Deaths of actors that no test asked for."""
+        self.workers: list[ClusterWorker] = []  # all there ever were
+        self.bugs: list[str] = []  # deaths of actors that no test asked for
         for _ in range(workers):
             self.add()
 
@@ -203,16 +205,15 @@ class EmbeddedCluster:
 
     def send(self, sender: ClusterWorker, request: PublishTasks) -> Future[None]:
         """Deliver task configs to the leader's herder, as REST does. Raises PeerFailed."""
-        leader = self.at(request.leader_url)
-        if leader is None:
-            raise PeerFailed(f"nobody listens at {request.leader_url}")
-        _check_key(leader, request)
-        answer: Future[None] = Future()
-        future = leader.assembly.herder.question(PutTaskConfigs(name=request.name, configs=request.configs))
-        future.add_done_callback(lambda done: settle(answer, None, _refused(done.exception())))
-        late = PeerFailed(f"{request.leader_url} gave no answer")
-        sender.later(ANSWER_TIMEOUT_S, lambda: settle(answer, None, late))
-        return answer
+        message = PutTaskConfigs(name=request.name, configs=request.configs)
+        return self.ask_leader(sender, request, message)
+
+    def ask_leader(
+        self, sender: ClusterWorker, request: PublishTasks | FenceRequest, message: Ask[Any]
+    ) -> Future[None]:
+        """Deliver a message to the leader's herder, as REST does. Raises PeerFailed, PeerRefused."""
+        url = request.leader_url
+        return ask_leader(self.at(url), sender, url, request.key, message)
 
     # -- what is seen --------------------------------------------------------------------------------------
 
@@ -351,23 +352,3 @@ class EmbeddedCluster:
 
 def _status(name: str, worker: ClusterWorker) -> dict[str, Any]:
     return view.connector_status(worker.snapshot, ConnectorName(name))
-
-
-def _refused(error: BaseException | None) -> BaseException | None:
-    """Return an error as it comes from another worker."""
-    if not isinstance(error, KraalError):
-        return error
-    status = getattr(error, "status", 500)
-    return PeerRefused(status, status, str(error))
-
-
-def _check_key(leader: ClusterWorker, request: PublishTasks) -> None:
-    """Refuse what is not signed with the key that the leader knows. Raises PeerRefused."""
-    snapshot = leader.snapshot
-    if snapshot.protocol is not None and not snapshot.protocol.signed:
-        return
-    if request.key is None:
-        raise PeerRefused(400, 400, "Internal request missing required header")
-    key = snapshot.config.session_key
-    if key is None or key.key != request.key:
-        raise PeerRefused(403, 403, "Internal request contained invalid signature.")

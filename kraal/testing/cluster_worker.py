@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from actors.assembly import ClusterParts, Parts, assemble
 from actors.herd import HerderSettings
 from actors.mailbox import Address, Tell
-from actors.messages.herder import ShutDown
+from actors.messages.herder import FenceZombies, ShutDown
 from actors.reader import Follow
 from actors.seat import LEASE
 from actors.system import Begin, Crash
@@ -103,6 +103,8 @@ class ClusterWorker:
                 patience_s=0,
                 send=lambda request: cluster.send(self, request),
                 fence=self._fence,
+                transactions=cluster.transactions,
+                send_fence=lambda request: cluster.ask_leader(self, request, FenceZombies(name=request.name)),
             ),
         )
 

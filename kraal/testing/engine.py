@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.guard import trace_of
-from kraal.errors import KraalError
+from kraal.errors import Fenced, KraalError
 from kraal.ids import ConnectorName, TaskId, TopicName
 from kraal.offsets import Offset, SourcePartition, TopicPartition
 from kraal.spark.api import (
@@ -254,10 +254,21 @@ class FakeRun:
             return
         self._asked = False
         self.spec.working(busy=False)
+        offsets: dict[SourcePartition, Offset] = {partition_of(self.task): {"position": numbers.stop}}
+        transactions, size = self.spec.transactions, None
+        if transactions is not None:
+            try:
+                transactions.commit(offsets)
+            except Fenced as error:
+                self.fail(trace_of(error))
+                return
+            offsets, size = {}, len(numbers)
         self._position = numbers.stop
         topics = self._engine.wrote(self.task, numbers)
-        offsets = {partition_of(self.task): {"position": numbers.stop}}
-        self._report(BatchDone(offsets=offsets, records=len(numbers), topics=topics, duration_s=0.0))
+        done = BatchDone(
+            offsets=offsets, records=len(numbers), topics=topics, duration_s=0.0, transaction=size
+        )
+        self._report(done)
 
     def fail(self, trace: str, *, engine_lost: bool = False) -> None:
         """Fail this run."""

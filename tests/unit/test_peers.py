@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import socket
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ import pytest
 
 from kraal.errors import BadRequest
 from kraal.ids import ConnectorName
-from kraal.peers import PeerFailed, PeerRefused, send_task_configs
+from kraal.peers import PeerFailed, PeerRefused, send_fence, send_task_configs
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER
 from tests.unit.web.workers import Stranger, stranger
 
@@ -45,6 +47,15 @@ def test_task_configs_are_signed_as_connect_signs_them(leader: tuple[str, Strang
         SIGNATURE_HEADER.lower(): "TwetV7oPehg79lJcxA7hDWF3F4kOBayfSVK1IEfjJt8=",
         ALGORITHM_HEADER.lower(): "HmacSHA256",
     }
+
+
+def test_a_fence_is_signed_over_an_empty_body(leader: tuple[str, Stranger]) -> None:
+    url, found = leader
+    send_fence(url, X, key=KEY, algorithm="HmacSHA256")
+    [seen] = found.seen
+    assert (seen.method, seen.target, seen.body) == ("PUT", "/connectors/x/fence", b"")
+    mac = hmac.digest(KEY, b"", "sha256")
+    assert seen.headers[SIGNATURE_HEADER.lower()] == base64.b64encode(mac).decode()
 
 
 def test_without_a_key_they_are_not_signed(leader: tuple[str, Stranger]) -> None:

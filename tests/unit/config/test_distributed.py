@@ -86,6 +86,13 @@ def test_a_leader_that_prepares_writes_in_transactions() -> None:
     config = parse(exactly__once__source__support="Preparing")
     assert config.exactly_once.transactional_leader
     assert config.transactional_id == "connect-cluster-cluster"
+    assert not config.exactly_once_sources
+
+
+def test_sources_write_in_transactions_when_that_is_enabled() -> None:
+    config = parse(exactly__once__source__support="Enabled")
+    assert config.exactly_once_sources
+    assert config.transactional_id == "connect-cluster-cluster"
 
 
 def test_settings_of_internal_topics_pass_through() -> None:
@@ -154,11 +161,6 @@ NO_ALGORITHM = f"the algorithm is not supported by this worker; the supported al
 PROTOCOLS = "Invalid Connect protocol compatibility: it must be one of eager, compatible, sessioned, static"
 WRONG = [
     ("connect.protocol", "lazy", PROTOCOLS),
-    (
-        "exactly.once.source.support",
-        "Enabled",
-        "exactly-once delivery of source records is not supported yet",
-    ),
     (
         "exactly.once.source.support",
         "maybe",

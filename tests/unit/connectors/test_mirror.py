@@ -259,3 +259,4 @@ def test_a_mirror_that_is_switched_off_has_no_tasks() -> None:
 def test_exactly_once_wants_committed_records(level: str, *, exact: bool) -> None:
     config = CONFIG | {"source.consumer.isolation.level": level}
     assert MirrorSourceConnector().exactly_once_support(config) is exact
+    assert MirrorSourceConnector().exactly_once_support(config | {"trigger": "realtime"}) is False

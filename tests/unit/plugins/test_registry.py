@@ -31,6 +31,7 @@ class Worker:
     header_converter: ClassVar[str] = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     override_policy: ClassVar[OverridePolicy] = OverridePolicy.NONE
     topic_creation: ClassVar[bool] = True
+    exactly_once_sources: ClassVar[bool] = False
     group: ClassVar[str | None] = None
 
 

@@ -73,6 +73,7 @@ class Worker:
     header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     override_policy: OverridePolicy = OverridePolicy.ALL
     topic_creation: bool = True
+    exactly_once_sources: bool = False
     group: str | None = None
 
     @staticmethod

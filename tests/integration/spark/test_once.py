@@ -1,0 +1,158 @@
+"""Sources on real Spark that write in transactions: every path a batch may take ends in one, with its offsets."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.ids import ConnectorName, TaskId
+from kraal.offsets import SourcePartition
+from kraal.plugins.api import SourceBatch
+from kraal.spark.api import BatchDone, Failed, Held, Opened, Stopped, TaskSpec
+from kraal.stores.kafka_offsets import KafkaOffsets
+from kraal.stores.kafka_topics import TopicAdmin
+from kraal.stores.source_transactions import SourceTransactions
+from tests.fakes import spark_plugins as plugins
+from tests.fakes.internal_topics import fresh_topic, internal_topic, options, topic_admin
+from tests.fakes.spark_stage import Opening, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PLACE = SourcePartition.of({"list": "a"})
+
+
+@dataclass
+class Exact:
+    """Opens runs with transactions."""
+
+    stage: Stage
+    transactions: SourceTransactions
+    admin: TopicAdmin
+
+    def open(self, name: str, **config: str) -> Opening:
+        opening = Opening()
+        task = TaskId(ConnectorName(name), 0)
+        spec = TaskSpec(
+            task=task,
+            task_config={},
+            connector_config={"name": name, "connector.class": "ListSource", **config},
+            transactions=self.transactions.claim(task, {}),
+        )
+        offsets = self.transactions.load(task.connector, {})
+        opening.run = self.stage.engine.open(spec, offsets, opening.events.put)
+        opening.expect(Opened)
+        return opening
+
+    def stored(self, name: str) -> Any:
+        return self.transactions.load(ConnectorName(name), {}).get(PLACE)
+
+
+@pytest.fixture
+def exact(stage: Stage, kafka: Broker) -> Iterator[Exact]:
+    with topic_admin(kafka.bootstrap) as admin:
+        topic = fresh_topic(admin, "offsets")
+        own = KafkaOffsets(topic, options(kafka.bootstrap), client_id="o", admin=admin, read_committed=True)
+        made = SourceTransactions(
+            {"bootstrap.servers": kafka.bootstrap},
+            group_id=f"group-{topic}",
+            topic=replace(internal_topic(topic), single=False),
+            own=own,
+            client_id_base="test-",
+        )
+        yield Exact(stage, made, admin)
+        made.close()
+        own.close()
+
+
+def fresh() -> str:
+    return f"once-{uuid.uuid4().hex[:8]}"
+
+
+def rows(topic: str, start: int, count: int) -> SourceBatch:
+    values = [f"v{number}" for number in range(start, start + count)]
+    return SourceBatch(
+        offsets={PLACE: {"position": start + count}}, table=pa.table({"value": values}), topic=topic
+    )
+
+
+def end(opening: Opening) -> None:
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+
+
+def test_small_batches_arrive_in_order_and_their_offsets_with_them(exact: Exact) -> None:
+    name, topic = fresh(), exact.stage.topic()
+    opening = exact.open(name)
+    for start in (0, 20, 40):
+        plugins.BATCHES[name].append(rows(topic, start, 20))
+        opening.run.next()
+        done = opening.expect(BatchDone)
+        assert (done.offsets, done.records, done.transaction, set(done.topics)) == ({}, 20, 20, {topic})
+        assert exact.stored(name) == {"position": start + 20}
+    assert exact.stage.values(topic, 60) == [f"v{number}" for number in range(60)]
+    end(opening)
+
+
+def test_a_range_that_spark_reads_is_one_transaction(exact: Exact) -> None:
+    def read(spark: SparkSession) -> DataFrame:
+        return spark.range(0, 50_000, 1, 1).selectExpr(
+            "cast(id as string) as value",
+            "cast(id % 7 as string) as key",
+            "timestamp_millis(id + 1000000000000) as timestamp",
+            "array(struct('h' as key, cast('x' as binary) as value)) as headers",
+        )
+
+    name, topic = fresh(), exact.stage.topic()
+    opening = exact.open(name)
+    plugins.BATCHES[name].append(plugins.read_batch(read, 50_000, topic))
+    opening.run.next()
+    done = opening.expect(BatchDone)
+    assert (done.records, done.transaction) == (50_000, 50_000)
+    messages = exact.stage.messages(topic, 50_000)
+    assert [int(message.value()) for message in messages] == list(range(50_000))
+    assert (messages[8].key(), messages[8].headers()) == (b"1", [("h", b"x")])
+    assert messages[8].timestamp()[1] == 1_000_000_000_008
+    end(opening)
+
+
+def test_an_interval_is_committed_before_a_pause_and_a_stop(exact: Exact) -> None:
+    name, topic = fresh(), exact.stage.topic()
+    config = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "3600000"}
+    opening = exact.open(name, **config)
+    for start in (0, 5):
+        plugins.BATCHES[name].append(rows(topic, start, 5))
+        opening.run.next()
+        assert opening.expect(BatchDone).transaction is None
+    assert exact.stage.values(topic, 1, 2.0) == []
+    opening.run.hold()
+    assert opening.expect(BatchDone).transaction == 10
+    opening.expect(Held)
+    assert exact.stored(name) == {"position": 10}
+    plugins.BATCHES[name].append(rows(topic, 10, 5))
+    opening.run.next()
+    opening.expect(BatchDone)
+    opening.run.stop()
+    assert opening.expect(BatchDone).transaction == 5
+    assert opening.expect(Stopped).clean
+    assert exact.stored(name) == {"position": 15}
+    assert exact.stage.values(topic, 15) == [f"v{number}" for number in range(15)]
+
+
+def test_a_run_whose_producer_is_fenced_fails_in_connect_s_words(exact: Exact) -> None:
+    name, topic = fresh(), exact.stage.topic()
+    older = exact.open(name)
+    newer = exact.transactions.claim(TaskId(ConnectorName(name), 0), {})
+    plugins.BATCHES[name].append(rows(topic, 0, 5))
+    older.run.next()
+    trace = older.expect(Failed).trace
+    assert "There is a newer producer with the same transactionalId which fences the current one." in trace
+    assert exact.stage.values(topic, 1, 2.0) == []
+    assert exact.stored(name) is None
+    newer.close()
