@@ -8,7 +8,6 @@ import http.client
 import json
 import ssl
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,11 +158,15 @@ def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_work
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     died: list[type] = []
+    started = threading.Event()
 
     def fragile(address: Address, message: Ask[Any], *, timeout_s: float) -> Any:
         """Each kind of message is the death of one herder: of every second one after it has done it."""
         if type(message) in died:
-            return ask(address, message, timeout_s=timeout_s)
+            answer = ask(address, message, timeout_s=timeout_s)
+            if type(message) is StartupDone:
+                started.set()
+            return answer
         died.append(type(message))
         if len(died) % 2 == 0:
             ask(address, message, timeout_s=timeout_s)
@@ -186,10 +189,7 @@ def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_work
     )
     with running(raw, file) as process:
         port = process._server.bound[0].port
-        deadline_s = time.monotonic() + 30
-        while get(port, "/health", https=False).status != 200:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.02)
+        assert started.wait(30)
         assert json.loads(get(port, "/connectors", https=False).body) == ["lines"]
     assert died == [AwaitLive, CreateConnector, StartupDone]
     assert process._exit_code == 0
