@@ -137,8 +137,9 @@ def made(
             return spark_files(directory)
         case "verifiable":
             return verifiable(cluster, name)
-    guarantee = "exactly_once" if kind == "table-once" else "at_least_once"
-    return spark_table(request.getfixturevalue("database"), guarantee)
+        case _:
+            guarantee = "exactly_once" if kind == "table-once" else "at_least_once"
+            return spark_table(request.getfixturevalue("database"), guarantee)
 
 
 @pytest.mark.slow  # nine faults, six of which start a worker again
