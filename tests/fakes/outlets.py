@@ -29,7 +29,7 @@ class Outlets:
         self._sink, self._rows = directory / "out.txt", directory / "rows"
         self._spool.mkdir(parents=True)
         self._file.touch()
-        self.written = 0
+        self.written = self._through = 0
         lines, rows = f"{name}-lines", f"{name}-rows"
         self._topics = (lines, rows, f"west.{lines}", f"west.{rows}")
         for topic in self._topics:
@@ -75,6 +75,15 @@ class Outlets:
         whole.rename(self._spool / whole.name.removeprefix("."))
         self.written += count
 
+    def wait_until_flowing(self, timeout_s: float) -> None:
+        """Wait until more than was there when it was last through comes out of the file sink."""
+        before = self._through
+        self.worker.wait_until(
+            f"{self.name}: lines came out again",
+            lambda: self._sink.exists() and self._sink.stat().st_size > before,
+            timeout_s=timeout_s,
+        )
+
     def wait_until_running(self, timeout_s: float) -> None:
         """Wait until every connector and its task run."""
         for connector in self.configs:
@@ -93,6 +102,7 @@ class Outlets:
             self.worker.wait_until(
                 f"the last of {self.written} lines was in {place}", there, timeout_s=timeout_s
             )
+        self._through = self._sink.stat().st_size
 
     def repeats(self) -> dict[str, int]:
         """Every line is everywhere, and nothing else; return how many came more than once, by where that is."""

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 OUTAGE_S = 600.0
 BACK_S = 300.0
 """So soon everything runs again, on a busy machine."""
-BACKLOG = 200_000
+BACKLOG = 400_000
 """Lines that are on their way when the broker dies."""
 SLOW_S = 10.0
 EVERY_S = 1.0
@@ -131,6 +131,8 @@ def test_a_broker_that_is_away_for_ten_minutes_fails_nothing_and_loses_nothing(
     with _watched(outlets) as watches:
         for each in outlets:
             each.write(BACKLOG)
+        for each in outlets:
+            each.wait_until_flowing(BACK_S)
         broker.kill()
         began, outage = time.monotonic(), threading.Event()  # nobody sets it: time has to pass
         while time.monotonic() - began < OUTAGE_S and not outage.wait(EVERY_S):
