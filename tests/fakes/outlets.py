@@ -13,7 +13,7 @@ from kraal.embedded.records import read_topic
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import PADDING, create_topic
 
-READ_S = 120.0
+READ_S = 300.0
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 OUTAGE_S = 600.0
 BACK_S = 300.0
 """So soon everything runs again, on a busy machine."""
-BACKLOG = 400_000
+BACKLOG = 200_000
 """Lines that are on their way when the broker dies."""
 SLOW_S = 10.0
 EVERY_S = 1.0
