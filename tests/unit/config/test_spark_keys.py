@@ -59,10 +59,10 @@ KNOWN = "String must be one of: json, csv, parquet, orc, text, jdbc, python"
         ),
         (source(path="x"), {"path": "Invalid value x for configuration path: it must be an absolute path"}),
         (
-            source(path="s3a://bucket/x"),
+            source(path="gs://bucket/x"),
             {
-                "path": "Invalid value s3a://bucket/x for configuration path: the scheme s3a: is not known; "
-                "a path of a mounted file system, or file:, is allowed"
+                "path": "Invalid value gs://bucket/x for configuration path: the scheme gs: is not known; "
+                "a path of a mounted file system, file: or s3a: is allowed"
             },
         ),
         (
