@@ -29,6 +29,7 @@ from actors.messages.herder import ShutDown
 from actors.messages.supervisor import Supervise
 from actors.system import ThreadSystem
 from kraal.config.kafka.librdkafka import librdkafka_options
+from kraal.config.object_stores import offer
 from kraal.config.response_headers import sets_date
 from kraal.config.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
 from kraal.config.worker import WorkerConfig
@@ -283,6 +284,8 @@ class Process(ABC, Generic[C]):
         from kraal.stores.kafka_leave import leave_group  # noqa: PLC0415
 
         settings = self._worker_settings()
+        given = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+        offer([*map(str, self._plugin_jars), *(each.strip() for text in given for each in text.split(","))])
         scratch = self._scratch()
         leave = partial(leave_group, scratch=scratch)
         return SparkEngine(

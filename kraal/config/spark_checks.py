@@ -12,6 +12,7 @@ from typing import Final
 
 from kraal.config.checks import Rule, rule
 from kraal.config.key import Recommendation, Recommender
+from kraal.config.object_stores import is_object_path, object_address
 from kraal.config.spark_ddl import columns_of
 from kraal.config.values import as_strings, invalid
 
@@ -130,7 +131,7 @@ def local_path(text: str) -> str:
     scheme = re.match(r"[A-Za-z][\w+.-]*:", path)
     if scheme:
         raise ValueError(
-            f"the scheme {scheme[0]} is not known; a path of a mounted file system, or file:, is allowed"
+            f"the scheme {scheme[0]} is not known; a path of a mounted file system, file: or s3a: is allowed"
         )
     if not path.startswith("/"):
         raise ValueError("it must be an absolute path")
@@ -138,7 +139,13 @@ def local_path(text: str) -> str:
 
 
 def folder_to_read(text: str) -> None:
-    """Raise ValueError unless `text` names a folder that can be listed, or a pattern or file whose folder can."""
+    """Raise ValueError unless `text` names a folder that can be listed, or a pattern or file whose folder can.
+
+    Of a path in an object store only the form is checked, and that Spark has what it takes: nothing is asked there.
+    """
+    if is_object_path(text):
+        object_address(text)
+        return
     path = local_path(text)
     if not Path(path).is_dir():
         parts = path.split("/")
@@ -148,7 +155,10 @@ def folder_to_read(text: str) -> None:
 
 
 def folder_to_write(text: str) -> None:
-    """Raise ValueError unless files can be written into `text`, or it can be made."""
+    """Raise ValueError unless files can be written into `text`, or it can be made. Object stores: as above."""
+    if is_object_path(text):
+        object_address(text)
+        return
     path = Path(local_path(text))
     while not path.exists() and path != path.parent:
         path = path.parent

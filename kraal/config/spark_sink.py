@@ -74,7 +74,7 @@ SPARK_SINK: Final = ConfigDef(
             default=None,
             importance=Importance.HIGH,
             doc="The directory of the files; it is created. It must be on a file system that all workers and Spark's "
-            "executors see.",
+            "executors see, or in an object store: `s3a://BUCKET/…`.",
             recommender=also(needed_by(FILE_FORMATS), advised(_path)),
             group=_TARGET,
             order=1,

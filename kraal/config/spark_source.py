@@ -86,7 +86,8 @@ SPARK_SOURCE: Final = ConfigDef(
             default=None,
             importance=Importance.HIGH,
             doc="A directory, whose files are read, or a pattern of files (`*`, `?`, `[…]`, `**`), on a file system "
-            "that the worker and Spark's executors see. Files whose names begin with `_` or `.` are passed over.",
+            "that the worker and Spark's executors see, or in an object store: `s3a://BUCKET/…`. Files whose names "
+            "begin with `_` or `.` are passed over.",
             recommender=also(needed_by(FILE_FORMATS), advised(_path)),
             group=_WHAT,
             order=1,

@@ -4,7 +4,7 @@ A batch that comes again after a kill may have other bounds than the first time.
 a partition are put in place, `conflicts` says of the files that hold some of them already: those that lie wholly within
 are replaced (removed just before the new one is renamed to its name), and of one that reaches beyond, its records are
 passed over (`missing`). So each offset is in one file in the end, whatever was killed when: what is not committed comes
-again. Pure but for `RangeFolder`.
+again. Pure but for the two classes at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from kraal.plugins.api import TopicPartition
 
@@ -81,24 +81,53 @@ def _is_within(inner: Span, outer: Span) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-class RangeFolder:
-    """A directory of such files. Thread: one at a time; other tasks write files of other partitions."""
+class Files(Protocol):
+    """Where such files lie."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def names(self) -> Iterable[str]:
+        """Return the names of all files there."""
+
+    def put(self, staged: Path, name: str) -> None:
+        """Give a whole file its name, at once; one that has it is replaced."""
+
+    def drop(self, name: str) -> None:
+        """Remove a file; one that is gone is fine."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFiles:
+    """A directory. Raises OSError that names it."""
+
+    folder: Path
+
+    def names(self) -> Iterable[str]:
+        """See Files."""
+        return os.listdir(self.folder)  # noqa: PTH208 - names are all that is needed
+
+    def put(self, staged: Path, name: str) -> None:
+        """See Files."""
+        staged.replace(self.folder / name)
+
+    def drop(self, name: str) -> None:
+        """See Files."""
+        (self.folder / name).unlink(missing_ok=True)
+
+
+class RangeFolder:
+    """A place with such files. Thread: one at a time; other tasks write files of other partitions."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._ends: dict[TopicPartition, int] = {}
         """Where what we wrote ends: a batch that begins there meets no older file."""
 
     def conflicts(self, ranges: Mapping[TopicPartition, Span]) -> dict[TopicPartition, list[RangeFile]]:
-        """Return the files that hold some of these offsets. Lists the directory, unless all of it is new.
-
-        Raises OSError that names the directory.
-        """
+        """Return the files that hold some of these offsets. Lists all names, unless all of it is new."""
         unsure = {place for place, (start, _) in ranges.items() if self._ends.get(place) != start}
         found: dict[TopicPartition, list[RangeFile]] = {place: [] for place in ranges}
         if not unsure:
             return found
-        for name in os.listdir(self._folder):  # noqa: PTH208 - names are all that is needed
+        for name in self._files.names():
             file = parse(name)
             if file is not None and file.place in unsure:
                 start, end = ranges[file.place]
@@ -108,12 +137,12 @@ class RangeFolder:
 
     def put(self, staged: Path, place: TopicPartition, span: Span, suffix: str) -> None:
         """Give a whole file its name."""
-        staged.replace(self._folder / name_of(place, span, suffix))
+        self._files.put(staged, name_of(place, span, suffix))
 
     def drop(self, files: Sequence[RangeFile]) -> None:
         """Remove files; those that are gone are fine."""
         for file in files:
-            (self._folder / file.name).unlink(missing_ok=True)
+            self._files.drop(file.name)
 
     def written(
         self, ranges: Mapping[TopicPartition, Span], conflicts: Mapping[TopicPartition, Sequence[RangeFile]]

@@ -6,7 +6,8 @@ read once: it must be whole when it appears under its name.
 
 Text with a record on each line (text, json, csv; neither compressed nor with records over several lines) is read in
 byte ranges of whole lines, in order, by one Spark task; a restart goes on where the last batch ended, within a file as
-well. Other files are read by Spark's own reader, one Spark task a batch, so in order too, and each in one piece.
+well. Other files are read by Spark's own reader, one Spark task a batch, so in order too, and each in one piece;
+objects of a store as well, whatever their format.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
+from kraal.config.object_stores import is_object_path, object_address
 from kraal.config.spark_checks import local_path
 from kraal.connectors import lines
+from kraal.connectors.object_files import listed
 from kraal.connectors.spark_columns import Layout, schemaless
 from kraal.connectors.spark_schema import struct_of
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
@@ -80,7 +83,9 @@ class FileReader:
         offsets: Mapping[SourcePartition, Offset],
     ) -> None:
         self._format = str(parsed["spark.format"])
-        self._path = local_path(str(parsed["path"]))
+        path = str(parsed["path"])
+        self._in_store = is_object_path(path)
+        self._path = object_address(path) if self._in_store else local_path(path)
         self._by_time = parsed["file.order"] == "mtime"
         self._bytes = int(parsed["file.batch.bytes"])
         self._ddl: str | None = parsed["spark.schema"]
@@ -92,7 +97,7 @@ class FileReader:
         self._listed: tuple[float, int] | None = None
         self.found: Sequence[Piece] | None = None
         lowered = {key.lower() for key in options}
-        self._by_lines = self._format in _LINE_FORMATS and not lowered & _WHOLE_OPTIONS
+        self._by_lines = self._format in _LINE_FORMATS and not lowered & _WHOLE_OPTIONS and not self._in_store
 
     def may_have_more(self) -> bool:
         """Tell whether to look: files wait, or the directory has changed. Microseconds."""
@@ -117,7 +122,7 @@ class FileReader:
         """Return the next files, or the next part of one."""
         self.found = None
         if not self._pending:
-            self._pending = self._list()
+            self._pending = self._list_objects(spark) if self._in_store else self._list()
         pieces = self._take()
         if not pieces:
             return None
@@ -147,6 +152,13 @@ class FileReader:
         self._listed = (at, changed)
         key = (lambda each: (each[1].st_mtime_ns, each[0])) if self._by_time else (lambda each: each[0])
         return deque((path, each.st_size) for path, each in sorted(found, key=key))
+
+    def _list_objects(self, spark: SparkSession) -> deque[tuple[str, int]]:
+        """Do the same in an object store, which is asked each time: nothing tells whether it has changed."""
+        found = listed(spark, self._path, self._is_ours)
+        by_time = self._by_time
+        found.sort(key=lambda each: (each.modified_ms if by_time else 0, each.path))
+        return deque((each.path, each.size) for each in found)
 
     def _is_ours(self, path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -240,7 +252,8 @@ class FileReader:
             reader = reader.option("singleVariantColumn", "value")
         elif declared is not None:
             reader = reader.schema(declared)
-        return reader.load([f"file://{_unpatterned(piece.path)}" for piece in pieces]).coalesce(1)
+        scheme = "" if self._in_store else "file://"
+        return reader.load([f"{scheme}{_unpatterned(piece.path)}" for piece in pieces]).coalesce(1)
 
 
 def _layout(parsed: Mapping[str, Any], file_format: str) -> Layout:

@@ -1,6 +1,7 @@
 """Writes records with Spark: files, a table over JDBC, or a Python Data Source.
 
-Files are exactly once: see `range_files`; a table is, where its config wants it: see `jdbc_once`. Else a table and a
+Files are exactly once: see `range_files`. Objects of a store are such files, staged on the worker's own disk and put
+under their names in one piece. A table is exactly once where its config wants it: see `jdbc_once`. Else a table and a
 Python Data Source get each batch at least once, for Spark commits them by itself.
 """
 
@@ -17,12 +18,14 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.config.jdbc_drivers import with_driver
+from kraal.config.object_stores import is_object_path, object_address
 from kraal.config.spark_checks import FILE_FORMATS, JDBC, local_path, options_of
 from kraal.config.spark_sink import EXACTLY_ONCE, SPARK_SINK
 from kraal.connectors.jdbc_once import Tables
 from kraal.connectors.jdbc_table import OnceTable, alter
 from kraal.connectors.kept_config import KeptConfig
-from kraal.connectors.range_files import RANGE, RangeFile, RangeFolder, Span, missing, replaced
+from kraal.connectors.object_files import ObjectFolder
+from kraal.connectors.range_files import RANGE, LocalFiles, RangeFile, RangeFolder, Span, missing, replaced
 from kraal.plugins.api import (
     ConfigDef,
     SinkBatch,
@@ -43,10 +46,10 @@ class SparkSinkTask(SinkTask):
     def __init__(self) -> None:
         self._parsed: Mapping[str, Any] = {}
         self._options: dict[str, str] = {}
-        self._path = Path()
         self._staging = Path()
         self._folder: RangeFolder | None = None
         self._table: OnceTable | None = None
+        self._objects: ObjectFolder | None = None
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -54,15 +57,7 @@ class SparkSinkTask(SinkTask):
         options = options_of(config)
         self._options = with_driver(options) if self._parsed["spark.format"] == JDBC else options
         if self._parsed["spark.format"] in FILE_FORMATS:
-            self._path = Path(local_path(str(self._parsed["path"])))
-            owner = hashlib.sha256(f"{context.connector}-{context.task}".encode()).hexdigest()[:12]
-            self._staging = self._path / STAGING / owner
-            try:
-                shutil.rmtree(self._staging, ignore_errors=True)  # of a worker that was killed
-                self._staging.mkdir(parents=True, exist_ok=True)
-            except OSError as exc:
-                raise OSError(exc.errno, f"cannot write to {self._path}: {exc.strerror}") from exc
-            self._folder = RangeFolder(self._path)
+            self._open_folder(str(self._parsed["path"]), context)
             self.all_or_nothing = True
         elif _is_once(self._parsed):
             target, offsets = str(self._parsed["jdbc.table"]), str(self._parsed["jdbc.offsets.table"])
@@ -80,6 +75,8 @@ class SparkSinkTask(SinkTask):
         if self._folder is None:
             self._append(spark_rows.rows_of(batch.frame, self._parsed))
             return
+        if self._objects is not None:
+            self._objects.spark = batch.frame.sparkSession
         conflicts = self._folder.conflicts(batch.ranges)
         wanted = {place: missing(span, conflicts[place]) for place, span in batch.ranges.items()}
         if any(wanted.values()):
@@ -110,6 +107,26 @@ class SparkSinkTask(SinkTask):
         writer.format(source.name()).save()
 
     # --- files ----------------------------------------------------------------------------------------------
+
+    def _open_folder(self, text: str, context: TaskContext) -> None:
+        """Make the folder, or the one to stage an object store's in. Raises OSError and ValueError."""
+        owner = hashlib.sha256(f"{context.connector}-{context.task}".encode()).hexdigest()[:12]
+        if is_object_path(text):
+            self._objects = ObjectFolder(object_address(text))
+            if not context.worker.spark_is_local:
+                raise ValueError(
+                    f"{text} can be written with a local Spark only: its executors' files are not here"
+                )
+            self._folder, path = RangeFolder(self._objects), Path(context.worker.scratch)
+        else:
+            path = Path(local_path(text))
+            self._folder = RangeFolder(LocalFiles(path))
+        self._staging = path / STAGING / owner
+        try:
+            shutil.rmtree(self._staging, ignore_errors=True)  # of a worker that was killed
+            self._staging.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise OSError(exc.errno, f"cannot write to {path}: {exc.strerror}") from exc
 
     def _write_files(
         self,

@@ -25,6 +25,13 @@ BROKER = (
     # Binds Kafka's logging to the log4j that it brings; without it the broker logs nothing.
     f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J}",
 )
+AWS = (
+    *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
+    *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
+    *("http-auth-aws-eventstream", "http-auth-spi", "http-client-spi", "identity-spi", "json-utils"),
+    *("metrics-spi", "netty-nio-client", "profiles", "protocol-core", "regions", "retries", "retries-spi"),
+    *("s3", "s3-transfer-manager", "sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite"),
+)
 TRANSITIVE = {
     "broker": BROKER,
     "connect": (
@@ -45,6 +52,15 @@ ALONE = {
     ),
     # For the tests of JDBC, on a real server; Kraal itself brings no driver.
     "postgresql": ("org.postgresql:postgresql:42.7.8",),
+    # For the tests of object stores, on a real server. Users add hadoop-aws with all that it needs, which is one jar of
+    # 690 MB; these are the parts of it that are used. Netty, Apache's HTTP client and logging are Spark's.
+    "s3a": (
+        "org.apache.hadoop:hadoop-aws:3.5.0",
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+        "software.amazon.eventstream:eventstream:1.0.1",
+        "org.reactivestreams:reactive-streams:1.0.4",
+        *(f"software.amazon.awssdk:{name}:2.35.4" for name in AWS),
+    ),
 }
 HEADER = "# group org:name:revision sha256 - made by `python -m kraal.embedded.lock`, do not edit\n"
 

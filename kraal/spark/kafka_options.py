@@ -82,6 +82,7 @@ _MEMBER_DEFAULTS: dict[str, str | int | bool] = {
     "fetch.wait.max.ms": 500,
     "reconnect.backoff.max.ms": 1000,
     "topic.metadata.propagation.max.ms": 5000,
+    "log_level": 2,  # what matters comes as errors
 }
 
 

@@ -107,6 +107,8 @@ class Member:
         settings: dict[str, Any] = dict(config)
         settings["error_cb"] = self._error
         self._fatal: str | None = None
+        self._said: set[int] = set()
+        """Codes of errors that the log has: while brokers are away librdkafka says the same some times a second."""
         self._consumer: Any = ck.Consumer(settings, logger=log)
         # Java matches the whole name, librdkafka any part of it.
         wanted = [f"^({pattern})$"] if pattern is not None else list(topics)
@@ -257,6 +259,7 @@ class Member:
     def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
         self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
         self.changed = self._joined = True
+        self._said.clear()
         self._told(len(self.assigned))
         # Nothing is fetched before the run has decided where to start.
         consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
@@ -275,7 +278,8 @@ class Member:
     def _error(self, error: Any) -> None:
         if error.code() in _FATAL or error.fatal():
             self._fatal = error.str()
-        else:
+        elif error.code() not in self._said:
+            self._said.add(error.code())
             log.info("%s: %s", self.group, error.str())
 
 

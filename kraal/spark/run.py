@@ -200,11 +200,7 @@ class TaskRun:
         """End the run with `error`; on the thread that did the work, which may ask the JVM."""
         away = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)
         gone = self._host.obituary(error) if away else None
-        if gone is not None:
-            event = Failed(trace=gone, engine_lost=True)
-        else:
-            trace = failure_trace(error, f"task {self.spec.task}, {doing}")
-            event = Failed(trace=trace, errors=_counts(error, trace))
+        event = _failed(error, gone, f"task {self.spec.task}, {doing}")
         with self._lock:
             if self._wishes.end is None:
                 self._wishes.end = event
@@ -334,6 +330,9 @@ class TaskRun:
             with self._lock:
                 if self._phase is not Phase.RETRYING:
                     return
+                if not self._leased():  # the work may be somebody else's by now
+                    self._host.poller.after(_LEASE_S, again)
+                    return
                 self._phase = Phase.WORKING
             self._launch(launch)
 
@@ -366,6 +365,14 @@ class TaskRun:
             if not over and (retry or self._waiting != reason):
                 self._waiting = reason
                 self._report_to(Waiting(reason, retry=retry))
+
+
+def _failed(error: BaseException, gone: str | None, where: str) -> Failed:
+    """Return a run's last event; `gone`: what ended Spark. Asks the JVM."""
+    if gone is not None:
+        return Failed(trace=gone, engine_lost=True)
+    trace = failure_trace(error, where)
+    return Failed(trace=trace, errors=_counts(error, trace))
 
 
 def _counts(error: BaseException, trace: str) -> ErrorCounts:

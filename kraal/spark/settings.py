@@ -54,6 +54,8 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
     # No `chmod` process and no .crc file for every local file.
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # Where it holds what is on its way to an object store: on disk it would want another local file system than that.
+    "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
     # Idle costs: fewer wake-ups, fewer gauges, nothing kept for a UI that is off.
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "300s",

@@ -30,6 +30,12 @@ _RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)
 _PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
 _UNREADABLE = re.compile(r"The (?:key|value) of \S+-\d+@\d+ cannot be converted: ")
 """Source: `kraal.spark.sink_frame`."""
+_AWAY = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
+    r"NotLeaderOrFollower|ReplicaNotAvailable|NotEnoughReplicas|NotEnoughReplicasAfterAppend|KafkaStorage)Exception\b"
+    r"|java\.util\.concurrent\.TimeoutException: Cannot fetch record for offset "
+)
+"""How a root cause begins that is gone when Kafka's brokers are back; the last one is Spark's KafkaDataConsumer's."""
 _CHAIN = 20
 
 
@@ -109,6 +115,15 @@ def is_bridge_failure(error: BaseException) -> bool:
             return True
         seen = seen.__cause__ or seen.__context__
     return False
+
+
+def brokers_away(error: BaseException) -> str | None:
+    """Return the root cause of `error` if it is that Kafka's brokers did not answer the JVM; else None.
+
+    Thread: as `failure_trace`.
+    """
+    root = root_cause(error)
+    return root if _AWAY.match(root) else None
 
 
 def lost_context(error: BaseException) -> bool:

@@ -8,7 +8,9 @@ from enum import Enum, auto
 from typing import Protocol
 
 from kraal.offsets import Offset, SourcePartition
+from kraal.plugins.api import RetriableError
 from kraal.spark.api import BatchDone, Committed, Failed, Stopped
+from kraal.spark.trace import brokers_away
 
 Outcome = BatchDone | Committed | None | BaseException
 """What a launched job came to; None: nothing after all, ask again."""
@@ -53,11 +55,21 @@ class Work(Protocol):
 
 
 def outcome_of(function: Callable[[], Outcome]) -> Outcome:
-    """Run a job's code; whatever it raises, also SystemExit, is its outcome."""
+    """Run a job's code; whatever it raises, also SystemExit, is its outcome.
+
+    Brokers that did not answer a client of the JVM make a RetriableError: a job that failed for them is run again, for
+    Spark's readers give up after minutes, and its writers when a config's `delivery.timeout.ms` is over.
+    Thread: may ask the JVM for an error's causes.
+    """
     try:
         return function()
     except BaseException as error:  # noqa: BLE001 - the border to plugin code
-        return error
+        why = brokers_away(error)
+        if why is None:
+            return error
+        again = RetriableError(why)
+        again.__cause__ = error
+        return again
 
 
 class Phase(Enum):

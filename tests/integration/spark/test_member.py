@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -14,7 +15,7 @@ from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.embedded.broker import Broker
+from kraal.embedded.broker import Broker, free_port
 from kraal.ids import ConnectorName, TaskId
 from kraal.spark.kafka_options import member_config
 from kraal.spark.member import Member
@@ -145,3 +146,17 @@ def test_without_a_broker_it_ends_all_the_same(tmp_path: Path) -> None:
     began_s = time.monotonic()
     member.close()
     assert time.monotonic() - began_s < QUICK_S
+
+
+def test_brokers_that_are_away_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    worker = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    config = member_config(worker, {}, TaskId(ConnectorName("away"), 0))
+    with caplog.at_level(logging.INFO):
+        member = Member(config, ["t"], None, lambda *_: None)
+        until_s = time.monotonic() + QUICK_S
+        while time.monotonic() < until_s:
+            member.poll(1)
+            time.sleep(0.05)
+        member.close()
+    said = [record.getMessage() for record in caplog.records]
+    assert 1 <= len(said) <= 2, "one for each code: it cannot be connected, and none can"

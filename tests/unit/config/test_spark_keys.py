@@ -64,10 +64,10 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         ),
         (source(path="x"), {"path": "Invalid value x for configuration path: it must be an absolute path"}),
         (
-            source(path="s3a://bucket/x"),
+            source(path="gs://bucket/x"),
             {
-                "path": "Invalid value s3a://bucket/x for configuration path: the scheme s3a: is not known; "
-                "a path of a mounted file system, or file:, is allowed"
+                "path": "Invalid value gs://bucket/x for configuration path: the scheme gs: is not known; "
+                "a path of a mounted file system, file: or s3a: is allowed"
             },
         ),
         (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.connectors.range_files import RangeFile, RangeFolder, missing, name_of, parse, replaced
+from kraal.connectors.range_files import LocalFiles, RangeFile, RangeFolder, missing, name_of, parse, replaced
 from kraal.plugins.api import TopicPartition
 
 PLACE = TopicPartition("a.b-c_d", 3)
@@ -48,7 +48,7 @@ def test_whatever_is_killed_when_each_offset_is_in_one_file(tmp_path: Path, seed
     """Batches of any size, killed before, between and after the steps of putting a file in place."""
     luck = random.Random(seed)  # noqa: S311 - a test
     committed, total = 0, 60
-    folder = RangeFolder(tmp_path)
+    folder = RangeFolder(LocalFiles(tmp_path))
     while committed < total:
         span = (committed, min(total, committed + luck.randint(1, 25)))
         conflicts = folder.conflicts({PLACE: span})
@@ -66,6 +66,6 @@ def test_whatever_is_killed_when_each_offset_is_in_one_file(tmp_path: Path, seed
         if steps_done >= 4:
             committed = span[1]
         else:
-            folder = RangeFolder(tmp_path)  # killed; another process goes on
+            folder = RangeFolder(LocalFiles(tmp_path))  # killed; another process goes on
     held = [found.span for path in tmp_path.iterdir() if (found := parse(path.name)) is not None]
     assert sorted(n for start, end in held for n in range(start, end)) == list(range(total))

@@ -68,7 +68,7 @@ def test_a_malformed_line_is_named(line: str) -> None:
 
 def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
     groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
-    assert set(groups) == {"broker", "spark", "connect", "postgresql"}
+    assert set(groups) == {"broker", "spark", "connect", "postgresql", "s3a"}
     sums: dict[Coordinates, set[str]] = {}
     for jar in (jar for group in groups.values() for jar in group):
         sums.setdefault(jar.coordinates, set()).add(jar.sha256)
@@ -77,7 +77,9 @@ def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
 
 
 def test_an_unknown_group_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(JarsUnavailable, match="named nonsense; there are broker, connect, postgresql, spark"):
+    with pytest.raises(
+        JarsUnavailable, match="named nonsense; there are broker, connect, postgresql, s3a, spark"
+    ):
         ensure("nonsense")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -108,6 +109,26 @@ def test_every_poll_that_is_tried_again_is_said(host: Threads) -> None:
 def test_every_job_that_is_tried_again_is_said(host: Threads) -> None:
     again = Waiting("batch 1 is tried again: the sink is away", retry=True)
     assert events_of(host, Fickle(jobs=2)) == [Opened(version="1.0"), again, again, DONE]
+
+
+def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEASE_S", 0.01)
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    leased, work = threading.Event(), Fickle(jobs=1)
+    leased.set()
+    work.during = leased.clear
+    run = TaskRun(host, replace(SPEC, lease=leased.is_set), work, said.put)
+    run.start()
+    run.next()
+    assert [said.get(timeout=10) for _ in range(3)] == [
+        Opened(version="1.0"),
+        Waiting("batch 1 is tried again: the sink is away", retry=True),
+        Waiting("this worker may not write for the task: its lease has ended"),
+    ]
+    assert work.jobs == 0, "it ran once"
+    leased.set()
+    assert said.get(timeout=10) == DONE
+    run.cancel()
 
 
 def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Threads) -> None:

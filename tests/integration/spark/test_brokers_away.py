@@ -1,0 +1,54 @@
+"""What Spark's own Kafka clients say when no broker answers: a job that failed for that is to be run again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraal.embedded.broker import free_port
+from kraal.plugins.api import RetriableError
+from kraal.spark.work import outcome_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHORT = {
+    "kafka.default.api.timeout.ms": "2000",
+    "kafka.request.timeout.ms": "1000",
+    "kafka.delivery.timeout.ms": "2000",
+    "kafka.linger.ms": "0",
+    "kafka.max.block.ms": "2000",
+    "fetchOffset.numRetries": "1",
+}
+
+
+@pytest.fixture
+def nobody() -> dict[str, str]:
+    """Options of a client that finds no broker."""
+    return {**SHORT, "kafka.bootstrap.servers": f"127.0.0.1:{free_port()}"}
+
+
+def test_a_read_that_finds_no_broker_is_to_be_tried_again(
+    spark: SparkSession, nobody: dict[str, str]
+) -> None:
+    def read() -> None:
+        frame = spark.read.format("kafka").options(**nobody)
+        ranges = {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":0}}', "endingOffsets": '{"t":{"0":9}}'}
+        frame.options(**ranges).load().write.format("noop").mode("append").save()
+
+    outcome = outcome_of(read)
+    assert isinstance(outcome, RetriableError), repr(outcome)
+    assert str(outcome).startswith("org.apache.kafka.common.errors.TimeoutException")
+
+
+def test_a_write_that_finds_no_broker_is_to_be_tried_again(
+    spark: SparkSession, nobody: dict[str, str]
+) -> None:
+    def write() -> None:
+        frame = spark.createDataFrame([("v",)], "value string").coalesce(1)
+        frame.write.format("kafka").options(**nobody, topic="t").mode("append").save()
+
+    outcome = outcome_of(write)
+    assert isinstance(outcome, RetriableError), repr(outcome)
+    assert str(outcome).startswith("org.apache.kafka.common.errors.TimeoutException")

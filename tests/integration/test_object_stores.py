@@ -1,0 +1,123 @@
+"""SparkSource and SparkSink on objects of a real server that speaks S3, on a worker of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraal.connectors.range_files import parse
+from kraal.embedded.broker import Broker
+from kraal.embedded.records import read_topic
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import create_topic
+from tests.fakes.s3_server import S3Server, s3_server
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+READ_S = 60.0
+BUCKET = "lake"
+SOURCE = {"connector.class": "SparkSource", "spark.format": "text", "path": f"s3a://{BUCKET}/in"}
+SINK = {"connector.class": "SparkSink", "spark.format": "text", "path": f"s3a://{BUCKET}/out"}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with s3_server(tmp_path_factory.mktemp("s3")) as server:
+        server.make_bucket(BUCKET)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def worker(
+    kafka: Broker, store: S3Server, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[WorkerProcess]:
+    process = WorkerProcess(tmp_path_factory.mktemp("worker"), kafka.bootstrap, properties=store.worker)
+    process.start()
+    yield process
+    process.close()
+
+
+def values(kafka: Broker, topic: str) -> list[str]:
+    return [(record.value or b"").decode() for record in read_topic(kafka.bootstrap, topic, timeout_s=READ_S)]
+
+
+def reach(store: S3Server, topic: str) -> int:
+    """Return how far a topic's objects go, by their names."""
+    files = [file for name in store.names(BUCKET, "out/") if (file := parse(name)) is not None]
+    return max((file.span[1] for file in files if file.place.topic == topic), default=0)
+
+
+def written(store: S3Server, topic: str) -> list[str]:
+    """Return the lines of a topic's objects in order; their names say which offsets they have, each once."""
+    found = [(parse(name), content) for name, content in store.objects(BUCKET, "out/").items()]
+    ours = sorted(
+        (file.span, content) for file, content in found if file is not None and file.place.topic == topic
+    )
+    spans = [span for span, _ in ours]
+    assert all(left[1] == right[0] for left, right in itertools.pairwise(spans)), spans
+    return [line for _, content in ours for line in content.decode().splitlines()]
+
+
+def test_objects_are_read_once_in_the_order_of_their_names_and_new_ones_as_they_come(
+    worker: WorkerProcess, store: S3Server, kafka: Broker
+) -> None:
+    topic = "objects-in"
+    create_topic(kafka.bootstrap, topic)
+    worker.create("objects-source", {**SOURCE, "topic": topic, "file.batch.bytes": "1"})
+    worker.wait_for_states("objects-source", ["RUNNING", "RUNNING"])
+    store.put(BUCKET, "in/b c.txt", b"3\n4\n")
+    worker.wait_until("the first object was read", lambda: values(kafka, topic) == ["3", "4"])
+    store.put(BUCKET, "in/a.txt", b"1\n2")
+    store.put(BUCKET, "in/_hidden", b"no\n")
+    store.put(BUCKET, "in/deep/down", b"no\n")
+    worker.wait_until("the next one was", lambda: values(kafka, topic) == ["3", "4", "1", "2"])
+
+    def done() -> list[str]:
+        offsets = worker.get("/connectors/objects-source/offsets").body["offsets"]
+        return sorted(each["partition"]["path"] for each in offsets if each["offset"]["done"])
+
+    wanted = [f"s3a://{BUCKET}/in/a.txt", f"s3a://{BUCKET}/in/b c.txt"]
+    worker.wait_until("both were stored as done", lambda: done() == wanted)
+    assert worker.delete("/connectors/objects-source").status == 204
+
+
+def test_a_sink_of_objects_has_each_record_once_after_kills(
+    worker: WorkerProcess, store: S3Server, kafka: Broker, tmp_path: Path
+) -> None:
+    topic, file = "objects-out", tmp_path / "lines"
+    create_topic(kafka.bootstrap, topic)
+    file.touch()
+    worker.create("lines", {"connector.class": "FileStreamSource", "file": str(file), "topic": topic})
+    worker.create("objects-sink", {**SINK, "topics": topic})
+    count = 0
+    for kill in (True, True, True, False):
+        before = reach(store, topic)
+        with file.open("a", encoding="ascii") as lines:
+            lines.writelines(f"{number}\n" for number in range(count, count + 20_000))
+        count += 20_000
+        worker.wait_until("objects came", lambda before=before: reach(store, topic) > before)  # type: ignore[misc]
+        if kill:
+            worker.kill()
+            worker.start()
+
+    def all_out() -> bool:
+        there = values(kafka, topic)
+        return str(count - 1) in there and reach(store, topic) >= len(there)
+
+    worker.wait_until("all lines were out", all_out)
+    assert written(store, topic) == values(kafka, topic)
+    assert worker.states("objects-sink") == ["RUNNING", "RUNNING"]
+
+
+def test_a_worker_without_the_jars_says_what_to_add(kafka: Broker, tmp_path: Path) -> None:
+    process = WorkerProcess(tmp_path, kafka.bootstrap)
+    process.start()
+    try:
+        answer = process.post("/connectors", {"name": "no", "config": {**SOURCE, "topic": "t"}})
+    finally:
+        process.close()
+    assert answer.status == 400
+    assert "kraal plugins add org.apache.hadoop:hadoop-aws:3.5.0" in answer.body["message"]

@@ -1,0 +1,157 @@
+"""The broker is away for ten minutes: nothing is FAILED, and all goes on by itself when it is back.
+
+So long is more than what clients wait by themselves: Spark's readers five minutes, members of groups as long, their
+administrators one. Two workers go through it at once: in a cluster work stops until the group is back, as in Java; a
+standalone worker's work has nobody to stop it, and its jobs are there all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from kraal.embedded.broker import Broker, free_port
+from kraal.embedded.records import read_topic
+from kraal.testing.process import WorkerProcess
+from tests.fakes.outlets import READ_S, Outlets
+
+log = logging.getLogger(__name__)
+
+OUTAGE_S = 600.0
+BACK_S = 300.0
+"""So soon everything runs again, on a busy machine."""
+BACKLOG = 200_000
+"""Lines that are on their way when the broker dies."""
+SLOW_S = 10.0
+EVERY_S = 1.0
+PROPERTIES = {"spark.master": "local[4]", "spark.driver.memory": "768m"}
+GROUP = "outage"
+
+
+class Watch:
+    """Asks a worker all the time what it has and how that is, on a thread of its own."""
+
+    def __init__(self, outlets: Outlets) -> None:
+        self.bad: list[str] = []
+        """Answers that were no 200, and statuses that say FAILED."""
+        self.slowest_s = 0.0
+        self.looks = 0
+        self._outlets = outlets
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"watch-{outlets.name}")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with httpx2.Client(base_url=self._outlets.worker.url, timeout=60, trust_env=False) as client:
+            while not self._ended.wait(EVERY_S):
+                for path in ("/connectors", "/connectors?expand=status&expand=info"):
+                    self._look(client, path)
+                for name in self._outlets.configs:
+                    self._look(client, f"/connectors/{name}/status")
+                self.looks += 1
+
+    def _look(self, client: httpx2.Client, path: str) -> None:
+        began = time.monotonic()
+        try:
+            answer = client.get(path)
+        except httpx2.TransportError as exc:
+            self.bad.append(f"{path}: {exc!r}")
+            return
+        self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        if answer.status_code != httpx2.codes.OK or '"FAILED"' in answer.text:
+            self.bad.append(f"{path}: {answer.status_code} {answer.text}")
+
+
+@contextmanager
+def _watched(outlets: list[Outlets]) -> Iterator[list[Watch]]:
+    watches = [Watch(each) for each in outlets]
+    for watch in watches:
+        watch.start()
+    try:
+        yield watches
+    finally:
+        for watch in watches:
+            watch.end()
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker of the test's own."""
+    made = Broker(tmp_path / "kafka", free_port())
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def outlets(broker: Broker, tmp_path: Path) -> Iterator[list[Outlets]]:
+    """A worker of a cluster and one for itself, each with all connectors, which run."""
+    workers = {"cluster": GROUP, "alone": None}
+    made: list[WorkerProcess] = []
+    found = []
+    try:
+        for name, group in workers.items():
+            made.append(
+                WorkerProcess(
+                    tmp_path / f"worker-{name}", broker.bootstrap, properties=PROPERTIES, group=group
+                )
+            )
+            made[-1].start()
+            made[-1].wait_until("it was healthy", lambda: made[-1].get("/health").status == httpx2.codes.OK)
+            found.append(Outlets(made[-1], broker.bootstrap, tmp_path / name))
+        yield found
+    finally:
+        for worker in made:
+            worker.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(OUTAGE_S + 1500)
+def test_a_broker_that_is_away_for_ten_minutes_fails_nothing_and_loses_nothing(
+    broker: Broker, outlets: list[Outlets]
+) -> None:
+    for each in outlets:
+        each.write(1000)
+        each.wait_until_running(BACK_S)
+        each.wait_until_through(BACK_S)
+    with _watched(outlets) as watches:
+        for each in outlets:
+            each.write(BACKLOG)
+        for each in outlets:
+            each.wait_until_flowing(BACK_S)
+        broker.kill()
+        began, outage = time.monotonic(), threading.Event()  # nobody sets it: time has to pass
+        while time.monotonic() - began < OUTAGE_S and not outage.wait(EVERY_S):
+            for each in outlets:
+                each.write(20)
+        broker.start()
+        back = time.monotonic()
+        for each in outlets:
+            each.write(1)
+            each.wait_until_running(BACK_S)
+            each.wait_until_through(BACK_S)
+            log.info("%s: all through %.0f s after the broker was back", each.name, time.monotonic() - back)
+    for watch, each in zip(watches, outlets, strict=True):
+        each.wait_until_running(BACK_S)
+        assert watch.bad == [], watch.bad[:3]
+        assert watch.looks > OUTAGE_S / (10 * EVERY_S)
+        assert watch.slowest_s < SLOW_S
+        repeats = each.repeats()
+        log.info("%s: slowest answer %.2f s, lines that came again: %s", each.name, watch.slowest_s, repeats)
+        assert repeats["spark-sink"] == repeats[f"{each.name}-rows"], "a sink of files has each record once"
+    statuses = [r.value for r in read_topic(broker.bootstrap, f"{GROUP}-status", timeout_s=READ_S) if r.value]
+    assert [text for text in statuses if json.loads(text).get("state") == "FAILED"] == []

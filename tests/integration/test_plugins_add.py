@@ -1,0 +1,107 @@
+"""`kraal plugins add` with a real coordinate: it is locked, and a task that needs it runs from the next start on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kraal.embedded.broker import Broker
+from kraal.embedded.records import write_topic
+from kraal.locked.lock import read_lock
+from kraal.testing.process import WorkerProcess
+from tests.fakes.pipe import create_topic
+from tests.fakes.postgresql import PostgreSQL, postgresql
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+DRIVER = "org.postgresql:postgresql:42.7.8"
+NEWER = "org.postgresql:postgresql:42.7.9"
+FETCH_S = 600.0
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgreSQL]:
+    with postgresql() as server:
+        yield server
+
+
+@pytest.fixture
+def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
+    """A worker without a lock of plugins."""
+    process = WorkerProcess(tmp_path / "worker", kafka.bootstrap)
+    process.start()
+    yield process
+    process.close()
+
+
+def plugins(*arguments: str) -> list[str]:
+    """Run `kraal plugins`; return the lines that it prints."""
+    code = "from kraal.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "plugins", *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=FETCH_S,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_driver_is_added_and_the_task_that_needs_it_runs_after_a_restart(
+    worker: WorkerProcess, database: PostgreSQL, kafka: Broker, tmp_path: Path
+) -> None:
+    topic, lock = f"orders-{uuid.uuid4().hex[:8]}", tmp_path / "plugins.lock"
+    create_topic(kafka.bootstrap, topic)
+    write_topic(kafka.bootstrap, topic, [json.dumps({"n": n}).encode() for n in range(3)], timeout_s=30)
+    worker.create(
+        "idle", {"connector.class": "FileStreamSource", "file": str(tmp_path / "none"), "topic": topic}
+    )
+    worker.create(
+        "orders",
+        {
+            "connector.class": "SparkSink",
+            "topics": topic,
+            "spark.format": "jdbc",
+            "jdbc.table": "orders",
+            "spark.schema": "n INT",
+            **database.options,
+        },
+    )
+    worker.wait_for_states("idle", ["RUNNING", "RUNNING"])
+    worker.wait_for_states("orders", ["RUNNING", "FAILED"])
+    assert "org.postgresql.Driver" in worker.traces("orders")[0], "nobody has given Spark the driver"
+
+    said = plugins("add", DRIVER, "--lock", str(lock), "--worker", worker.url)
+    locked = read_lock(lock)
+    assert locked.added == (DRIVER,)
+    assert DRIVER in [each.name for each in locked.jars]
+    worker_id = worker.url.partition("//")[2]
+    assert said[-2].endswith("have it from their next start: a new jar needs a new Spark engine."), said
+    assert said[-1] == f"A restart of worker {worker_id} stops: idle-0", "what has failed is not stopped"
+
+    jvm = worker.jvm()
+    assert worker.post("/connectors/orders/restart?includeTasks=true").status in {202, 200}
+    worker.wait_for_states("orders", ["RUNNING", "FAILED"])
+    assert worker.jvm() == jvm, "a running worker takes up nothing"
+
+    assert worker.end() == 0
+    worker.properties["kraal.plugins.lock"] = str(lock)
+    worker.start()
+    worker.wait_for_states("orders", ["RUNNING", "RUNNING"])
+    worker.wait_until("the rows were there", lambda: _rows(database) == ["0", "1", "2"])
+    said = plugins("add", NEWER, "--lock", str(lock), "--worker", worker.url)
+    worker_id = worker.url.partition("//")[2]
+    assert said[-1] == f"A restart of worker {worker_id} stops: idle-0, orders-0"
+    assert [each.name for each in read_lock(lock).jars if "postgresql" in each.name] == [NEWER]
+
+
+def _rows(database: PostgreSQL) -> list[str]:
+    found = database.ask("SELECT to_regclass('orders')")
+    return database.ask("SELECT n FROM orders ORDER BY n") if found != [""] else []
