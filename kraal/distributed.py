@@ -286,11 +286,6 @@ def run_distributed(worker_file: Path) -> int:
     """Run a worker of a cluster until it is told to end; return the exit code. Raises KraalError at start."""
     plugin_jars = jars_of_worker(worker_file)
     config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
-    if config.exactly_once_sources:
-        raise KraalError(
-            "exactly.once.source.support=enabled is refused for now: transactions of sources are not proven on real "
-            "brokers yet. It may be disabled, or preparing, with which the leader alone writes in transactions."
-        )
     for warning in config.warnings:
         log.warning("%s", warning)
     process = DistributedProcess(config, plugin_jars)

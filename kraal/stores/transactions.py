@@ -215,6 +215,8 @@ class TaskProducer:
     def _failed(self, exc: BaseException) -> StoreError:
         """Abort, if that can be done; return what to raise."""
         error = _error(exc)
+        if self._producer is not None:
+            self._producer.poll(0)  # which record it was, and why
         cause = self._undelivered or error
         expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
         reason = cause.str() if cause is not None else str(exc)
