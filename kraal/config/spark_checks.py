@@ -28,6 +28,8 @@ _REFUSED_STREAMS: Final = {
     "socket": "it cannot give again what it has given, so a restart would lose records",
 }
 OPTION: Final = "spark.option."
+_PATHS: Final = "a path of a mounted file system, file: or s3a: is allowed"
+_LOCAL_PATHS: Final = "a path of a mounted file system, or file:, is allowed"
 
 _IDENTIFIER: Final = r'(?:[A-Za-z_][\w$#]*|"[^"\x00-\x1f;]+"|`[^`\x00-\x1f;]+`|\[[^\]\x00-\x1f;]+\])'
 _TABLE: Final = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,2}}")
@@ -67,7 +69,7 @@ def stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommendation
     if given and chosen in _ALL:
         raise ValueError(f"it goes with formats that are only streams, not with {chosen}")
     if wanted:
-        folder_to_write(str(given))
+        _check_writable(Path(local_path(str(given), allowed=_LOCAL_PATHS)))
     return Recommendation(visible=wanted)
 
 
@@ -125,14 +127,15 @@ def some_of(*allowed: str) -> Rule:
     return check
 
 
-def local_path(text: str) -> str:
-    """Return a path or `file:` address as a path. Raises ValueError for other schemes and relative paths."""
+def local_path(text: str, *, allowed: str = _PATHS) -> str:
+    """Return a path or `file:` address as a path. Raises ValueError for other schemes and relative paths.
+
+    `allowed`: what the error names.
+    """
     path = re.sub(r"^file:(?://(?=/))?", "", text)
     scheme = re.match(r"[A-Za-z][\w+.-]*:", path)
     if scheme:
-        raise ValueError(
-            f"the scheme {scheme[0]} is not known; a path of a mounted file system, file: or s3a: is allowed"
-        )
+        raise ValueError(f"the scheme {scheme[0]} is not known; {allowed}")
     if not path.startswith("/"):
         raise ValueError("it must be an absolute path")
     return path
@@ -159,7 +162,10 @@ def folder_to_write(text: str) -> None:
     if is_object_path(text):
         object_address(text)
         return
-    path = Path(local_path(text))
+    _check_writable(Path(local_path(text)))
+
+
+def _check_writable(path: Path) -> None:
     while not path.exists() and path != path.parent:
         path = path.parent
     _look(str(path), os.W_OK | os.X_OK, "written to")

@@ -146,6 +146,13 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
             },
         ),
         (
+            source(**{**STREAM, "checkpoint_location": "s3a://bucket/x"}),
+            {
+                "checkpoint.location": "Invalid value s3a://bucket/x for configuration checkpoint.location: the scheme "
+                "s3a: is not known; a path of a mounted file system, or file:, is allowed"
+            },
+        ),
+        (
             source(checkpoint_location=CHECKPOINT),
             {
                 "checkpoint.location": f"Invalid value {CHECKPOINT} for configuration checkpoint.location: it goes "
