@@ -99,10 +99,8 @@ class Tables:
             raise ValueError(
                 "delivery.guarantee=exactly_once needs a connector's name of 255 letters at most"
             )
-        owner = hashlib.sha256(f"{connector}-{task}".encode()).hexdigest()[
-            :7
-        ]  # old databases want short names
-        prefix = f"kraal_staging_{owner}_"
+        owner = hashlib.sha256(f"{connector}-{task}".encode()).hexdigest()
+        prefix = f"kraal_staging_{owner[:7]}_"  # old databases want short names
         return Tables(connector, target, offsets, f"{_beside(target)}{prefix}{uuid.uuid4().hex[:8]}", prefix)
 
 
@@ -225,10 +223,9 @@ def _move(
     behind: dict[TopicPartition, int] = {}
     table = tables.offsets
     keys = {place: (tables.connector, place.topic, place.partition) for place in sorted(ranges)}
-    for (
-        key
-    ) in keys.values():  # all before the first is read: what a transaction sees may be from its first read on
-        lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY}"  # noqa: S608 - as above
+    lock = f"UPDATE {table} SET next_offset = next_offset WHERE {_KEY}"  # noqa: S608 - as above
+    # All before the first is read: what a transaction sees may be from its first read on.
+    for key in keys.values():
         database.change(lock, *key, wait_s=LOCK_WAIT_S)
     for place, key in keys.items():
         start, end = ranges[place]

@@ -197,9 +197,8 @@ class SparkEngine:
         found, version = task_class(self._means.plugins, spec)
         group = JobGroup(self._session, spec.task, self._canceller)
         if issubclass(found, SourceTask) and found.is_stream(spec.connector_config):
-            if (
-                spec.transactions is not None
-            ):  # its records are Spark's to write, and its offsets the task's to store
+            # Its records are Spark's to write, and its offsets the task's to store.
+            if spec.transactions is not None:
                 log.warning("%s: in real time records are delivered at least once", spec.task)
                 spec.transactions.close()
             return StreamWork(spec, found, version, offsets, self._means, group, self._slots, self._canceller)

@@ -34,15 +34,14 @@ class Settling:
     def __init__(self, members: Members, pipes: Sequence[Pipe], clients: Clients) -> None:
         """Nothing is asked yet."""
         self._members, self._pipes, self._clients = members, pipes, clients
+        self._wanted = {name: config for pipe in pipes for name, config in pipe.configs.items()}
 
     def want(self, deadline_s: float) -> str:
         """Ask for the wanted state until all of it is accepted; return what was not by `deadline_s` (monotonic)."""
         calls = [
-            Call("PUT", f"/connectors/{name}/config", dict(config))
-            for pipe in self._pipes
-            for name, config in pipe.configs.items()
+            Call("PUT", f"/connectors/{name}/config", dict(config)) for name, config in self._wanted.items()
         ]
-        calls += [Call("PUT", f"/connectors/{name}/resume") for pipe in self._pipes for name in pipe.configs]
+        calls += [Call("PUT", f"/connectors/{name}/resume") for name in self._wanted]
         calls += [Call("DELETE", f"/connectors/side-{number}") for number in range(SIDES)]
         for asked in calls:
             why = self._until_accepted(asked, deadline_s)
@@ -81,8 +80,7 @@ class Settling:
         for member in self._members.up()[:1]:
             answer = self._clients.ask(member, Call("GET", _ALL))
             if answer is not None and answer[0] in _DONE:
-                wanted = {name: config for pipe in self._pipes for name, config in pipe.configs.items()}
-                for asked in undoing(answer[1], wanted):
+                for asked in undoing(answer[1], self._wanted):
                     self._clients.ask(member, asked)
 
     def _until_accepted(self, asked: Call, deadline_s: float) -> str:
@@ -107,9 +105,8 @@ class Settling:
         answer = self._clients.ask(member, Call("GET", _ALL))
         if answer is None or answer[0] not in _DONE:
             return f"its connectors are {answer}"
-        names = {name for pipe in self._pipes for name in pipe.configs}
         workers = {each.worker_id for each in self._members.up()}
-        return missing_in(answer[1], names, workers)
+        return missing_in(answer[1], set(self._wanted), workers)
 
 
 def undoing(connectors: dict[str, Any], wanted: Mapping[str, Mapping[str, str]]) -> list[Call]:
