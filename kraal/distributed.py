@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,10 +31,8 @@ from kraal.plugins.providers import resolved_worker
 from kraal.plugins.registry import Registry
 from kraal.process import START_FAILED, Process
 from kraal.scratch import Scratch
-from kraal.spark.api import EngineReady
 from kraal.stores import kafka_topics
 from kraal.stores.group import GroupOptions
-from kraal.stores.group_when_ready import GroupWhenReady
 from kraal.stores.kafka_failures import config_failure
 from kraal.stores.kafka_fencing import fence_producers
 from kraal.stores.kafka_group import KafkaGroup
@@ -46,7 +44,7 @@ from kraal.stores.tokens import TokenProvider
 
 if TYPE_CHECKING:
     from kraal.plugins.provided import ProvidedPlugins
-    from kraal.spark.api import Engine, EngineState
+    from kraal.spark.api import Engine
     from kraal.stores.group import Group
     from web.settings import Settings
 
@@ -163,7 +161,6 @@ class DistributedProcess(Process[DistributedConfig]):
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
         config = self.config
         refuses = config.missing_plugins is MissingPlugins.REFUSE
-        self._group = GroupWhenReady(self._group, lambda go: _when_ready(engine, go))
         return Parts(
             system=self._system,
             clock=self._clock,
@@ -257,17 +254,6 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
         return Scratch(parent)
     except OSError as exc:
         raise KraalError(f"Cannot make a directory in {parent}: {exc.strerror}.") from exc
-
-
-def _when_ready(engine: Engine, go: Callable[[], None]) -> None:
-    """Call `go` each time that Spark is up; at once if it is."""
-
-    def changed(state: EngineState) -> None:
-        if isinstance(state, EngineReady):
-            go()
-
-    engine.listen(changed)
-    changed(engine.state)
 
 
 def _topic(topic: InternalTopic, purpose: str, *, single: bool = False) -> kafka_topics.InternalTopic:

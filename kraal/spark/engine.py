@@ -94,7 +94,7 @@ class SparkEngine:
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
         self._slots = Slots()
-        self._session = Session(worker, jars, directory, self._changed)
+        self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs))
         self.together = Together(self._session, self._jobs, self._canceller)
         view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
         self._means = Means(

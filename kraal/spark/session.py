@@ -62,7 +62,10 @@ class Spark:
 
 
 class Session:
-    """Keeps one Spark session up. `changed` hears every state, on the session's thread."""
+    """Keeps one Spark session up.
+
+    On the session's thread, `changed` hears every state, and `wanted` says whether a task waits for Spark.
+    """
 
     def __init__(
         self,
@@ -70,11 +73,13 @@ class Session:
         jars: Callable[[], Sequence[Path]],
         scratch: Path,
         changed: Callable[[EngineState], None],
+        wanted: Callable[[], bool],
     ) -> None:
         self._worker = worker
         self._jars = jars
         self._scratch = scratch
         self._changed = changed
+        self._wanted = wanted
         self._state: EngineState = EngineStarting("Spark is starting")
         self._spark: Spark | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -197,7 +202,7 @@ class Session:
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
-        warm_up(session, tiny, self._worker)
+        warm_up(session, tiny, self._worker, self._wanted)
         return Spark(session, tiny, gateway.proc)
 
     def _clean_up(self) -> None:

@@ -1,7 +1,8 @@
 """What a new Spark does before it counts as up, so that a task's first batch is nearly as quick as its hundredth.
 
 A JVM loads classes and compiles at first use: without this the first batch takes seconds, in which a task that has
-just moved here from another worker stands still. Nothing is written anywhere.
+just moved here from another worker stands still. Nothing is written anywhere. Tasks that wait for Spark already are
+not kept waiting for that: their own first batches do it, and have written by then.
 """
 
 from __future__ import annotations
@@ -34,15 +35,22 @@ _NO_TOPIC = "no/topic"
 """A name that brokers refuse, so nothing can be written to it, nor is it created."""
 
 
-def warm_up(session: SparkSession, tiny: SparkSession, worker: Mapping[str, str]) -> None:
-    """Run what small batches run; what fails is logged. Takes some seconds of the session's thread."""
+def warm_up(
+    session: SparkSession, tiny: SparkSession, worker: Mapping[str, str], wanted: Callable[[], bool]
+) -> None:
+    """Run what small batches run; what fails is logged. Takes some seconds of the session's thread.
+
+    `wanted`: whether a task waits for Spark. It is asked between the steps, and ends the warm-up.
+    """
     began_s = time.monotonic()
     producer = kafka_options.producer_options(worker, {}, kafka_options.SHARED_CLIENT)
-    _tried("the Python worker", lambda: _python(session))
-    if _tried("Kafka's clients", lambda: _clients(session, producer)) is not None:
-        _tried("a record that brokers refuse", lambda: _refused(tiny, producer))
-    batches = _tried("small batches", lambda: _batches(tiny))
-    log.info("Spark was warmed up by %s batches in %.1f s", batches, time.monotonic() - began_s)
+    steps: dict[str, Callable[[], object]] = {
+        "the Python worker": lambda: _python(session),
+        "Kafka's clients": lambda: _kafka(session, tiny, producer, wanted),
+        "small batches": lambda: _batches(tiny, wanted),
+    }
+    done = [what for what, step in steps.items() if not wanted() and _tried(what, step)]
+    log.info("Spark was warmed up by %s in %.1f s", ", ".join(done) or "nothing", time.monotonic() - began_s)
 
 
 def _python(session: SparkSession) -> None:
@@ -54,8 +62,17 @@ def _python(session: SparkSession) -> None:
     map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
 
 
-def _clients(session: SparkSession, producer: Mapping[str, str]) -> str:
-    """Make a producer, ask the brokers for their cluster's id as they are asked for all else, and return it."""
+def _kafka(
+    session: SparkSession, tiny: SparkSession, producer: Mapping[str, str], wanted: Callable[[], bool]
+) -> None:
+    """Use Kafka's clients, first without Spark: brokers that are away are noticed sooner so."""
+    _clients(session, producer)
+    if not wanted():
+        _refused(tiny, producer)
+
+
+def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
+    """Make a producer, and ask the brokers for their cluster's id as they are asked for all else."""
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public way to it
     settings = jvm.java.util.HashMap()
     for key, value in producer.items():
@@ -69,12 +86,11 @@ def _clients(session: SparkSession, producer: Mapping[str, str]) -> str:
     clients.producer.KafkaProducer(settings).close()
     admin = clients.admin.AdminClient.create(settings)
     try:
-        cluster = str(admin.describeCluster().clusterId().get())
+        admin.describeCluster().clusterId().get()
     finally:
         admin.close()
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer", True, loader)  # noqa: FBT003 - Java
-    return cluster
 
 
 def _refused(tiny: SparkSession, producer: Mapping[str, str]) -> None:
@@ -94,16 +110,14 @@ def _refused(tiny: SparkSession, producer: Mapping[str, str]) -> None:
         late.cancel()
 
 
-def _batches(tiny: SparkSession) -> int:
-    """Write batches to nowhere until they are quick; return how many."""
+def _batches(tiny: SparkSession, wanted: Callable[[], bool]) -> None:
+    """Write batches to nowhere until they are quick, or a task has its own."""
     end_s = time.monotonic() + _LONGEST_S
-    quick = count = 0
-    while quick < _QUICK_BATCHES and time.monotonic() < end_s:
+    quick = 0
+    while quick < _QUICK_BATCHES and time.monotonic() < end_s and not wanted():
         began_s = time.monotonic()
         _one(tiny).format("noop").save()
-        count += 1
         quick = quick + 1 if time.monotonic() - began_s < _QUICK_S else 0
-    return count
 
 
 def _one(tiny: SparkSession) -> DataFrameWriter:
@@ -114,10 +128,11 @@ def _one(tiny: SparkSession) -> DataFrameWriter:
     return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
 
-def _tried(what: str, function: Callable[[], object]) -> object:
-    """Return what `function` returns, None when it fails: the first real batch says what is wrong, and whose it is."""
+def _tried(what: str, step: Callable[[], object]) -> bool:
+    """Take a step; False when it fails: the first real batch says what is wrong, and whose it is."""
     try:
-        return function()
+        step()
     except Exception as error:  # noqa: BLE001 - as above
         log.info("Spark is up without having been warmed up by %s: %s", what, root_cause(error))
-        return None
+        return False
+    return True
