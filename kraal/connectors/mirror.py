@@ -13,7 +13,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -59,7 +59,7 @@ from kraal.plugins.api import (
     TopicPartition,
 )
 from kraal.plugins.schema import OPTIONAL_BYTES, Schema, Type
-from kraal.spark.kafka_options import reader_options
+from kraal.spark.kafka_options import range_options, reader_options
 from kraal.spark.mirror_clients import ClusterTopics, MirrorRefused, SourceClient
 from kraal.spark.ranges import Bounds, next_ranges, start_of
 
@@ -206,19 +206,25 @@ class MirrorSourceTask(SourceTask):
         self._absent = absent
 
     def _read(self, ranges: Ranges, spark: SparkSession) -> DataFrame:
-        reader = spark.read.format("kafka").options(**self._reading({p: at for p, (at, _) in ranges.items()}))
+        reader = spark.read.format("kafka").options(
+            **self._reading({p: at for p, (at, _) in ranges.items()}, range_options)
+        )
         ends = _by_topic({place: end for place, (_, end) in ranges.items()})
         return self._columns(reader.option("endingOffsets", ends).load(), ranges)
 
     def _read_on(self, starts: Mapping[TopicPartition, int], spark: SparkSession) -> DataFrame:
-        reader = spark.readStream.format("kafka").options(**self._reading(starts))
+        reader = spark.readStream.format("kafka").options(**self._reading(starts, reader_options))
         return self._columns(reader.load(), starts, "offset")
 
-    def _reading(self, starts: Mapping[TopicPartition, int]) -> dict[str, str]:
+    def _reading(
+        self,
+        starts: Mapping[TopicPartition, int],
+        options: Callable[[Mapping[str, str], str], dict[str, str]],
+    ) -> dict[str, str]:
         """Return the options of Spark's reader, where to start among them."""
         lost = self._settings["auto.offset.reset"].lower() == "none"
         return {
-            **reader_options(self._settings, f"kraal-mirror-{self._name}"),
+            **options(self._settings, f"kraal-mirror-{self._name}"),
             "assign": _by_topic({place: place.partition for place in starts}, listed=True),
             "startingOffsets": _by_topic(starts),
             "failOnDataLoss": str(lost).lower(),

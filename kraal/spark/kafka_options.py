@@ -38,6 +38,10 @@ _CONSUMER_DEFAULTS = {
     "max.poll.records": "20000",
     "receive.buffer.bytes": "1048576",
 }
+_RANGE_DEFAULTS = {"fetch.max.wait.ms": "5"}
+"""At a log's end Spark's reader asks for offsets on the connection on which a fetch waits for records that the range
+does not need: half a second, by Kafka's default.
+"""
 
 SHARED_CLIENT = "connector-producer-shared"
 """Client id of the producer that small batches of many tasks share; a producer each would cost threads."""
@@ -113,7 +117,12 @@ def consumer_options(worker: Mapping[str, str], connector: Mapping[str, str], na
     """Return options for Spark's Kafka reader; offsets and topics are added per range. Raises ConfigInvalid."""
     settings = layered(worker, connector, "consumer")
     settings["bootstrap.servers"] = bootstrap(worker, connector, "consumer")
-    return reader_options(settings, f"connect-{name}-read")
+    return range_options(settings, f"connect-{name}-read")
+
+
+def range_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
+    """Return `reader_options` for reading what is there, not for waiting for more. Raises ConfigInvalid."""
+    return reader_options(_RANGE_DEFAULTS | dict(settings), group)
 
 
 def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:

@@ -57,6 +57,14 @@ def test_spark_reads_without_what_it_refuses() -> None:
     assert options["kafka.fetch.max.wait.ms"] == "7"
 
 
+def test_ranges_wait_for_nothing_and_streams_as_kafka_does() -> None:
+    settings = {"bootstrap.servers": "a:1"}
+    assert kafka_options.range_options(settings, "g")["kafka.fetch.max.wait.ms"] == "5"
+    assert "kafka.fetch.max.wait.ms" not in kafka_options.reader_options(settings, "g")
+    theirs = kafka_options.range_options({**settings, "fetch.max.wait.ms": "9"}, "g")
+    assert theirs["kafka.fetch.max.wait.ms"] == "9"
+
+
 def test_a_login_line_becomes_user_and_password() -> None:
     line = 'org.example.PlainLoginModule required username="u" password="p";'
     worker = {
