@@ -98,11 +98,13 @@ class JsonConverter(Converter):
         """Without a schema null stays null, a tombstone; with one it is JSON's `null`, as Java has it."""
         del topic
         try:
-            text = F.to_json(value.cast("variant")) if schema is None else self._writer.text(value, schema)
+            plain = schema is None
+            text = (
+                escape_astral(F.to_json(value.cast("variant"))) if plain else self._writer.text(value, schema)
+            )
             described = self._described.described(schema)
         except DataException as exc:
             raise ValueError(str(exc)) from exc
-        text = escape_astral(text)
         if self._schemas:
             text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
         return text.cast("binary")

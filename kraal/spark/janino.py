@@ -10,6 +10,19 @@ from pathlib import Path
 from typing import Any
 
 
+def loaded(context: Any, name: str, source: str, jar: str) -> Any:
+    """Return a class of ours, compiled and made known to the driver and to all executors, if it is not yet.
+
+    Job thread; one at a time for each class.
+    """
+    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001 - has no public way
+    if loader.getResource(f"{name.replace('.', '/')}.class") is None:
+        made = compiled(context, source, jar)
+        loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())  # noqa: SLF001 - as above
+        context._jsc.sc().addJar(str(made))  # noqa: SLF001 - as above
+    return loader.loadClass(name)
+
+
 def compiled(context: Any, source: str, jar: str) -> Path:
     """Compile a unit of Java for a SparkContext's JVM; return the jar file, which is gone with the session.
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from kraal.plugins.api import TopicPartition
-from kraal.spark.janino import compiled
+from kraal.spark.janino import loaded
 from kraal.spark.record_times import intercepted, with_last
 
 if TYPE_CHECKING:
@@ -183,9 +183,5 @@ def places_of(text: str) -> dict[TopicPartition, Place]:
 
 def _runs(context: Any) -> Any:
     """Return what the class knows, by names of runs; the first time in a JVM it is made and loaded."""
-    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001 - has no public way
     with _ONE_AT_A_TIME:
-        if loader.getResource(f"{_CLASS.replace('.', '/')}.class") is None:
-            made = compiled(context, _SOURCE, _JAR)
-            loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())  # noqa: SLF001 - as above
-    return loader.loadClass(_CLASS).getField("RUNS").get(None)
+        return loaded(context, _CLASS, _SOURCE, _JAR).getField("RUNS").get(None)
