@@ -98,10 +98,10 @@ class JsonConverter(Converter):
         """Without a schema null stays null, a tombstone; with one it is JSON's `null`, as Java has it."""
         del topic
         try:
-            plain = schema is None
-            text = (
-                escape_astral(F.to_json(value.cast("variant"))) if plain else self._writer.text(value, schema)
-            )
+            if schema is None:
+                text = escape_astral(F.to_json(value.cast("variant")))
+            else:
+                text = self._writer.text(value, schema)
             described = self._described.described(schema)
         except DataException as exc:
             raise ValueError(str(exc)) from exc
