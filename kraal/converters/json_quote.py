@@ -8,19 +8,15 @@ Source: UTF8JsonGenerator, CharTypes (Jackson 2.21).
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from pyspark import SparkContext
-
-from kraal.spark.janino import loaded
+from kraal.spark.janino import called
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _CLASS: Final = "kraal.JsonQuote"
 _JAR: Final = "kraal-json-quote.jar"
-_ONE_AT_A_TIME: Final = threading.Lock()
 _SOURCE: Final = """
 package kraal;
 
@@ -85,11 +81,4 @@ public final class JsonQuote implements UDF1 {
 
 def quoted(value: Column) -> Column:
     """Return a column of strings as JSON strings, null as null. Job thread."""
-    from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415 - loaded when Spark is
-    from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
-
-    context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
-    with _ONE_AT_A_TIME:
-        made = loaded(context, _CLASS, _SOURCE, _JAR).getDeclaredConstructor(None).newInstance(None)
-    inner: Any = value
-    return Classic(made.function().apply(_to_seq(context, [inner._jc])))  # noqa: SLF001
+    return called(_CLASS, _SOURCE, _JAR, lambda made: made.function(), value)

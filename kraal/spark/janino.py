@@ -5,22 +5,42 @@ A jar in the package was the other way; nobody could read what is in it, and it 
 
 from __future__ import annotations
 
+import threading
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+
+def called(name: str, source: str, jar: str, function: Callable[[Any], Any], *columns: Column) -> Column:
+    """Return a column of what a function of ours gives; `function` gets a new object of the class and returns it.
+
+    Job thread.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
+    from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
+
+    context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
+    given: Any = columns
+    made = loaded(context, name, source, jar).getDeclaredConstructor(None).newInstance(None)
+    return Classic(function(made).apply(_to_seq(context, [each._jc for each in given])))  # noqa: SLF001 - as above
 
 
 def loaded(context: Any, name: str, source: str, jar: str) -> Any:
-    """Return a class of ours, compiled and made known to the driver and to all executors, if it is not yet.
-
-    Job thread; one at a time for each class.
-    """
-    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001 - has no public way
-    if loader.getResource(f"{name.replace('.', '/')}.class") is None:
-        made = compiled(context, source, jar)
-        loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())  # noqa: SLF001 - as above
-        context._jsc.sc().addJar(str(made))  # noqa: SLF001 - as above
-    return loader.loadClass(name)
+    """Return a class of ours, compiled and made known to driver and executors the first time. Job thread."""
+    with _ONE_AT_A_TIME:
+        loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001 - has no public way
+        if loader.getResource(f"{name.replace('.', '/')}.class") is None:
+            made = compiled(context, source, jar)
+            loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())  # noqa: SLF001 - as above
+            context._jsc.sc().addJar(str(made))  # noqa: SLF001 - as above
+        return loader.loadClass(name)
 
 
 def compiled(context: Any, source: str, jar: str) -> Path:

@@ -3,8 +3,9 @@
 A sink's schema comes with each record, so that of a topic is guessed from one of its records, and every other one is
 held against it. JSON in Connect's envelope counts as read only where writing what was read gives the same text again,
 byte for byte, and where the text before the payload is the sample's: that leaves no room for Spark and Jackson to read
-the same text differently. Text and bytes have the same schema always. JSON without schemas is taken to look as the
-sample does, by the same measure; a field that is null in the sample is taken for text.
+the same text differently. Most such texts are read by a function of ours, which reads no others (`json_scan`), and only
+what it leaves is read by Spark's, and written again. Text and bytes have the same schema always. JSON without schemas
+is taken to look as the sample does, by the same measure; a field that is null in the sample is taken for text.
 
 A row that does not fit is in doubt, like one that a transform may refuse (`kraal.plugins.columns`): such a batch is
 done again record by record. So `errors.*` need nothing of their own here: a batch without doubts has no errors, one
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kraal.plugins.columns import NOTHING, ByRecords, Columns, Expression, Part
 from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Field, Schema, Type
 from kraal.spark.column_parts import SPARK_TYPES
+from kraal.spark.json_scan import can_scan, scanned
 from kraal.spark.records.steps import Steps
 from kraal.spark.sink_shown import shown_column, shown_doubts
 from kraal.spark.source_columns import DOUBT
@@ -160,6 +162,7 @@ class SinkColumns:
         headers = F.when(F.size("headers") > 0, F.col("headers")).alias("headers")
         columns = [*map(F.col, _FRAME[:3]), known, headers]
         columns += [F.col("key"), F.col("value"), *(c for each in parts for c in each.columns())]
+        raw = raw.select("*", *(scan for each in parts for scan in each.scans()))
         # What a plan cannot know stops the optimizer from reading the JSON anew for the filter and what follows.
         read = raw.select(*columns, F.spark_partition_id().alias("_part"))
         doubt = F.col("_part") < 0
@@ -215,6 +218,8 @@ class _Read:
     doubts: tuple[Expression, ...] = ()
     columns: Callable[[], list[Column]] = field(default=list)
     """What is made of the raw column, once a row."""
+    scans: Callable[[], list[Column]] = field(default=list)
+    """What is made of it before, for `columns` to look at."""
 
 
 def _part(name: str, of_class: str, converter: Any, sample: bytes | None) -> _Read:
@@ -247,8 +252,17 @@ def _json_part(name: str, converter: Any, sample: bytes, raw: Expression) -> _Re
         schema = replace(_look(value), optional=False)
     if schema is None or (schemaless and schema.type is not Type.STRUCT):
         raise ByRecords
-    kind = f"struct<payload:{_kind(schema)}>"
-    text, parsed = f"_{name}_text", f"_{name}"
+    kind = _kind(schema)
+    scan, text, parsed = f"_{name}_scan", f"_{name}_text", f"_{name}"
+    scans = can_scan(schema)
+
+    def scanning() -> list[Column]:
+        return [scanned(raw(), prefix, "" if schemaless else "}", kind).alias(scan)] if scans else []
+
+    def unread() -> Column:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        return F.col(scan).isNull() if scans else F.lit(True)  # noqa: FBT003 - Spark's literal
 
     def columns() -> list[Column]:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
@@ -256,27 +270,29 @@ def _json_part(name: str, converter: Any, sample: bytes, raw: Expression) -> _Re
         rest = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
         begun = F.concat(F.lit('{"payload":'), rest)
         as_sample = F.when(F.startswith(raw(), F.lit(prefix)), begun)
-        whole = F.concat(begun, F.lit("}")) if schemaless else as_sample
+        whole = F.when(unread(), F.concat(begun, F.lit("}")) if schemaless else as_sample)
         # Options keep Spark from taking one step for the other's undoing.
-        return [whole.alias(text), F.from_json(whole, kind, {"mode": "PERMISSIVE"}).alias(parsed)]
+        read = F.from_json(whole, f"struct<payload:{kind}>", {"mode": "PERMISSIVE"})
+        return [*([F.col(scan)] if scans else []), whole.alias(text), F.when(unread(), read).alias(parsed)]
 
     def payload() -> Column:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
 
-        return F.col(parsed).getField("payload")
+        found = F.col(parsed).getField("payload")
+        return F.coalesce(F.col(scan), found) if scans else found
 
     def doubt() -> Column:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
 
         again = F.to_json(F.col(parsed), {"ignoreNullFields": "false"})
-        found = ~F.coalesce(again == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
+        found = unread() & ~F.coalesce(again == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
         for each in _refused(payload(), schema):
             found = found | each
         return found
 
     sure = schema.default is not None or not schema.optional
     part = Part(schema=schema, expression=payload, sure=sure, schemaless=schemaless)
-    return _Read(part, (doubt,), columns)
+    return _Read(part, (doubt,), columns, scanning)
 
 
 def _reads(converter: Any) -> bool:

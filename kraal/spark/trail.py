@@ -14,7 +14,6 @@ sender's own thread for what never left.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +31,6 @@ _JAR: Final = "kraal-trail.jar"
 _RUN: Final = "kafka.kraal.run"
 _IDEMPOTENCE: Final = "kafka.enable.idempotence"
 _IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
-_ONE_AT_A_TIME: Final = threading.Lock()
 _SOURCE: Final = """
 package kraal;
 
@@ -183,5 +181,4 @@ def places_of(text: str) -> dict[TopicPartition, Place]:
 
 def _runs(context: Any) -> Any:
     """Return what the class knows, by names of runs; the first time in a JVM it is made and loaded."""
-    with _ONE_AT_A_TIME:
-        return loaded(context, _CLASS, _SOURCE, _JAR).getField("RUNS").get(None)
+    return loaded(context, _CLASS, _SOURCE, _JAR).getField("RUNS").get(None)
