@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _CLASS: Final = "kraal.JsonQuote"
-_JAR: Final = "kraal-json-quote.jar"
 _SOURCE: Final = """
 package kraal;
 
@@ -81,4 +80,4 @@ public final class JsonQuote implements UDF1 {
 
 def quoted(value: Column) -> Column:
     """Return a column of strings as JSON strings, null as null. Job thread."""
-    return called(_CLASS, _SOURCE, _JAR, lambda made: made.function(), value)
+    return called(_CLASS, _SOURCE, lambda made: made.function(), value)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ONE_AT_A_TIME: Final = threading.Lock()
 
 
-def called(name: str, source: str, jar: str, function: Callable[[Any], Any], *columns: Column) -> Column:
+def called(name: str, source: str, function: Callable[[Any], Any], *columns: Column) -> Column:
     """Return a column of what a function of ours gives; `function` gets a new object of the class and returns it.
 
     Job thread.
@@ -28,26 +28,23 @@ def called(name: str, source: str, jar: str, function: Callable[[Any], Any], *co
 
     context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
     given: Any = columns
-    made = loaded(context, name, source, jar).getDeclaredConstructor(None).newInstance(None)
+    made = loaded(context, name, source).getDeclaredConstructor(None).newInstance(None)
     return Classic(function(made).apply(_to_seq(context, [each._jc for each in given])))  # noqa: SLF001 - as above
 
 
-def loaded(context: Any, name: str, source: str, jar: str) -> Any:
+def loaded(context: Any, name: str, source: str) -> Any:
     """Return a class of ours, compiled and made known to driver and executors the first time. Job thread."""
     with _ONE_AT_A_TIME:
         loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001 - has no public way
         if loader.getResource(f"{name.replace('.', '/')}.class") is None:
-            made = compiled(context, source, jar)
+            made = _compiled(context, source, f"{name}.jar")
             loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())  # noqa: SLF001 - as above
             context._jsc.sc().addJar(str(made))  # noqa: SLF001 - as above
         return loader.loadClass(name)
 
 
-def compiled(context: Any, source: str, jar: str) -> Path:
-    """Compile a unit of Java for a SparkContext's JVM; return the jar file, which is gone with the session.
-
-    Job thread; one at a time for each `jar`, the file's name.
-    """
+def _compiled(context: Any, source: str, jar: str) -> Path:
+    """Compile a unit of Java for a SparkContext's JVM; return the jar file, which is gone with the session."""
     from pyspark import SparkFiles  # noqa: PLC0415 - loaded when Spark is
 
     jvm = context._jvm  # noqa: SLF001 - PySpark has no public way

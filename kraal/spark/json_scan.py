@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 _CLASS: Final = "kraal.JsonScan"
-_JAR: Final = "kraal-json-scan.jar"
 _NAME: Final = re.compile(r"[ !#-\[\]-~]+")
 """Names of fields that JSON writes as they are."""
 _SINGLE: Final = frozenset(
@@ -245,4 +244,4 @@ def scanned(raw: Column, before: bytes, after: str, ddl: str) -> Column:
 
     `ddl`: the struct's type, of a schema that `can_scan`. Job thread.
     """
-    return called(_CLASS, _SOURCE, _JAR, lambda made: made.of(before, after, ddl), raw)
+    return called(_CLASS, _SOURCE, lambda made: made.of(before, after, ddl), raw)

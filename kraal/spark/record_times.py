@@ -10,20 +10,17 @@ Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a time belo
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from kraal.spark.janino import compiled
+from kraal.spark.janino import loaded
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 HEADER: Final = "kraal.timestamp"
 INTERCEPTORS: Final = "kafka.interceptor.classes"
 _CLASS: Final = "kraal.RecordTimes"
-_JAR: Final = "kraal-record-times.jar"
-_ONE_AT_A_TIME: Final = threading.Lock()
 _SOURCE: Final = """
 package kraal;
 
@@ -92,15 +89,5 @@ def carried(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
     """
     if "timestamp" not in frame.columns:
         return options
-    _ensure(frame.sparkSession)
+    loaded(frame.sparkSession.sparkContext, _CLASS, _SOURCE)
     return intercepted(options, _CLASS)
-
-
-def _ensure(spark: SparkSession) -> None:
-    """Have the class where this session's jobs run."""
-    context: Any = spark.sparkContext
-    with _ONE_AT_A_TIME:
-        jars = context._jsc.sc().listJars()  # noqa: SLF001 - PySpark has no public way
-        if any(jars.apply(number).endswith(_JAR) for number in range(jars.size())):
-            return
-        context._jsc.sc().addJar(str(compiled(context, _SOURCE, _JAR)))  # noqa: SLF001 - as above

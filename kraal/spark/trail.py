@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 HEADER: Final = "kraal.trail"
 _CLASS: Final = "kraal.Trail"
-_JAR: Final = "kraal-trail.jar"
 _RUN: Final = "kafka.kraal.run"
 _IDEMPOTENCE: Final = "kafka.enable.idempotence"
 _IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
@@ -181,4 +180,4 @@ def places_of(text: str) -> dict[TopicPartition, Place]:
 
 def _runs(context: Any) -> Any:
     """Return what the class knows, by names of runs; the first time in a JVM it is made and loaded."""
-    return loaded(context, _CLASS, _SOURCE, _JAR).getField("RUNS").get(None)
+    return loaded(context, _CLASS, _SOURCE).getField("RUNS").get(None)
