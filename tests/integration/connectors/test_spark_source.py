@@ -182,20 +182,27 @@ def test_tables_of_a_real_database_by_each_mode(stage: Stage, spark: SparkSessio
     connection.close()
 
 
+def say(limit: Path, numbers: int) -> None:
+    """Tell the reader how many numbers there are; it may look at any moment, and finds the old file or the new one."""
+    made = limit.with_name("limit.next")
+    made.write_text(str(numbers))
+    made.rename(limit)
+
+
 def test_a_stream_reader_goes_on_at_its_own_offset(stage: Stage, tmp_path: Path) -> None:
     limit = tmp_path / "limit"
-    limit.write_text("5")
+    say(limit, 5)
     changes = {"spark.python.datasource": NUMBERS, "spark.option.limit": str(limit)}
     numbers = source(stage, example("spark-source-python", changes))
     numbers.run(5)
     assert numbers.offsets == {SourcePartition.of({"datasource": NUMBERS}): {"offset": '{"next": 5}'}}
-    limit.write_text("8")
+    say(limit, 8)
     opening = numbers.open()
     opening.run.next()
     done = opening.expect(BatchDone)
     numbers.read += done.records
     opening.run.next()  # what was stored is committed when the reader is asked again
-    limit.write_text("9")
+    say(limit, 9)
     assert opening.expect(BatchDone).records == 1
     numbers.read += 1
     opening.run.stop()
