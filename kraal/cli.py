@@ -33,6 +33,7 @@ log_format = click.option(
 OWN = {
     "kafka": Lazy("kraal.embedded.commands", "kafka_group"),
     "jars": Lazy("kraal.embedded.commands", "jars_command"),
+    "prepare": Lazy("kraal.prepare", "prepare"),
     "new": Lazy("kraal.scaffold.commands", "new_group"),
 }
 

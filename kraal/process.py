@@ -35,6 +35,7 @@ from kraal.config.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, 
 from kraal.config.worker import WorkerConfig
 from kraal.config.worker_keys import allowed_origins
 from kraal.control import ControlPort
+from kraal.embedded.class_archive import known_archive
 from kraal.embedded.jars import ensure
 from kraal.errors import KraalError
 from kraal.loggers import Loggers
@@ -295,6 +296,7 @@ class Process(ABC, Generic[C]):
             chains=partial(make_chain, registry),
             leave=leave,
             scratch=str(scratch),
+            archive=known_archive(),
         )
 
     def _find_kafka(self, assembly: Assembly) -> None:

@@ -4,7 +4,7 @@
 # kraal_setup [GROUP...]
 # Goes to the root of the repository and puts its virtual environment first in PATH; makes the environment from the
 # lock files, and fetches the jars of each GROUP (broker, spark, connect, postgresql, s3a), which also asks for Java, where they are not
-# there yet. On failure: one sentence on stderr and exit 1.
+# there yet; for spark also the archive of its classes. On failure: one sentence on stderr and exit 1.
 kraal_setup() {
     KRAAL_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) || exit 1
     cd "$KRAAL_ROOT" || exit 1
@@ -22,6 +22,8 @@ kraal_setup() {
     unset PYTHONHOME
     if [ $# -gt 0 ]; then
         kraal jars "$@" >/dev/null || exit 1
+        # Without it all works, but Spark takes longer to start.
+        case " $* " in *" spark "*) kraal prepare >/dev/null || true ;; esac
     fi
 }
 

@@ -67,6 +67,7 @@ class SparkEngine:
         chains: Chains,
         leave: Leave | None = None,
         scratch: str | None = None,
+        archive: Path | None = None,
     ) -> None:
         """Start Spark in the background.
 
@@ -78,6 +79,7 @@ class SparkEngine:
             jars: names the jar files for Spark; called on the session's thread, may fetch them.
             leave: takes a sink task out of its group in the middle of a join; None lets it wait for the join.
             scratch: a directory of this worker's own; None makes a temporary one.
+            archive: the file with Spark's classes (`kraal prepare`), which its JVM starts quicker with.
         """
         directory = scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
@@ -94,7 +96,7 @@ class SparkEngine:
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
         self._slots = Slots()
-        self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs))
+        self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs), archive)
         self.together = Together(self._session, self._jobs, self._canceller)
         view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
         self._means = Means(

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from kraal.plugins.importing import ONE_AT_A_TIME
 from kraal.spark import settings
 from kraal.spark.api import EngineReady, EngineStarting, EngineState
+from kraal.spark.gateway import Starting
 from kraal.spark.heap import heap_death
 from kraal.spark.trace import root_cause
 from kraal.spark.warm_up import warm_up
@@ -64,7 +65,8 @@ class Spark:
 class Session:
     """Keeps one Spark session up.
 
-    On the session's thread, `changed` hears every state, and `wanted` says whether a task waits for Spark.
+    On the session's thread, `changed` hears every state, and `wanted` says whether a task waits for Spark. `archive`:
+    that of Spark's classes, if there is one.
     """
 
     def __init__(
@@ -74,12 +76,14 @@ class Session:
         scratch: Path,
         changed: Callable[[EngineState], None],
         wanted: Callable[[], bool],
+        archive: Path | None = None,
     ) -> None:
         self._worker = worker
         self._jars = jars
         self._scratch = scratch
         self._changed = changed
         self._wanted = wanted
+        self._archive = archive
         self._state: EngineState = EngineStarting("Spark is starting")
         self._spark: Spark | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -145,6 +149,7 @@ class Session:
                 if not self._closing.is_set():
                     log.warning("Spark did not start", exc_info=error)
                 starting = EngineStarting(f"Spark did not start: {root_cause(error)}; it is tried again")
+                self._distrust_archive()
                 failures += 1
                 self._clean_up()
                 continue
@@ -181,29 +186,24 @@ class Session:
 
     def _launch(self) -> Spark:
         settings.prepare_environment(self._scratch)
-        values = settings.spark_settings(self._worker, self._jars(), self._scratch)
-        import_spark()
-        from pyspark import SparkConf, SparkContext  # noqa: PLC0415
-        from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
-        from pyspark.sql import SparkSession  # noqa: PLC0415
-
-        conf = SparkConf(loadDefaults=False)
-        conf.setAll(list(values.items()))
+        values = settings.spark_settings(self._worker, self._jars(), self._scratch, self._archive)
         with (self._scratch / _OUTPUT).open("ab") as out:
-            launch: Any = launch_gateway  # without types
-            gateway = launch(conf, {"stdout": out, "stderr": out})
-        self._process = gateway.proc
-        if self._closing.is_set():
-            raise SparkAway("the worker is stopping")
-        context = SparkContext(gateway=gateway, conf=conf)
-        server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
-        server.handle_error = lambda *_: None
-        session = SparkSession(context)
+            starting = Starting.of(values, out)
+        self._process = starting.process
+        session = opened(starting, values, self._closing.is_set)
         tiny = session.newSession()
         for key, value in settings.tiny_settings().items():
             tiny.conf.set(key, value)
         warm_up(session, tiny, self._worker, self._wanted)
-        return Spark(session, tiny, gateway.proc)
+        return Spark(session, tiny, starting.process)
+
+    def _distrust_archive(self) -> None:
+        """Start without the archive from now on: a JVM may crash over one that is damaged."""
+        if self._archive is not None:
+            log.warning(
+                "Spark is started without %s; remove it, and `kraal prepare` makes a new one", self._archive
+            )
+            self._archive = None
 
     def _clean_up(self) -> None:
         self._spark = None
@@ -214,6 +214,26 @@ class Session:
             _reset_pyspark()
         except Exception:  # private parts of PySpark; the next start shows whether it matters
             log.exception("PySpark was not reset in full")
+
+
+def opened(starting: Starting, values: Mapping[str, str], give_up: Callable[[], bool]) -> SparkSession:
+    """Import PySpark while its JVM starts, and open a session there.
+
+    Raises NoGateway, SparkAway, and what Spark raises.
+    """
+    import_spark()
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(values.items()))
+    gateway = starting.connected(give_up)
+    if give_up():
+        raise SparkAway("the worker is stopping")
+    context = SparkContext(gateway=gateway, conf=conf)
+    server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
+    server.handle_error = lambda *_: None
+    return SparkSession(context)
 
 
 class SparkAway(Exception):

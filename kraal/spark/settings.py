@@ -67,12 +67,18 @@ _DEFAULTS = {
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "200",
     "spark.cleaner.referenceTracking.blocking": "false",
+    # Each read of a backlog has consumers of its own; kept for later they would hold some 50 MB of records each.
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
     "spark.log.structuredLogging.enabled": "false",
     # Options of Kafka's clients that no plan may show, should somebody switch the UI or event logs on.
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|secret|ssl.*key",
 }
 
 _LOG4J = "spark-log4j2.properties"
+_CRASH = "spark-crash-%p.log"
 _JVM = "jvm"
 """What the JVM may lose."""
 _LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -89,10 +95,12 @@ def is_local(worker: Mapping[str, str]) -> bool:
     return worker.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
 
 
-def spark_settings(worker: Mapping[str, str], jars: Sequence[Path], scratch: Path) -> dict[str, str]:
+def spark_settings(
+    worker: Mapping[str, str], jars: Sequence[Path], scratch: Path, archive: Path | None = None
+) -> dict[str, str]:
     """Return all settings: our defaults, then the worker config's `spark.*`, then what must be as it is.
 
-    `scratch`: the session's directory, as `prepare_environment` has left it.
+    `scratch`: the session's directory, as `prepare_environment` has left it. `archive`: of Spark's classes.
     """
     settings = dict(_DEFAULTS)
     local = is_local(worker)
@@ -106,7 +114,11 @@ def spark_settings(worker: Mapping[str, str], jars: Sequence[Path], scratch: Pat
     settings["spark.jars"] = ",".join(
         [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]
     )
-    options = f"{_JAVA_OPTIONS} -Dlog4j2.configurationFile={(scratch / _LOG4J).as_uri()}"
+    # A JVM that crashes would leave its report, with its environment, where the worker was started.
+    options = f'{_JAVA_OPTIONS} "-XX:ErrorFile={scratch / _CRASH}" '
+    options += f"-Dlog4j2.configurationFile={(scratch / _LOG4J).as_uri()}"
+    if archive is not None:
+        options += f' "-XX:SharedArchiveFile={archive}"'
     if local:
         options += f' "-Djava.io.tmpdir={scratch / _JVM}"'
     settings["spark.driver.extraJavaOptions"] = (

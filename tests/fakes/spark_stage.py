@@ -17,6 +17,7 @@ from confluent_kafka import cimpl
 from confluent_kafka.admin import AdminClient
 
 from kraal.embedded import jars
+from kraal.embedded.class_archive import known_archive
 from kraal.ids import ConnectorName, TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.spark.api import EngineReady, Failed, Run, RunEvent, TaskSpec, Waiting
@@ -134,5 +135,6 @@ def make_engine(address: str, scratch: Path, *groups: str) -> SparkEngine:
         lambda: [jar for group in ("spark", *groups) for jar in jars.ensure(group)],
         chains=chain_of,
         leave=leave,
+        archive=known_archive(),
         scratch=str(scratch),
     )

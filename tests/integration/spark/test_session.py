@@ -13,9 +13,10 @@ import pyarrow as pa
 import pytest
 
 from kraal.embedded.broker import Broker
+from kraal.embedded.class_archive import archive_path
 from kraal.offsets import SourcePartition
 from kraal.plugins.api import SourceBatch
-from kraal.spark.api import BatchDone, Failed, Opened, Stopped, Waiting
+from kraal.spark.api import BatchDone, EngineReady, Failed, Opened, Stopped, Waiting
 from kraal.spark.engine import SparkEngine
 from tests.fakes import spark_plugins as plugins
 from tests.fakes.spark_stage import Stage, await_ready
@@ -88,6 +89,37 @@ def test_a_killed_jvm_fails_runs_at_once_and_comes_back(own: SparkEngine, kafka:
     assert meanwhile.expect(BatchDone).records == 1
     meanwhile.run.stop()
     meanwhile.expect(Stopped)
+
+
+def test_an_archive_of_classes_is_used_and_one_that_crashes_the_jvm_is_not_used_again(
+    own: SparkEngine, tmp_path: Path
+) -> None:
+    archive = archive_path()
+    assert archive.is_file(), "./scripts/test has it made"
+    assert archive.name in Path(f"/proc/{jvm_of(own).pid}/maps").read_text()
+    half = tmp_path / "half.jsa"
+    with archive.open("rb") as whole:
+        half.write_bytes(whole.read(archive.stat().st_size // 3))
+    own._session._archive = half
+    restart(own)
+    assert archive_of(own) is None
+    assert half.name not in Path(f"/proc/{jvm_of(own).pid}/maps").read_text()
+    own._session._archive = archive
+    assert list(Path(own._means.view.scratch).glob("spark-crash-*.log")), "what a crash leaves is there"
+    assert not list(Path.cwd().glob("hs_err*"))
+
+
+def archive_of(engine: SparkEngine) -> Path | None:
+    return engine._session._archive
+
+
+def restart(engine: SparkEngine) -> None:
+    """Kill Spark's JVM, and wait for the next one."""
+    away = threading.Event()
+    engine.listen(lambda state: None if isinstance(state, EngineReady) else away.set())
+    jvm_of(engine).kill()
+    assert away.wait(30)
+    await_ready(engine)
 
 
 def test_scratch_holds_sparks_log(own: SparkEngine) -> None:

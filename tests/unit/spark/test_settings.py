@@ -32,3 +32,10 @@ def test_a_cluster_of_sparks_own_has_its_own_directories(tmp_path: Path) -> None
     settings = spark_settings({"spark.master": "spark://somewhere:7077"}, (), tmp_path)
     assert "spark.local.dir" not in settings
     assert "java.io.tmpdir" not in settings["spark.driver.extraJavaOptions"]
+
+
+def test_the_archive_of_sparks_classes_is_used_where_there_is_one(tmp_path: Path) -> None:
+    archive = tmp_path / "an archive.jsa"
+    options = spark_settings({}, (), tmp_path, archive)["spark.driver.extraJavaOptions"]
+    assert f'"-XX:SharedArchiveFile={archive}"' in options
+    assert "SharedArchiveFile" not in spark_settings({}, (), tmp_path)["spark.driver.extraJavaOptions"]
