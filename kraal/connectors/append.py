@@ -30,6 +30,13 @@ _COPY_BYTES: Final = 8 * 1024 * 1024
 _JOURNAL_BYTES: Final = 128
 
 
+def send_file(target: int, source: int) -> None:
+    """Copy a whole file, inside the kernel, to where another open one stands, which has no O_APPEND."""
+    offset = 0
+    while sent := os.sendfile(target, source, offset, 2**30):
+        offset += sent
+
+
 class AppendTarget:
     """The file of a sink, by its path. Thread: any, one at a time; the lock is between objects."""
 
@@ -74,9 +81,7 @@ class AppendTarget:
             while data := os.read(source, _COPY_BYTES):
                 self._write(memoryview(data))
             return
-        offset = 0
-        while sent := os.sendfile(self._fd, source, offset, 2**30):
-            offset += sent
+        send_file(self._fd, source)
 
     def _write(self, data: memoryview) -> None:
         while data:

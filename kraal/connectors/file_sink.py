@@ -58,6 +58,7 @@ class FileStreamSinkTask(SinkTask):
             return
         self._target = AppendTarget(path, context.worker.scratch)
         self.all_or_nothing = self._executors_see_us  # nothing is appended before Spark has written all of it
+        self.takes_pieces = self._executors_see_us
         owner = hashlib.sha256(f"{context.connector}-{context.task}".encode()).hexdigest()[:12]
         self._staging = self._target.beside / f".{Path(path).name}.kraal-{owner}"
         shutil.rmtree(self._staging, ignore_errors=True)  # of a worker that was killed

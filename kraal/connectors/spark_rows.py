@@ -10,7 +10,7 @@ from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 from kraal.connectors.range_files import OFFSET, RANGE
 from kraal.connectors.spark_schema import column_named, struct_of
-from kraal.plugins.api import TopicPartition
+from kraal.plugins.api import SinkValues, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -47,10 +47,12 @@ def rows_of(frame: DataFrame, parsed: Mapping[str, Any]) -> DataFrame:
     return frame.select(*values, *(column.alias(name) for name, column in facts), *kept)
 
 
-def json_lines(rows: DataFrame) -> DataFrame | None:
-    """Return VARIANT values as lines of JSON, where they are all that is written; None where they are not."""
+def json_lines(rows: DataFrame, values: SinkValues | None) -> DataFrame | None:
+    """Return values without columns as lines of JSON, where they are all that is written; None where they are not."""
     if [name for name in rows.columns if name != RANGE] != ["value"]:
         return None
+    if values == "json-text":
+        return rows.withColumn("value", F.coalesce(F.col("value"), F.lit("null")))
     if not isinstance(rows.schema["value"].dataType, T.VariantType):
         return None
     return rows.withColumn("value", F.coalesce(F.to_json("value"), F.lit("null")))

@@ -8,6 +8,7 @@ Python Data Source get each batch at least once, for Spark commits them by itsel
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import uuid
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from kraal.config.jdbc_drivers import with_driver
 from kraal.config.object_stores import is_object_path, object_address
 from kraal.config.spark_checks import FILE_FORMATS, JDBC, local_path, options_of
 from kraal.config.spark_sink import EXACTLY_ONCE, SPARK_SINK
+from kraal.connectors.append import send_file
 from kraal.connectors.jdbc_once import Tables
 from kraal.connectors.jdbc_table import OnceTable, alter
 from kraal.connectors.kept_config import KeptConfig
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 STAGING: Final = "_kraal_staging"
+_LINES: Final = frozenset({"json", "text"})
+"""Formats whose files put together are a file of the format."""
+_APART: Final = frozenset({"compression", "encoding", "charset"})
+"""Options with which they may not be."""
 
 
 class SparkSinkTask(SinkTask):
@@ -56,9 +62,12 @@ class SparkSinkTask(SinkTask):
         self._parsed = SPARK_SINK.parse(config)
         options = options_of(config)
         self._options = with_driver(options) if self._parsed["spark.format"] == JDBC else options
+        self.values = "json-text" if _takes_json(self._parsed) else "json"
         if self._parsed["spark.format"] in FILE_FORMATS:
             self._open_folder(str(self._parsed["path"]), context)
             self.all_or_nothing = True
+            apart = {option.lower() for option in self._options} & _APART
+            self.takes_pieces = self._parsed["spark.format"] in _LINES and not apart
         elif _is_once(self._parsed):
             target, offsets = str(self._parsed["jdbc.table"]), str(self._parsed["jdbc.offsets.table"])
             tables = Tables.of(context.connector, context.task, target, offsets)
@@ -83,7 +92,11 @@ class SparkSinkTask(SinkTask):
             frame = spark_rows.numbered(batch.frame, list(wanted))
             if any(conflicts.values()):
                 frame = spark_rows.within(frame, list(wanted.values()))
-            self._write_files(spark_rows.rows_of(frame, self._parsed), wanted, batch.ranges, conflicts)
+            rows, chosen = spark_rows.rows_of(frame, self._parsed), str(self._parsed["spark.format"])
+            plain = spark_rows.json_lines(rows, batch.values) if chosen == "json" else None
+            if plain is not None:
+                rows, chosen = plain, "text"
+            self._write_files((rows, chosen), wanted, batch.ranges, conflicts)
         self._folder.written(batch.ranges, conflicts)
 
     @override
@@ -130,16 +143,16 @@ class SparkSinkTask(SinkTask):
 
     def _write_files(
         self,
-        rows: DataFrame,
+        rows: tuple[DataFrame, str],
         wanted: Mapping[TopicPartition, Span | None],
         ranges: Mapping[TopicPartition, Span],
         conflicts: Mapping[TopicPartition, Sequence[RangeFile]],
     ) -> None:
-        """Have Spark write the rows into a directory of their own, then put the files in place."""
+        """Have Spark write the rows, in a format, into a directory of their own, then put the files in place."""
         assert self._folder is not None  # noqa: S101 - only files come here
         staging = self._staging / uuid.uuid4().hex
         try:
-            self._write_staged(rows, staging, alone=len(wanted) == 1)
+            self._write_staged(*rows, staging, alone=len(wanted) == 1)
             for number, (place, span) in enumerate(wanted.items()):
                 part = _part(staging, place, None if len(wanted) == 1 else number)
                 if span is not None:
@@ -149,17 +162,15 @@ class SparkSinkTask(SinkTask):
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
-    def _write_staged(self, rows: DataFrame, staging: Path, *, alone: bool) -> None:
-        from kraal.connectors import spark_rows  # noqa: PLC0415 - as above
-
-        chosen = str(self._parsed["spark.format"])
-        plain = spark_rows.json_lines(rows) if chosen == "json" else None
-        if plain is not None:
-            rows, chosen = plain, "text"
-        writer = rows.drop(RANGE).coalesce(1).write if alone else rows.write.partitionBy(RANGE)
+    def _write_staged(self, rows: DataFrame, chosen: str, staging: Path, *, alone: bool) -> None:
+        if alone:
+            rows = rows.drop(RANGE) if self.takes_pieces else rows.drop(RANGE).coalesce(1)
+        writer = rows.write if alone else rows.write.partitionBy(RANGE)
         writer.format(chosen).options(**self._options).save(
             f"file://{staging}"
         )  # as it is: Hadoop decodes no %20
+        if alone and self.takes_pieces:
+            _join(sorted(staging.glob("part-*")))
 
     def _suffix(self, part: Path) -> str:
         suffix = part.name.partition(".")[2]
@@ -199,6 +210,22 @@ class SparkSinkConnector(KeptConfig):
 def _is_once(parsed: Mapping[str, Any]) -> bool:
     """Whether rows of a table are wanted exactly once."""
     return bool(parsed["spark.format"] == JDBC and parsed["delivery.guarantee"] == EXACTLY_ONCE)
+
+
+def _takes_json(parsed: Mapping[str, Any]) -> bool:
+    """Whether values without columns are wanted as JSON's text: to be taken apart, or as lines."""
+    return bool(
+        parsed["spark.schema"] or (parsed["spark.format"] == "json" and not parsed["metadata.columns"])
+    )
+
+
+def _join(parts: Sequence[Path]) -> None:
+    """Put the content of all files into the first, and remove the others."""
+    for other in parts[1:]:
+        with parts[0].open("r+b") as target, other.open("rb") as source:
+            target.seek(0, os.SEEK_END)
+            send_file(target.fileno(), source.fileno())
+        other.unlink()
 
 
 def _part(staging: Path, place: TopicPartition, number: int | None) -> Path | None:

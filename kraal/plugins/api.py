@@ -19,9 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
-
-from typing_extensions import override
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 from kraal.config.checks import (
     Check,
@@ -51,6 +49,7 @@ from kraal.config.key import (
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
 from kraal.plugins.columns import ByRecords, Columns, Expression, Part
+from kraal.plugins.converter import Converter, HeaderConverter
 from kraal.plugins.records import DataException, Header, Record, Struct
 from kraal.plugins.schema import Schema
 from kraal.plugins.stream import SourceStream, Streams
@@ -58,7 +57,7 @@ from kraal.plugins.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
     "REQUIRED",
@@ -92,6 +91,7 @@ __all__ = [
     "Schema",
     "SinkBatch",
     "SinkTask",
+    "SinkValues",
     "SourceBatch",
     "SourcePartition",
     "SourceStream",
@@ -120,6 +120,9 @@ __all__ = [
 class RetriableError(Exception):
     """Raised by a plugin for what may pass by itself; the runtime tries the same batch again later."""
 
+
+SinkValues = Literal["json", "json-text", "text"]
+"""What a sink gets of keys and values: see `SinkTask.values`."""
 
 Reporter = Callable[[TopicPartition, int, BaseException], None]
 """Takes what a sink says of one record: where it is, its offset, what is wrong."""
@@ -278,13 +281,15 @@ class SinkBatch:
     """Records to write: offsets `[start, end)` of each partition, in order within each partition.
 
     `frame` has the columns topic, partition, offset, timestamp, headers, key, value; one Spark partition holds
-    records of one Kafka partition, ascending. `value_schema` None: `value` is schemaless.
+    records of one Kafka partition, ascending. `value_schema` None: `value` is schemaless. `values`: how the task has
+    `key` and `value` (`SinkTask.values`); None: as the converters' columns, of any type.
     """
 
     frame: DataFrame
     ranges: Mapping[TopicPartition, tuple[int, int]]
     value_schema: Schema | None = None
     key_schema: Schema | None = None
+    values: SinkValues | None = None
     reporter: Reporter | None = None
     """The runtime's half of `report`; a test of a plugin gives its own."""
 
@@ -304,13 +309,17 @@ class SinkBatch:
 class SinkTask(ABC):
     """Writes one share of a sink's records."""
 
-    values: ClassVar[Literal["json", "text"]] = "json"
-    """What `key` and `value` are where records go one by one, with transforms or `errors.*`, each with a schema of its
-    own: VARIANT columns of plain JSON, or strings as Java prints values. Elsewhere they are the converters' columns."""
+    values: SinkValues = "json"
+    """What `key` and `value` are with transforms or `errors.*`, where each record has a schema of its own: VARIANT
+    columns of plain JSON, strings of such JSON with fields in their order (`json-text`), or strings as Java prints
+    values. Elsewhere they are the converters' columns. `start` may set it."""
     class_name: ClassVar[str | None] = None
     """As with SourceTask."""
     all_or_nothing: bool = False
     """Whether a `write` whose frame cannot be computed leaves nothing (docs/errors.md); `start` may set it."""
+    takes_pieces: bool = False
+    """Whether records of one Kafka partition may come in several Spark partitions, one after another, which are
+    computed at the same time; `start` may set it."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -326,72 +335,6 @@ class SinkTask(ABC):
 
     def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
         """Close; called once after `start`, also after a failure."""
-
-
-class HeaderConverter(ABC):
-    """Turns values of headers into bytes and back, one by one.
-
-    Stateless after `configure`; pickled to Spark's Python processes.
-    Source: org.apache.kafka.connect.storage.HeaderConverter.
-    """
-
-    version: ClassVar[str]
-    config_def: ClassVar[ConfigDef]
-
-    @abstractmethod
-    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
-        """Take the converter's own keys, prefix removed; for headers `is_key` is False. Raises ValueError."""
-
-    @abstractmethod
-    def encode_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return a header's bytes. Raises DataException with Java's message (`fromConnectHeader`)."""
-
-    @abstractmethod
-    def decode_header(self, topic: str, name: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """Return a header's schema and value. Raises DataException with Java's message (`toConnectHeader`)."""
-
-
-class Converter(HeaderConverter):
-    """Turns values into Kafka's bytes and back, as column expressions and record by record.
-
-    Columns are for what is known before a job, records for what comes with each of them. Every converter converts
-    headers as well, by the record path. Source: org.apache.kafka.connect.storage.Converter.
-    """
-
-    by_columns: ClassVar[bool] = True
-    """Whether it can write and read columns. False: records go one by one; nobody calls the two methods for columns."""
-
-    @abstractmethod
-    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the bytes of a value as `kraal.plugins.records` has them; None is a tombstone.
-
-        Raises DataException with Java's message (`fromConnectData`).
-        """
-
-    @abstractmethod
-    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        """Return schema (None: schemaless) and value. Raises DataException with Java's message (`toConnectData`)."""
-
-    @override
-    def encode_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        del name
-        return self.encode(topic, schema, value)
-
-    @override
-    def decode_header(self, topic: str, name: str, data: bytes | None) -> tuple[Schema | None, Any]:
-        del name
-        return self.decode(topic, data)
-
-    @abstractmethod
-    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Return an expression of type binary for `value`, which has `schema`. Null stays null.
-
-        Raises ValueError when this converter cannot write the schema (as Java's DataException).
-        """
-
-    @abstractmethod
-    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
-        """Return for binary `value`: an expression, an error text column (null = good) or None, the schema."""
 
 
 def task_class_name(task: type[SourceTask | SinkTask]) -> str:

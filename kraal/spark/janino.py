@@ -32,6 +32,41 @@ def called(name: str, source: str, function: Callable[[Any], Any], *columns: Col
     return Classic(function(made).apply(_to_seq(context, [each._jc for each in given])))  # noqa: SLF001 - as above
 
 
+def invoked(
+    name: str, source: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]
+) -> Column:
+    """Return a column of what `read` of an object of ours gives for another one, in Spark's own form of values.
+
+    Null stays null and is not asked for. `type_of`: what comes out, in Spark's DDL; `arguments`: what the object is
+    made of. Quicker than `called`, which makes Java's values of Spark's, and back. Job thread.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
+    from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
+
+    context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
+    jvm = context._jvm  # noqa: SLF001 - as above
+    sql = jvm.org.apache.spark.sql
+    catalyst, utils = sql.catalyst.expressions, sql.classic.ExpressionUtils
+    of_class = loaded(context, name, source)
+    values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))  # noqa: SLF001 - as above
+    for place, each in enumerate(arguments):
+        values[place] = each
+    made = of_class.getConstructors()[0].newInstance(values)
+    propagates_null = may_be_null = is_deterministic = True
+    call = catalyst.objects.Invoke(
+        catalyst.Literal(made, sql.types.ObjectType(of_class)),
+        "read",
+        sql.types.DataType.fromDDL(type_of),
+        _to_seq(context, [utils.expression(column._jc)]),  # noqa: SLF001 - as above
+        _to_seq(context, []),
+        propagates_null,
+        may_be_null,
+        is_deterministic,
+    )
+    return Classic(utils.column(call))
+
+
 def loaded(context: Any, name: str, source: str) -> Any:
     """Return a class of ours, compiled and made known to driver and executors the first time. Job thread."""
     with _ONE_AT_A_TIME:

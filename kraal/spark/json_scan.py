@@ -1,9 +1,9 @@
 """JSON of a known look to columns, in Spark's JVM: a function of ours, for records as most are.
 
 It reads a text only if it is, byte for byte, what writing its value gives again: fields in their order, no blanks,
-numbers as Java writes them, strings without escapes. All other texts are null here, and Spark's `from_json` has them,
-which takes longer. So this decides nothing: what it reads, `from_json` reads the same. The class is compiled when a
-session first needs it (`kraal.spark.janino`).
+numbers as Java writes them, strings without escapes, no zero with a minus. All other texts are null here, and Spark's
+`from_json` has them, which takes longer. So this decides nothing: what it reads, `from_json` reads the same. The class
+is compiled when a session first needs it (`kraal.spark.janino`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from kraal.plugins.schema import Schema, Type
-from kraal.spark.janino import called
+from kraal.spark.janino import invoked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -28,43 +28,41 @@ package kraal;
 
 import java.io.Serializable;
 import java.nio.charset.StandardCharsets;
-import org.apache.spark.sql.api.java.UDF1;
-import org.apache.spark.sql.catalyst.expressions.GenericRow;
-import org.apache.spark.sql.expressions.UserDefinedFunction;
-import org.apache.spark.sql.functions;
+import java.util.Arrays;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
 
-public final class JsonScan implements UDF1 {
+public final class JsonScan implements Serializable {
     private static final Object FAILED = new Object();
     private static final byte[] NULL = ascii("null");
     private static final byte[] TRUE = ascii("true");
     private static final byte[] FALSE = ascii("false");
     private static final byte[] END = ascii("}");
+    private static final double[] TENS = {
+        1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15
+    };
 
-    private byte[] before;
-    private byte[] after;
-    private Node root;
+    private final byte[] before;
+    private final byte[] after;
+    private final Node root;
 
-    public UserDefinedFunction of(byte[] before, String after, String ddl) {
+    public JsonScan(byte[] before, String after, String ddl) {
         this.before = before;
         this.after = ascii(after);
-        DataType type = DataType.fromDDL(ddl);
-        this.root = new Node(new byte[0], type);
-        return functions.udf((UDF1) this, type);
+        this.root = new Node(new byte[0], DataType.fromDDL(ddl));
     }
 
-    public Object call(Object value) {
-        if (value == null) {
-            return null;
-        }
-        Cursor text = new Cursor((byte[]) value);
+    public InternalRow read(byte[] value) {
+        Cursor text = new Cursor(value);
         if (!text.takes(before)) {
             return null;
         }
         Object found = root.read(text);
-        return found != FAILED && text.takes(after) && text.at == text.data.length ? found : null;
+        return found != FAILED && text.takes(after) && text.at == text.data.length ? (InternalRow) found : null;
     }
 
     static byte[] ascii(String text) {
@@ -84,15 +82,11 @@ public final class JsonScan implements UDF1 {
         }
 
         boolean takes(byte[] wanted) {
-            if (data.length - at < wanted.length) {
+            int end = at + wanted.length;
+            if (end > data.length || !Arrays.equals(data, at, end, wanted, 0, wanted.length)) {
                 return false;
             }
-            for (int i = 0; i < wanted.length; i++) {
-                if (data[at + i] != wanted[i]) {
-                    return false;
-                }
-            }
-            at += wanted.length;
+            at = end;
             return true;
         }
     }
@@ -140,7 +134,7 @@ public final class JsonScan implements UDF1 {
                     return FAILED;
                 }
             }
-            return text.takes(END) ? new GenericRow(values) : FAILED;
+            return text.takes(END) ? new GenericInternalRow(values) : FAILED;
         }
 
         private static Object string(Cursor text) {
@@ -163,15 +157,19 @@ public final class JsonScan implements UDF1 {
                 return FAILED;
             }
             text.at = end + 1;
-            if (isAscii) {
-                return new String(data, start, end - start, StandardCharsets.ISO_8859_1);
+            if (isAscii || new String(data, start, end - start, StandardCharsets.UTF_8).indexOf('\\uFFFD') < 0) {
+                return UTF8String.fromBytes(data, start, end - start);
             }
-            String found = new String(data, start, end - start, StandardCharsets.UTF_8);
-            return found.indexOf('\\uFFFD') < 0 ? found : FAILED;
+            return FAILED;
         }
 
         private static Object real(Cursor text) {
             int start = text.at;
+            double few = fewDigits(text);
+            if (few != 0.0) {
+                return Double.valueOf(few);
+            }
+            text.at = start;
             while (isOfNumber(text.next())) {
                 text.at++;
             }
@@ -179,12 +177,50 @@ public final class JsonScan implements UDF1 {
                 return FAILED;
             }
             String found = new String(text.data, start, text.at - start, StandardCharsets.ISO_8859_1);
+            if (found.equals("-0.0")) {
+                return FAILED;
+            }
             try {
                 double value = Double.parseDouble(found);
                 return Double.toString(value).equals(found) ? (Object) Double.valueOf(value) : FAILED;
             } catch (NumberFormatException e) {
                 return FAILED;
             }
+        }
+
+        /** The number where it has at most 15 digits, so that dividing it rounds as reading it does; else 0. */
+        private static double fewDigits(Cursor text) {
+            boolean negative = text.next() == '-';
+            if (negative) {
+                text.at++;
+            }
+            int start = text.at;
+            long value = digits(text, 0);
+            int whole = text.at - start;
+            if (whole == 0 || whole > 7 || text.data[start] == '0' && whole > 1 || text.next() != '.') {
+                return 0.0;
+            }
+            text.at++;
+            value = digits(text, value);
+            int places = text.at - start - whole - 1;
+            if (places == 0 || whole + places > 15 || isOfNumber(text.next())) {
+                return 0.0;
+            }
+            if (places > 1 && text.data[text.at - 1] == '0') {
+                return 0.0;
+            }
+            double found = value / TENS[places];
+            return found < 0.01 ? 0.0 : negative ? -found : found;
+        }
+
+        private static long digits(Cursor text, long before) {
+            long value = before;
+            int most = text.at + 15;
+            while (text.at < most && text.next() >= '0' && text.next() <= '9') {
+                value = 10 * value + (text.next() - '0');
+                text.at++;
+            }
+            return value;
         }
 
         private static boolean isOfNumber(int letter) {
@@ -244,4 +280,4 @@ def scanned(raw: Column, before: bytes, after: str, ddl: str) -> Column:
 
     `ddl`: the struct's type, of a schema that `can_scan`. Job thread.
     """
-    return called(_CLASS, _SOURCE, lambda made: made.of(before, after, ddl), raw)
+    return invoked(_CLASS, _SOURCE, raw, type_of=ddl, arguments=(before, after, ddl))

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 
 from kraal.plugins.api import TopicPartition
 
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+"""Offsets `[start, end)` of each partition."""
+
 MAX_RECORDS = 1_000_000
 """Records in one bulk batch: bounds what a failure repeats and how long a rebalance waits."""
+PIECE_RECORDS = 50_000
+"""A single partition's records are read by several of Spark's tasks where each gets so many."""
 MAX_BYTES = 512 * 1024 * 1024
 """The same in bytes, by the mean size of the records last seen."""
 
@@ -76,3 +81,15 @@ def next_ranges(
         budget = max(0, budget - taken)
         ranges[partition] = (positions[partition], positions[partition] + taken)
     return dict(sorted(ranges.items()))
+
+
+def pieces(ranges: Ranges, cores: int) -> int:
+    """Return how many Spark partitions to read the ranges in.
+
+    A partition's records stay together unless it is the only one: several keep the cores busy as they are, and a sink
+    that writes a file for each wants each in one piece.
+    """
+    if len(ranges) != 1:
+        return len(ranges)
+    count = sum(end - start for start, end in ranges.values())
+    return max(1, min(cores, count // PIECE_RECORDS))

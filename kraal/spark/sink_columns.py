@@ -41,7 +41,7 @@ from kraal.spark.trace import root_cause
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from kraal.spark.records.sink_pass import Shown
+    from kraal.plugins.api import SinkValues
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class SinkColumns:
     """The column path of one run. One thread at a time."""
 
     steps: Steps
-    shown: Shown
+    shown: SinkValues
     _samples: dict[str, Sample] = field(default_factory=dict)
     """By topic."""
     _passed_over: int = 0
@@ -82,7 +82,7 @@ class SinkColumns:
     _next: int = 1
 
     @staticmethod
-    def of(steps: Steps, shown: Shown) -> SinkColumns | None:
+    def of(steps: Steps, shown: SinkValues) -> SinkColumns | None:
         """Return it; None where no batch can have a column form."""
         known = steps.header_class in _HEADERS and all(
             name in {_TEXT, _BYTES} or (name == _JSON and _reads(converter))
@@ -356,7 +356,8 @@ def _refused(value: Column, schema: Schema) -> list[Column]:
         found.append(value.isNull())
     if schema.type in {Type.FLOAT32, Type.FLOAT64}:
         # `"NaN"` in quotes is a text, so 0; and there is no -0 in what Java reads.
-        strange = F.isnan(value) | (F.abs(value) == F.lit(float("inf"))) | (value.cast("string") == "-0.0")
+        negative_zero = (value == F.lit(0)) & (value.cast("string") == "-0.0")
+        strange = F.isnan(value) | (F.abs(value) == F.lit(float("inf"))) | negative_zero
         found.append(strange)
     if schema.type is Type.STRUCT:
         for each in schema.fields:

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.plugins.api import SinkValues
 from kraal.spark.api import TaskSpec
 from kraal.spark.arrow import map_in_arrow
 from kraal.spark.dead_letters import DeadLetters, Letter
+from kraal.spark.ranges import Ranges
 from kraal.spark.records.fates import settle
 from kraal.spark.records.fault import Fault, headers_of
-from kraal.spark.records.sink_pass import COLUMNS, DDL, OUT, Raw, Shown, SinkPass
+from kraal.spark.records.sink_pass import COLUMNS, DDL, OUT, Raw, SinkPass
 from kraal.spark.records.steps import Steps, Summary, summed
 from kraal.spark.source_records import RunCancelled
 
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from kraal.spark.session import Spark
 
-Ranges = Mapping[Any, tuple[int, int]]
 Put = Callable[["DataFrame"], None]
 """Has the sink write a frame."""
 
@@ -39,7 +40,7 @@ class SinkRecords:
 
     spec: TaskSpec
     steps: Steps
-    shown: Shown
+    shown: SinkValues
     dead: DeadLetters | None
     cancelled: threading.Event = field(default_factory=threading.Event)
     _judged: Ranges | None = None
@@ -123,7 +124,7 @@ class SinkRecords:
 
     def _frame(self, rows: DataFrame) -> DataFrame:
         """Return the rows as the sink wants them."""
-        if self.shown == "text":
+        if self.shown != "json":
             return rows.selectExpr(
                 "topic", "partition", "offset", "timestamp", "headers",
                 "cast(key as string) as key", "cast(value as string) as value",

@@ -7,7 +7,6 @@ BatchDone and its commit the member is not polled, so a rebalance never comes in
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +16,14 @@ from typing import TYPE_CHECKING
 from kraal.ids import TopicName
 from kraal.metrics.errors import ErrorCounts
 from kraal.offsets import Offset, SourcePartition
-from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, TopicPartition
+from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, SinkValues, TopicPartition
 from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.jobs import JobGroup
 from kraal.spark.member import Member, Record
 from kraal.spark.plugins import Converters, make_converters
-from kraal.spark.ranges import next_ranges, start_of
+from kraal.spark.range_reader import RangeReader
+from kraal.spark.ranges import Ranges, next_ranges, start_of
 from kraal.spark.record_path import record_path
 from kraal.spark.records.reports import Reports, settle_reports
 from kraal.spark.records.sink_pass import COLUMNS
@@ -46,7 +46,6 @@ log = logging.getLogger(__name__)
 TAIL = 500
 """This many records at once are a backlog: Spark reads them, and all that follows them."""
 
-Ranges = Mapping[TopicPartition, tuple[int, int]]
 Through = Callable[["Spark", Callable[..., None]], Summary | None]
 
 
@@ -65,6 +64,8 @@ class SinkWork:
         self._means = means
         self._group = group
         self._policy = kafka_options.reset_policy(means.worker, spec.connector_config)
+        options = kafka_options.consumer_options(means.worker, spec.connector_config, spec.task.connector)
+        self._reader = RangeReader(options, loses=self._policy != "none")
         self._task: SinkTask | None = None
         self._member: Member | None = None
         self._converters: Converters | None = None
@@ -87,9 +88,12 @@ class SinkWork:
         """Make converters and plugin, start it, join the group."""
         spec, config = self._spec, self._spec.connector_config
         self._converters = make_converters(self._means.plugins, self._means.worker, spec)
-        self._records = self._by_records(self._converters)
+        path = record_path(self._means, spec, self._converters)
         self._task = self._class()
         self._task.start(spec.task_config, self._means.context(spec))
+        if path is not None:
+            self._columns = SinkColumns.of(path[0], self._task.values)
+            self._records = SinkRecords(spec, path[0], self._task.values, path[1])
         topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
         self._member = Member(
             kafka_options.member_config(self._means.worker, config, spec.task),
@@ -154,14 +158,6 @@ class SinkWork:
             self._records.cancel()
         self._group.cancel()
 
-    def _by_records(self, converters: Converters) -> SinkRecords | None:
-        """Return the record path; None where the plan with columns does the same."""
-        path = record_path(self._means, self._spec, converters)
-        if path is None:
-            return None
-        self._columns = SinkColumns.of(path[0], self._class.values)
-        return SinkRecords(self._spec, path[0], self._class.values, path[1])
-
     # --- jobs -----------------------------------------------------------------------------------------------
 
     def _find_positions(self) -> None:
@@ -196,9 +192,8 @@ class SinkWork:
         table = tail_table(records)
         by_records = self._records
         if by_records is not None:
-            return self._write(
-                ranges, len(records), lambda spark, put: by_records.few(table, ranges, spark, put), table
-            )
+            few = partial(by_records.few, table, ranges)
+            return self._write(ranges, len(records), lambda spark, put: few(spark, self._shown(put)), table)
         return self._write(
             ranges,
             len(records),
@@ -227,7 +222,11 @@ class SinkWork:
         if by_records is not None:
             return self._write(ranges, records, partial(self._many, by_records, ranges))
         return self._write(
-            ranges, records, lambda spark, put: self._plain(self._read(spark.session, ranges), put)
+            ranges,
+            records,
+            lambda spark, put: self._plain(
+                self._reader.read(spark.session, ranges), self._whole(put, ranges)
+            ),
         )
 
     def _many(
@@ -235,31 +234,22 @@ class SinkWork:
     ) -> Summary | None:
         """Take a backlog through transforms, by columns where that can be, else record by record."""
         columns, task = self._columns, self._task
+        put = self._whole(self._shown(put), ranges)
         if columns is not None and task is not None:
-
-            def raw() -> dict[str, DataFrame]:
-                return {
-                    topic: self._read(spark.session, {p: r for p, r in ranges.items() if p.topic == topic})
-                    for topic in sorted({place.topic for place in ranges})
-                }
-
+            raw = partial(self._reader.by_topic, spark.session, ranges)
             if columns.write(raw, put, all_or_nothing=task.all_or_nothing):
                 return None
-        return by_records.many(self._read(spark.session, ranges), ranges, put)
+        return by_records.many(self._reader.read(spark.session, ranges), ranges, put)
 
-    def _read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
-        options = kafka_options.consumer_options(
-            self._means.worker, self._spec.connector_config, self._spec.task.connector
-        )
-        return (
-            spark.read.format("kafka")
-            .options(**options)
-            .option("assign", _json({p: [p.partition] for p in ranges}, listed=True))
-            .option("startingOffsets", _json({p: start for p, (start, _) in ranges.items()}, listed=False))
-            .option("endingOffsets", _json({p: end for p, (_, end) in ranges.items()}, listed=False))
-            .option("failOnDataLoss", str(self._policy == "none").lower())
-            .load()
-        )
+    def _shown(self, put: Callable[..., None]) -> Callable[..., None]:
+        """Return what writes a frame whose keys and values are as the task wants them."""
+        return put if self._task is None else partial(put, values=self._task.values)
+
+    def _whole(self, put: Callable[..., None], ranges: Ranges) -> Callable[..., None]:
+        """Return what writes a frame that is read in pieces, in one for a task that takes no others."""
+        if self._task is None or self._task.takes_pieces or len(ranges) > 1:
+            return put
+        return lambda frame, *schemas: put(frame.coalesce(1), *schemas)
 
     def _write(
         self, ranges: Ranges, records: int, through: Through, table: pa.Table | None = None
@@ -304,7 +294,7 @@ class SinkWork:
         def read_again(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
             if table is not None:
                 return table
-            raw = self._read(spark, {place: (offsets[0], offsets[-1] + 1)})
+            raw = self._reader.read(spark, {place: (offsets[0], offsets[-1] + 1)})
             return raw.where(raw["offset"].isin(*offsets)).select(*COLUMNS).toArrow()
 
         return settle_reports(
@@ -327,6 +317,7 @@ class SinkWork:
         frame: DataFrame,
         key_schema: Schema | None = None,
         value_schema: Schema | None = None,
+        values: SinkValues | None = None,
     ) -> None:
         assert self._task is not None  # noqa: S101 - as above
         self._task.write(
@@ -335,6 +326,7 @@ class SinkWork:
                 ranges=dict(ranges),
                 key_schema=key_schema,
                 value_schema=value_schema,
+                values=values,
                 reporter=reporter,
             )
         )
@@ -348,13 +340,3 @@ class SinkWork:
         """Records that came although nobody asked: read them again from where the run stands."""
         if records and self._member is not None:
             self._member.changed = True
-
-
-def _json(values: Mapping[TopicPartition, object], *, listed: bool) -> str:
-    """Return the JSON that Spark wants: `{topic: [partitions]}` or `{topic: {partition: offset}}`."""
-    topics: dict[str, dict[str, object]] = {}
-    for place, value in values.items():
-        topics.setdefault(place.topic, {})[str(place.partition)] = value
-    if listed:
-        return json.dumps({topic: [int(p) for p in parts] for topic, parts in topics.items()})
-    return json.dumps(topics)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from kraal.plugins.columns import ByRecords, Expression, Part
 from kraal.plugins.records import TIMESTAMP
@@ -18,6 +18,8 @@ from kraal.spark.column_parts import column_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from kraal.plugins.api import SinkValues
 
 _MILLIS: Final = Schema(type=Type.INT64, optional=True)
 _WHOLE: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
@@ -44,8 +46,8 @@ def _strange(part: Part, digits: int) -> Column:
     return ~plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
 
 
-def shown_column(part: Part, shown: Literal["text", "json"]) -> Column:
-    """Return the column for the sink: VARIANT for `json`, text for `text`. Raises ByRecords."""
+def shown_column(part: Part, shown: SinkValues) -> Column:
+    """Return the column for the sink: VARIANT for `json`, else text. Raises ByRecords."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
 
     if part.is_nothing:
@@ -55,13 +57,24 @@ def shown_column(part: Part, shown: Literal["text", "json"]) -> Column:
         raise ByRecords
     if shown == "text":
         return column_of(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
-    if _is(schema, Type.STRING):
+    if shown == "json" and _is(schema, Type.STRING):
         return column_of(part).cast("variant")
+    text = _json(part, schema)
+    return F.try_parse_json(text) if shown == "json" else text
+
+
+def _json(part: Part, schema: Schema) -> Column:
+    """Return what `json_text` gives. Raises ByRecords."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
     if any(_is(schema, kind) for kind in (*_WHOLE, Type.FLOAT64)):
-        return F.try_parse_json(column_of(part).cast("string"))
-    if schema.type is not Type.STRUCT:
+        return column_of(part).cast("string")
+    if schema.type is Type.STRUCT:
+        return F.to_json(column_of(_written(part)), {"ignoreNullFields": "false"})
+    if not _is(schema, Type.STRING):
         raise ByRecords
-    return F.try_parse_json(F.to_json(column_of(_written(part)), {"ignoreNullFields": "false"}))
+    listed = F.to_json(F.array(column_of(part)))
+    return F.when(column_of(part).isNotNull(), F.substring(listed, 2, F.length(listed) - F.lit(2)))
 
 
 def _is(schema: Schema, kind: Type) -> bool:

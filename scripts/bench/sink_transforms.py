@@ -91,7 +91,8 @@ def _to_file(
     seconds = drained(lab, worker, sink_config(file, topic) | chain, lambda: size(file), total)
     if size(file) != total or (expected is not None and sha256(file) != expected):
         raise ScriptFailed(
-            f"What {worker.name} wrote is not what the transforms make of the topic, in order."
+            f"What {worker.name} wrote is not what the transforms make of the topic, in order:"
+            f" {size(file)} bytes of {total}."
         )
     file.unlink()
     return seconds
@@ -155,7 +156,15 @@ def _filled(lab: Lab, count: int, *, envelopes: bool) -> str:
     """Fill a topic with the records as JSON; return its name."""
     topic = lab.topic("json")
     before = f'{{"schema":{json.dumps(SCHEMA, separators=(",", ":"))},"payload":' if envelopes else ""
-    producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 20, "compression.type": "lz4"})
+    # A retry of any other producer may leave records twice, or in another order.
+    producer = Producer(
+        {
+            "bootstrap.servers": lab.bootstrap,
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "enable.idempotence": True,
+        }
+    )
     for number in range(count):
         text = before + json.dumps(_record(number), separators=(",", ":")) + "}" * envelopes
         while True:

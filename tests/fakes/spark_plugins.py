@@ -39,6 +39,9 @@ BATCHES: defaultdict[str, deque[SourceBatch | BaseException]] = defaultdict(dequ
 WRITTEN: defaultdict[str, list[tuple[str, int, int, str | None]]] = defaultdict(list)
 """What each fake sink got: topic, partition, offset, value; by connector."""
 
+WIDTHS: defaultdict[str, list[int]] = defaultdict(list)
+"""In how many Spark partitions each of its batches came; by connector."""
+
 FAILURES: defaultdict[str, deque[BaseException]] = defaultdict(deque)
 """What each fake sink raises next."""
 
@@ -87,6 +90,7 @@ class ListSinkTask(SinkTask):
         failures = FAILURES[self.name]
         if failures:
             raise failures.popleft()
+        WIDTHS[self.name].append(batch.frame.rdd.getNumPartitions())
         rows = batch.frame.select("topic", "partition", "offset", "value").collect()
         for topic, partition, offset, value in rows:
             if str(value).strip('"').lower().startswith("refuse"):

@@ -11,10 +11,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pyarrow as pa
 
+from kraal.plugins.api import SinkValues
 from kraal.plugins.java_values import java_text
 from kraal.plugins.records import Header, Record
 from kraal.plugins.schema import Schema
@@ -42,7 +43,6 @@ DDL: Final = (
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value")
 """What a pass reads; `timestampType` is Kafka's number, -1 for none."""
 
-Shown = Literal["text", "json"]
 _TIMES: Final = ("CreateTime", "LogAppendTime")
 
 
@@ -51,8 +51,8 @@ class SinkPass:
     """One batch's pass. Can be pickled."""
 
     steps: Steps
-    shown: Shown
-    """`text`: keys and values as Java prints them; bytes stay. `json`: as plain JSON."""
+    shown: SinkValues
+    """`text`: keys and values as Java prints them; bytes stay. Else: as plain JSON."""
     keeps_dead: bool = False
     """Whether records that are left out are wanted as dead letters."""
     wait: Callable[[float], None] = time.sleep
@@ -263,4 +263,5 @@ def _text(schema: Schema | None, value: Any) -> bytes | None:
 
 
 def _json(schema: Schema | None, value: Any) -> bytes | None:
-    return None if value is None else json_text(value, schema).encode("utf-8", "surrogatepass")
+    """Half a pair of UTF-16, which is no text, becomes the escape that JSON has for it."""
+    return None if value is None else json_text(value, schema).encode("utf-8", "backslashreplace")

@@ -6,6 +6,7 @@ A header converter of an unknown name has the same records go one by one.
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,12 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka as ck
+import pyarrow.parquet as pq
 import pytest
 
 from kraal.connectors.spark_sink import STAGING
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.records import Struct
 from kraal.plugins.schema import Field, Schema, Type
+from kraal.spark import ranges
 from kraal.spark.api import BatchDone, Committed, Opened, Stopped
 from kraal.spark.sink_records import SinkRecords
 from tests.fakes import spark_plugins as plugins
@@ -27,6 +30,9 @@ from tests.fakes.spark_stage import Opening, Stage
 
 COUNT: Final = 600
 """Of each topic: more than a tail."""
+
+BEGAN_MS: Final = time.time_ns() // 1_000_000
+"""No old timestamps: the broker's look for old records, 30 s after its start, would take them away."""
 
 ROW: Final = Schema(
     type=Type.STRUCT,
@@ -96,7 +102,7 @@ def produce(stage: Stage, topic: str, values: Sequence[bytes | None]) -> None:
     for n, value in enumerate(values):
         key = None if n % 3 == 0 else f"k{n}".encode()
         headers: list[tuple[str, str | bytes | None]] = [("h", b"1")] if n % 2 else []
-        producer.produce(topic, value, key, partition=0, timestamp=1_700_000_000_000 + n, headers=headers)
+        producer.produce(topic, value, key, partition=0, timestamp=BEGAN_MS + n, headers=headers)
     assert producer.flush(30) == 0
 
 
@@ -219,3 +225,63 @@ def test_a_backlog_with_other_records_among_them_goes_record_by_record_and_shows
         assert [letter.value() for letter in letters] == [mixed(n) for n in (10, 20, 40, 80)]
         stages = [dict(letter.headers())["__connect.errors.stage"] for letter in letters]
         assert stages == [b"VALUE_CONVERTER", *[b"TRANSFORMATION"] * 3]
+
+
+@pytest.mark.parametrize("header", [{}, BY_RECORDS], ids=["by columns", "record by record"])
+def test_the_pieces_of_a_partition_are_put_together_in_their_order(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, header: dict[str, str]
+) -> None:
+    topic = stage.topic()
+    produce(stage, topic, [good(n) for n in range(COUNT)])
+    given = {"topics": topic, **header}
+    kinds = {"text": "FileStreamSink", "json": "SparkSink", "parquet": "SparkSink", "list": "ListSink"}
+    found: dict[int, dict[str, Any]] = {}
+    for least in (ranges.PIECE_RECORDS, 100):
+        monkeypatch.setattr(ranges, "PIECE_RECORDS", least)
+        made = found[least] = {}
+        for kind, connector in kinds.items():
+            path = tmp_path / f"{kind}-{least}"
+            to = {"file": str(path)} if kind == "text" else {"path": str(path), "spark.format": kind}
+            sink = started(stage, connector, {**given, **to})
+            sink.drain(COUNT)
+            match kind:
+                case "text":
+                    made[kind] = path.read_bytes()
+                case "list":
+                    made[kind] = [(*place, str(value)) for *place, value in plugins.WRITTEN[sink.name]]
+                    assert set(plugins.WIDTHS[sink.name]) == {1}, "this one takes no pieces"
+                case "json":
+                    made[kind] = files(path)
+                case _:
+                    made[kind] = [pq.read_table(each).to_pylist() for each in path.glob("*.parquet")]
+    whole, in_pieces = found.values()
+    assert whole == in_pieces
+    assert [row[2] for row in whole["list"]] == list(range(COUNT))
+    ((_, text),) = whole["json"].items()
+    assert [json.loads(line)["at"] for line in text.splitlines()] == list(range(COUNT))
+
+
+def test_what_a_backlog_was_read_with_is_given_back(stage: Stage, tmp_path: Path) -> None:
+    """Else each read keeps consumers, and the records that they have fetched, in Spark's heap for minutes."""
+    topic = stage.topic()
+    produce(stage, topic, [good(n) for n in range(COUNT)])
+    sink = started(stage, "FileStreamSink", {"topics": topic, "file": str(tmp_path / "lines")})
+    sink.drain(COUNT)
+    assert _kept_consumers() > 0, "it is they that are counted"
+    deadline = time.monotonic() + 30
+    while _kept_consumers() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert _kept_consumers() == 0
+
+
+def _kept_consumers() -> int:
+    """Return how many consumers Spark keeps for later."""
+    from pyspark import SparkContext  # noqa: PLC0415 - the stage's engine has started it
+
+    context: Any = SparkContext._active_spark_context
+    loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    of_class = loader.loadClass("org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer$")
+    companion = of_class.getField("MODULE$").get(None)
+    pool = of_class.getDeclaredField("consumerPool")
+    pool.setAccessible(True)
+    return int(pool.get(companion).size())

@@ -13,12 +13,13 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from kraal.converters.json import JsonConverter
+from kraal.plugins.api import SinkValues
 from kraal.plugins.chain import make_chain
 from kraal.plugins.records import Float32, Struct
 from kraal.plugins.registry import Registry
 from kraal.plugins.schema import STRING, Field, Schema, Type
 from kraal.spark import sink_columns
-from kraal.spark.records.sink_pass import COLUMNS, Shown, SinkPass
+from kraal.spark.records.sink_pass import COLUMNS, SinkPass
 from kraal.spark.records.steps import Steps
 from kraal.spark.records.tolerance import Tolerance
 from kraal.spark.sink_columns import Sample, SinkColumns
@@ -122,7 +123,7 @@ def value(dice: random.Random) -> Struct:
     )
 
 
-PLAIN_CHAINS: tuple[tuple[dict[str, str], Shown], ...] = (
+PLAIN_CHAINS: tuple[tuple[dict[str, str], SinkValues], ...] = (
     (
         chained(
             {"type": "ReplaceField$Value", "exclude": "raw", "renames": "text:title,half:part"},
@@ -198,13 +199,13 @@ def table_of(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table:
 
 
 def by_records(
-    steps: Steps, shown: Shown, table: pa.Table, spark: SparkSession
+    steps: Steps, shown: SinkValues, table: pa.Table, spark: SparkSession
 ) -> dict[int, tuple[Any, ...]]:
     """Return each record that is not refused, by its offset; values as Spark's text."""
     one = SinkPass(steps=steps, shown=shown)
     rows = pa.Table.from_batches(list(one(table.to_batches())))
     frame = spark.createDataFrame(rows.filter(rows["note"].is_null())).withColumns(
-        {n: F.expr(f"cast({n} as string)" if shown == "text" else f"to_json(try_parse_json(cast({n} as string)))")
+        {n: F.expr(f"cast({n} as string)" if shown != "json" else f"to_json(try_parse_json(cast({n} as string)))")
          for n in ("key", "value")}
     )  # fmt: skip
     return collected(frame)
@@ -235,8 +236,12 @@ def test_json_in_transforms_and_json_or_text_out(
     values = [*clean, *strange, b"\xff" + (clean[0] or b"")]
     keys: list[bytes | None] = [encode("", STRING, f"k{n}") for n in range(len(values))]
     table = table_of(values, keys)
-    each_shown: tuple[Shown, Shown] = ("text", "json")
-    for config, shown in zip(CHAINS, each_shown, strict=True):
+    cases: list[tuple[dict[str, str], SinkValues]] = [
+        (CHAINS[0], "text"),
+        (CHAINS[1], "json"),
+        (CHAINS[1], "json-text"),
+    ]
+    for config, shown in cases:
         tolerant = steps_of(make_chain(Registry.load(), config))
         steps = Steps(
             **{**{n: getattr(tolerant, n) for n in Steps.__slots__}, "tolerance": Tolerance(all=True)}
@@ -262,9 +267,9 @@ def plain_steps(config: dict[str, str]) -> Steps:
     return replace(made, value=converter, key=converter, tolerance=Tolerance(all=True))
 
 
-@pytest.mark.parametrize(("config", "shown"), PLAIN_CHAINS)
+@pytest.mark.parametrize(("config", "shown"), [*PLAIN_CHAINS, (PLAIN_CHAINS[1][0], "json-text")])
 def test_json_without_schemas(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], shown: Shown
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], shown: SinkValues
 ) -> None:
     """Of records that look alike most are not in doubt; of all others those that are sure are the same."""
     monkeypatch.setattr(sink_columns, "_sure", kept)

@@ -4,7 +4,7 @@ import pytest
 
 from kraal.plugins.api import TopicPartition
 from kraal.spark import ranges
-from kraal.spark.ranges import Bounds, OffsetOutOfRange, Start, next_ranges, start_of
+from kraal.spark.ranges import Bounds, OffsetOutOfRange, Start, next_ranges, pieces, start_of
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -44,3 +44,18 @@ def test_big_records_make_small_ranges() -> None:
 
 def test_a_partition_that_is_gone_or_read_out_is_left_out() -> None:
     assert next_ranges({P0: 3, P1: 4}, {P1: Bounds(0, 4)}) == {}
+
+
+@pytest.mark.parametrize(
+    ("spans", "cores", "expected"),
+    [
+        pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 2, 2, id="a long one is shared by the cores"),
+        pytest.param(
+            {P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 16, 3, id="no piece is too small to be worth it"
+        ),
+        pytest.param({P0: (0, 10)}, 4, 1, id="a short one stays whole"),
+        pytest.param({P0: (0, 9_000_000), P1: (0, 1)}, 4, 2, id="several stay whole, each of them"),
+    ],
+)
+def test_pieces(spans: dict[TopicPartition, tuple[int, int]], cores: int, expected: int) -> None:
+    assert pieces(spans, cores) == expected
