@@ -97,7 +97,7 @@ class SparkEngine:
         self._canceller = Pool(1, "kraal-cancel")
         self._slots = Slots()
         self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs), archive)
-        self.together = Together(self._session, self._jobs, self._canceller)
+        self.together = Together(self._session, self._jobs, self._canceller, self.poller.after)
         view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
         self._means = Means(
             worker=worker,

@@ -3,9 +3,10 @@
 A job costs about 30 ms whatever is in it, so a hundred tasks with ten lines a second each would need more
 than the machine has. Batches that are Arrow tables already and share a plan (`WritePlan.identity` and
 columns) wait in a queue; a pool thread takes all that wait, up to `MAX_ROWS`, and writes them as one job
-with a `topic` column. Nothing waits on purpose: while threads are free a batch goes alone, and the busier
-they are the more go together. If a shared job fails, each batch is run again alone, so a bad one fails by
-itself; the good ones may then be written twice, as after any failure.
+with a `topic` column. One job of a plan is at work, so an idle task's batch goes alone and at once, and the
+busier they are the more go together. A second one starts beside a job that is late, as when a topic has no
+leader. If a shared job fails, each batch is run again alone, so a bad one fails by itself; the good ones may
+then be written twice, as after any failure.
 
 Order: a task has at most one batch in flight, and a job has one Spark partition, so each topic partition
 gets a task's records in their order. Lease and cancellation: a batch given up while it waits is not run.
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_ROWS = 50_000
+LATE_S = 0.5
+"""A job that is at work for longer does not hold up the next one."""
 AT_ONCE = 2
-"""Jobs of one plan at the same time: one prepares while the other writes; more would only split batches."""
+"""Jobs of one plan at the same time, all but the last of them late."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -89,19 +92,40 @@ class Part:
         )
 
 
+@dataclass(slots=True, eq=False)
+class _Job:
+    late: bool = False
+
+
 @dataclass(slots=True)
 class _Queue:
     parts: deque[Part] = field(default_factory=deque)
-    running: int = 0
+    jobs: list[_Job] = field(default_factory=list)
+
+    def next_job(self) -> _Job | None:
+        """Return a job for what waits, now one of `jobs`; None if it has to wait on, or if nothing does."""
+        if not self.parts or len(self.jobs) >= AT_ONCE or not all(job.late for job in self.jobs):
+            return None
+        job = _Job()
+        self.jobs.append(job)
+        return job
 
 
 class Together:
     """Queues parts by identity and has the pool write them."""
 
-    def __init__(self, session: Session, pool: Pool, canceller: Pool) -> None:
+    def __init__(
+        self,
+        session: Session,
+        pool: Pool,
+        canceller: Pool,
+        after: Callable[[float, Callable[[], None]], None],
+    ) -> None:
+        """`after`: calls a function in so many seconds, on a thread that must not wait."""
         self._session = session
         self._pool = pool
         self._canceller = canceller
+        self._after = after
         self._lock = threading.Lock()
         self._queues: dict[tuple[object, ...], _Queue] = {}
         self._numbers = itertools.count(1)
@@ -114,10 +138,8 @@ class Together:
         with self._lock:
             queue = self._queues.setdefault(identity, _Queue())
             queue.parts.append(part)
-            if queue.running >= AT_ONCE:
-                return
-            queue.running += 1
-        self._pool.submit(lambda: self._drain(identity))
+            job = queue.next_job()
+        self._start(identity, job)
 
     def give_up(self, part: Part) -> None:
         """Do not run `part`; a running job is cancelled when nobody wants any of its parts."""
@@ -127,19 +149,33 @@ class Together:
         if unwanted:
             self._canceller.submit(lambda: cancel_group(self._session, part.group))
 
-    def _drain(self, identity: tuple[object, ...]) -> None:
+    def _start(self, identity: tuple[object, ...], job: _Job | None) -> None:
+        if job is not None:
+            self._pool.submit(lambda: self._drain(identity, job))
+
+    def _drain(self, identity: tuple[object, ...], job: _Job) -> None:
         """Run one job over what waits; what came meanwhile queues behind other tasks' work."""
+        self._after(LATE_S, lambda: self._overdue(identity, job))
         parts = self._take(identity)
         if parts:
             self._run(parts)
         with self._lock:
             queue = self._queues[identity]
-            if not queue.parts:
-                queue.running -= 1
-                if not queue.running:
-                    del self._queues[identity]
+            queue.jobs.remove(job)
+            following = queue.next_job()
+            if not queue.jobs:
+                del self._queues[identity]
+        self._start(identity, following)
+
+    def _overdue(self, identity: tuple[object, ...], job: _Job) -> None:
+        """Let the next job start if this one is still at work."""
+        with self._lock:
+            queue = self._queues.get(identity)
+            if queue is None or job not in queue.jobs:
                 return
-        self._pool.submit(lambda: self._drain(identity))
+            job.late = True
+            following = queue.next_job()
+        self._start(identity, following)
 
     def _take(self, identity: tuple[object, ...]) -> list[Part]:
         taken: list[Part] = []
