@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from kraal.config.batches import WORKER_BATCHES
 from kraal.config.checks import (
     Check,
     at_least,
@@ -169,9 +170,7 @@ _REST = [
 ]  # fmt: skip
 
 _KRAAL = [
-    worker_key("poll.interval.ms", _LONG, _LOW,
-         "How often an idle task looks for something new, in milliseconds.",
-         default=50, check=at_least(1), source="Kraal"),
+    *WORKER_BATCHES,
     worker_key("metrics.endpoint.enabled", _BOOLEAN, _LOW,
          "Answer GET /metrics, for Prometheus, wherever REST listens.",
          default=True, source="Kraal"),

@@ -103,6 +103,7 @@ class MirrorSourceTask(SourceTask):
         self._naming = choice_of(parsed).naming
         self._batch_ms = int(str(parsed[BATCH_MS]))
         self._name = f"{context.connector}-{context.task}"
+        self._most = context.max_records
         self._settings = source_consumer(config)
         self._partitions = assigned_of(config.get(ASSIGNED, ""))
         alias = self._naming.alias
@@ -173,7 +174,7 @@ class MirrorSourceTask(SourceTask):
             return None
         bounds = client.bounds(self._partitions)
         self._locate(bounds)
-        self._found = next_ranges(self._positions, bounds)
+        self._found = next_ranges(self._positions, bounds, most=self._most)
         if not self._found:
             client.watch({place: self._positions[place] for place in bounds})
             self._due_s = time.monotonic() + _LOOK_ANYWAY_S

@@ -15,6 +15,7 @@ from kraal.config.spark_checks import local_path
 from kraal.connectors.spark_columns import Layout
 from kraal.connectors.stream_checkpoint import Place, check_checkpoint, partition_of
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
+from kraal.spark.own_session import sibling
 from kraal.spark.stream_batches import BatchQuery
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class StreamReader:
 
     def _started(self, spark: SparkSession) -> BatchQuery:
         check_checkpoint(self._checkpoint, self._written)
-        session = spark.newSession()
+        session = sibling(spark)
         for key, value in _SETTINGS.items():
             if session.conf.get(key, None) is None:
                 session.conf.set(key, value)

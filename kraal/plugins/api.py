@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
+from kraal.config.batches import DEFAULT_MAX_RECORDS
 from kraal.config.checks import (
     Check,
     Rule,
@@ -167,6 +168,8 @@ class TaskContext:
     worker: WorkerView
     connector_config: Mapping[str, str]
     """The connector's whole config, resolved."""
+    max_records: int = DEFAULT_MAX_RECORDS
+    """`max.records.per.batch`: so many records at most should a source's batch have. A sink's batches are cut by it."""
 
 
 class Connector(ABC):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kraal.config.batches import batch_keys
 from kraal.config.clients import Client, client_def
 from kraal.config.connector import (
     ADMIN_OVERRIDE,
@@ -87,7 +88,8 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
         return _wrong_version(registry, class_name, plugin, config, wrong)
     is_sink = plugin.kind is PluginKind.SINK
     base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
-    keys = with_aliases(base.merge(supervision_keys(config)), registry, config)
+    keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
+    keys = with_aliases(keys, registry, config)
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
     between_keys += [*alias_errors(registry, config), *real_time_errors(registry, class_name, config, values)]
@@ -166,7 +168,8 @@ def _wrong_version(
     registry: Registry, class_name: str, plugin: Plugin, config: Config, wrong: str
 ) -> ConfigInfos:
     """Report that the wanted version is not there; nothing of the plugin is checked then."""
-    keys = with_hidden_versions(with_version(CONNECTOR, plugin)).merge(supervision_keys(config))
+    base = with_hidden_versions(with_version(CONNECTOR, plugin))
+    keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
     values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
     others = _converter_errors(registry, config, values)
     for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *others):

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from kraal.config.batches import BATCHES, SQL_FAMILY
 from kraal.config.clients import Client, client_def
 from kraal.config.connector import CONNECTOR, CONNECTOR_FAMILIES
 from kraal.config.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES
@@ -37,6 +38,10 @@ _NOTE_OF_OWN_CLIENTS = (
 _NOTE_OF_SUPERVISION = (
     "What becomes of a task or a connector that has failed ([supervision](../supervision.md)). Java's workers do not "
     "know these keys, so answers of REST have them only where a config does."
+)
+_NOTE_OF_BATCHES = (
+    "How a connector's batches are made. Java's workers do not know these keys either. A task's next batch is not read "
+    "before the one at work is written, so whatever is slow holds its own source back, and nothing piles up."
 )
 
 
@@ -143,6 +148,7 @@ def _connectors() -> Page:
         sections=(
             Section(title="Sources and sinks", keys=tuple(CONNECTOR), families=CONNECTOR_FAMILIES),
             Section(title="Supervision", text=_NOTE_OF_SUPERVISION, keys=tuple(SUPERVISION)),
+            Section(title="Batches", text=_NOTE_OF_BATCHES, keys=tuple(BATCHES), families=(SQL_FAMILY,)),
             Section(
                 title="Sources", keys=_without(SOURCE, CONNECTOR), families=SOURCE_FAMILIES, slug="source-"
             ),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kraal.config.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
 from kraal.ids import TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceTask
@@ -35,7 +36,6 @@ from kraal.spark.work import Launch, Work
 log = logging.getLogger(__name__)
 
 JOB_THREADS = 8
-DEFAULT_POLL_MS = 50
 CONTROL_THREADS = 4
 """For plugins' `start` and `stop` and for commits, so that busy job threads do not hold them up."""
 
@@ -107,7 +107,7 @@ class SparkEngine:
             jobs=self._jobs,
             together=self.together,
             leave=leave or _wait,
-            poll_interval_s=float(worker.get("poll.interval.ms") or DEFAULT_POLL_MS) / 1000,
+            poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
         )
         self._session.start()
 
@@ -197,7 +197,7 @@ class SparkEngine:
     def work_for(self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Work:
         """Make the work for a spec. Raises what the registry raises for unknown names."""
         found, version = task_class(self._means.plugins, spec)
-        group = JobGroup(self._session, spec.task, self._canceller)
+        group = JobGroup(self._session, spec.task, self._canceller, sql_settings(spec.connector_config))
         if issubclass(found, SourceTask) and found.is_stream(spec.connector_config):
             # Its records are Spark's to write, and its offsets the task's to store.
             if spec.transactions is not None:

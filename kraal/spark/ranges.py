@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from kraal.config.batches import DEFAULT_MAX_RECORDS
 from kraal.plugins.api import TopicPartition
 
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 """Offsets `[start, end)` of each partition."""
 
-MAX_RECORDS = 1_000_000
-"""Records in one bulk batch: bounds what a failure repeats and how long a rebalance waits."""
 PIECE_RECORDS = 50_000
 """A single partition's records are read by several of Spark's tasks where each gets so many."""
 MAX_BYTES = 512 * 1024 * 1024
-"""The same in bytes, by the mean size of the records last seen."""
+"""A batch has no more, by the mean size of the records last seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +63,17 @@ def next_ranges(
     bounds: Mapping[TopicPartition, Bounds],
     *,
     record_bytes: float = 0.0,
+    most: int = DEFAULT_MAX_RECORDS,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Return `[start, end)` for each partition with something new, capped and shared fairly among them."""
+    """Return `[start, end)` for each partition with something new, `most` records at most, shared fairly."""
     waiting = {
         partition: bounds[partition].high - position
         for partition, position in positions.items()
         if partition in bounds and bounds[partition].high > position
     }
-    budget = MAX_RECORDS
+    budget = most
     if record_bytes > 0:
-        budget = max(1000, min(budget, int(MAX_BYTES / record_bytes)))
+        budget = min(budget, max(1000, int(MAX_BYTES / record_bytes)))
     ranges: dict[TopicPartition, tuple[int, int]] = {}
     for done, (partition, count) in enumerate(sorted(waiting.items(), key=lambda item: item[1])):
         share = max(1, budget // (len(waiting) - done))

@@ -76,7 +76,9 @@ class SinkWork:
         self._positions: dict[TopicPartition, int] = {}
         self._backlog = False
         self._uncommitted: Ranges = {}
-        self.poll_interval_s = means.poll_interval_s
+        batches = means.batches(spec)
+        self.poll_interval_s = batches.poll_s or means.poll_interval_s
+        self._max_records = batches.max_records
         self._record_bytes = 0.0
 
     @property
@@ -118,7 +120,7 @@ class SinkWork:
             return self._means.launch(dead.prepare)
         if not member.changed and not self._backlog:
             member.resume()
-        records = member.poll(TAIL)
+        records = member.poll(min(TAIL, self._max_records))
         if member.changed:
             return self._means.launch(self._find_positions) if member.assigned else None
         if self._backlog or len(records) >= TAIL:
@@ -212,7 +214,7 @@ class SinkWork:
             if start.gap is not None:
                 log.warning("%s: %s", self._spec.task, start.gap)
                 self._positions[place] = start.offset
-        ranges = next_ranges(self._positions, bounds, record_bytes=self._record_bytes)
+        ranges = next_ranges(self._positions, bounds, record_bytes=self._record_bytes, most=self._max_records)
         if sum(end - start for start, end in ranges.values()) < TAIL:
             self._backlog = False
             member.start(self._positions)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kraal.config.batches import Batches, batches_of
 from kraal.ids import TopicName
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceBatch, SourceTask, TaskContext, WorkerView
@@ -53,7 +54,12 @@ class Means:
             task=spec.task.task,
             worker=self.view,
             connector_config=spec.connector_config,
+            max_records=self.batches(spec).max_records,
         )
+
+    def batches(self, spec: TaskSpec) -> Batches:
+        """Return how a task's batches are made."""
+        return batches_of(spec.connector_config, self.worker)
 
     def launch(self, function: Callable[[], Outcome]) -> Launch:
         """Return what runs `function` on a job thread and passes its outcome on."""
@@ -88,6 +94,8 @@ class SourceWork:
         self._dead: DeadLetters | None = None
         self._topics: SourceTopics | None = None
         """Those that were seen to be there; None: topics are the broker's affair."""
+        own_s = means.batches(spec).poll_s
+        self._look_s = own_s or task_class.poll_interval_s or means.poll_interval_s
         self._cancelled = threading.Event()
         self._part: Part | None = None
         self._batches = 0
@@ -96,8 +104,8 @@ class SourceWork:
 
     @property
     def poll_interval_s(self) -> float:
-        """How often to poll while there is nothing: the plugin's word, or the worker's."""
-        return self._class.poll_interval_s or self._means.poll_interval_s
+        """How often to poll while there is nothing: the connector's word, the plugin's, or the worker's."""
+        return self._look_s
 
     @property
     def runs_on(self) -> bool:

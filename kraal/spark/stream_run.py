@@ -22,6 +22,7 @@ from kraal.spark import kafka_options
 from kraal.spark.api import BatchDone, TaskSpec
 from kraal.spark.jobs import JobGroup
 from kraal.spark.kafka_writer import WritePlan
+from kraal.spark.own_session import sibling
 from kraal.spark.plugins import Converters, make_converters
 from kraal.spark.pool import Pool
 from kraal.spark.record_path import record_path
@@ -179,7 +180,7 @@ class StreamWork:
                 value_schema=stream.value_schema,
             )
             scratch = Path(self._means.view.scratch)
-            self._query = StreamQuery(spark.session.newSession(), stream, plan, scratch, str(self._spec.task))
+            self._query = StreamQuery(sibling(spark.session), stream, plan, scratch, str(self._spec.task))
         self._told_s = time.monotonic()
         if self._cancelled.is_set():  # it was cancelled while it started
             self._query.cancel()

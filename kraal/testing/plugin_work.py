@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
+from kraal.config.batches import batches_of
 from kraal.ids import TopicName
 from kraal.offsets import Offset, SourcePartition, TopicPartition
 from kraal.plugins.api import SinkBatch, SinkTask, SourceTask, TaskContext
@@ -73,6 +74,7 @@ def _context(spec: TaskSpec) -> TaskContext:
         task=spec.task.task,
         worker=_View(),
         connector_config=spec.connector_config,
+        max_records=batches_of(spec.connector_config, {}).max_records,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
+
 from kraal.plugins.api import RetriableError
 from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped
 from tests.fakes import spark_plugins as plugins
@@ -121,3 +123,23 @@ def test_a_pattern_takes_whole_names_and_topics_that_come_later(stage: Stage) ->
     opening.run.stop()
     opening.expect(Stopped)
     assert [value for *_, value in plugins.WRITTEN[task]] == ["one"]
+
+
+@pytest.mark.parametrize("most", [100, 700], ids=["less than a tail", "of a backlog"])
+def test_no_batch_has_more_records_than_the_connector_wants(stage: Stage, most: int) -> None:
+    task, topic = name(), stage.topic(2)
+    for partition in (0, 1):
+        stage.produce(topic, [f"{partition}-{number}" for number in range(1000)], partition)
+    opening = stage.open(task, "ListSink", {"topics": topic, "max.records.per.batch": str(most)})
+    opening.expect(Opened)
+    sizes: list[int] = []
+    while sum(sizes) < 2000:
+        opening.run.next()
+        batch = opening.expect(BatchDone)
+        opening.run.commit(batch.offsets)
+        opening.expect(Committed)
+        sizes.append(batch.records)
+    opening.run.stop()
+    opening.expect(Stopped)
+    assert max(sizes) <= most
+    assert len(plugins.WRITTEN[task]) == sum(sizes) == 2000

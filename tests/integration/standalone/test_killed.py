@@ -12,11 +12,11 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from kraal.config.batches import DEFAULT_MAX_RECORDS
 from kraal.connectors.file_source import BATCH_BYTES
 from kraal.embedded.broker import Broker
 from kraal.ids import ConnectorName
 from kraal.offsets import SourcePartition
-from kraal.spark.ranges import MAX_RECORDS
 from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
 from tests.fakes.pipe import RUNNING, Pipe, create_topic
@@ -73,7 +73,7 @@ def test_a_killed_jvm_is_a_failure_with_its_reason_that_heals_by_itself(large: P
         assert worker.traces(name)[0].startswith("Spark's JVM ended (signal 9)")
     large.wait_until_running()
     large.wait_until_through()
-    assert large.assert_at_least_once() <= SOURCE_BATCH + MAX_RECORDS
+    assert large.assert_at_least_once() <= SOURCE_BATCH + DEFAULT_MAX_RECORDS
     assert large.states() == [*RUNNING, *RUNNING]
 
 
@@ -94,7 +94,7 @@ def test_a_killed_worker_comes_back_with_its_connectors_and_misses_nothing(
     large.wait_until_running()
     sent_twice = end_of(kafka, large.topic) - LINES
     assert sent_twice == unstored
-    assert large.assert_at_least_once() <= sent_twice + MAX_RECORDS
+    assert large.assert_at_least_once() <= sent_twice + DEFAULT_MAX_RECORDS
 
 
 def end_of(kafka: Broker, topic: str) -> int:

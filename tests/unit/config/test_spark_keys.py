@@ -244,3 +244,24 @@ def test_rest_is_told_the_same() -> None:
     answer = validate_for_rest(registry, Worker(), "SparkSource", config)
     found = {info.value.name: info.value.errors for info in answer.configs if info.value.errors}
     assert {"path", "spark.schema", "topic"} <= set(found)
+
+
+def test_rest_is_told_of_settings_of_spark_and_of_batches_where_a_config_has_them() -> None:
+    registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
+    config = {"connector.class": "SparkSource", "name": "x", **source()}
+    plain = {info.value.name for info in validate_for_rest(registry, Worker(), "SparkSource", config).configs}
+    own = {
+        "spark.sql.files.ignoreMissingFiles": "true",
+        "spark.sql.session.timeZone": "CET",
+        "max.records.per.batch": "none",
+    }
+    answer = validate_for_rest(registry, Worker(), "SparkSource", {**config, **own})
+    assert {info.value.name for info in answer.configs} - plain == own.keys()
+    found = {info.value.name: info.value.errors for info in answer.configs if info.value.name in own}
+    assert [name for name, errors in found.items() if errors] == [
+        "max.records.per.batch",
+        "spark.sql.session.timeZone",
+    ]
+    assert found["max.records.per.batch"] == (
+        "Invalid value none for configuration max.records.per.batch: Not a number of type INT",
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kraal.config.batches import batches_of
 from kraal.connectors import mirror
 from kraal.connectors.mirror import MirrorSourceConnector, MirrorSourceTask
 from kraal.connectors.mirror_topics import source_partition
@@ -68,7 +69,11 @@ def started(partitions: str, stored: Mapping[TopicPartition, int], **more: str) 
     )
     task = MirrorSourceTask()
     offsets = {source_partition("west", place): {"offset": last} for place, last in stored.items()}
-    task.start(config, offsets, TaskContext(connector="m", task=0, worker=View(), connector_config=config))
+    batches = batches_of(config, {})
+    context = TaskContext(
+        connector="m", task=0, worker=View(), connector_config=config, max_records=batches.max_records
+    )
+    task.start(config, offsets, context)
     return task
 
 
@@ -98,6 +103,17 @@ def test_a_task_goes_on_behind_what_is_stored_and_then_waits_to_be_told() -> Non
     assert {p.as_dict()["topic"]: o["offset"] for p, o in batch.offsets.items()} == {"t": 7, "u": 2}
     task.stop()
     assert Source.made.closed
+
+
+def test_a_batch_has_no_more_records_than_the_connector_wants() -> None:
+    task = started("t-0,u-1", {}, max_records_per_batch="10")
+    Source.made.reach = {A: Bounds(0, 3), B: Bounds(0, 100)}
+    ends = []
+    for _ in range(2):
+        batch = found(task)
+        assert batch is not None
+        ends.append({p.as_dict()["topic"]: int(str(o["offset"])) + 1 for p, o in batch.offsets.items()})
+    assert ends == [{"t": 3, "u": 7}, {"u": 17}]
 
 
 def test_what_was_found_is_found_again_until_it_is_stored() -> None:

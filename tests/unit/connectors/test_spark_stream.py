@@ -107,7 +107,7 @@ class Bench:
 class _Session:
     """A session whose streams are nothing."""
 
-    conf = SimpleNamespace(get=lambda *_: "set", set=lambda *_: None)
+    conf = SimpleNamespace(get=lambda *_: "set", set=lambda *_: None, getAll={})
 
     def newSession(self) -> _Session:  # noqa: N802 - as Spark has it
         return self

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from typing_extensions import override
 
+from kraal.config.batches import Batches
 from kraal.errors import Fenced, StoreAway
 from kraal.ids import ConnectorName, TaskId
 from kraal.offsets import Offset, SourcePartition
@@ -110,7 +111,10 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         transactions=transactions,
     )
     means = SimpleNamespace(
-        worker={}, launch=lambda function: lambda done: done(outcome_of(function)), poll_interval_s=1.0
+        worker={},
+        launch=lambda function: lambda done: done(outcome_of(function)),
+        poll_interval_s=1.0,
+        batches=lambda _: Batches(),
     )
     made = Work(
         spec, Numbers, "1", {}, cast("Means", means), cast("Any", SimpleNamespace(job=no_job, cancel=None))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from kraal.config.batches import DEFAULT_MAX_RECORDS
 from kraal.plugins.api import TopicPartition
 from kraal.spark import ranges
 from kraal.spark.ranges import Bounds, OffsetOutOfRange, Start, next_ranges, pieces, start_of
@@ -34,7 +35,7 @@ def test_policy_none_fails_with_the_place() -> None:
 
 def test_ranges_are_capped_and_shared() -> None:
     bounds = {P0: Bounds(0, 10), P1: Bounds(0, 5_000_000)}
-    assert next_ranges({P0: 0, P1: 0}, bounds) == {P0: (0, 10), P1: (0, ranges.MAX_RECORDS - 10)}
+    assert next_ranges({P0: 0, P1: 0}, bounds) == {P0: (0, 10), P1: (0, DEFAULT_MAX_RECORDS - 10)}
 
 
 def test_big_records_make_small_ranges() -> None:

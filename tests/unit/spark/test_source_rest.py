@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from kraal.config.batches import Batches
 from kraal.ids import ConnectorName, TaskId
 from kraal.offsets import Offset, SourcePartition
 from kraal.plugins.api import SourceTask, TaskContext
@@ -76,6 +77,7 @@ class Bench:
             worker={"bootstrap.servers": "b:1"},
             poll_interval_s=0.005,
             context=lambda _: None,
+            batches=lambda _: Batches(),
             launch=lambda function: lambda done: host.pool.submit(lambda: done(outcome_of(function))),
         )
         group: Any = SimpleNamespace(job=contextlib.nullcontext, cancel=lambda: None)

@@ -97,7 +97,9 @@ class Group:
     @contextlib.contextmanager
     def job(self, what: str) -> Iterator[Any]:
         del what
-        yield SimpleNamespace(session=SimpleNamespace(sparkContext=None, newSession=lambda: None))
+        session = SimpleNamespace(sparkContext=None, conf=SimpleNamespace(getAll={}))
+        session.newSession = lambda: session
+        yield SimpleNamespace(session=session)
 
     def cancel(self) -> None: ...
 

@@ -1,0 +1,70 @@
+"""Settings of Spark's session that one connector has, on real Spark and a real broker."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from kraal.spark.api import BatchDone, Committed, Failed, Opened, Stopped
+from kraal.spark.own_session import sibling, with_settings
+from tests.fakes.spark_stage import Opening, Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CODEC = "spark.sql.parquet.compression.codec"
+SPLIT = "spark.sql.files.maxPartitionBytes"
+
+
+def parquet(stage: Stage, topic: str, folder: Path, **settings: str) -> Opening:
+    """Open a SparkSink of parquet files with these settings."""
+    config = {
+        "topics": topic,
+        "spark.format": "parquet",
+        "path": str(folder),
+        "spark.schema": "n INT",
+        "consumer.override.auto.offset.reset": "earliest",
+        **settings,
+    }
+    opening = stage.open(f"own-{uuid.uuid4().hex[:8]}", "SparkSink", config)
+    opening.expect(Opened)
+    opening.run.next()
+    return opening
+
+
+@pytest.mark.parametrize("count", [3, 600], ids=["tail", "backlog"])
+def test_a_connectors_settings_are_its_own(stage: Stage, tmp_path: Path, count: int) -> None:
+    topic = stage.topic()
+    stage.produce(topic, [f'{{"n":{n}}}' for n in range(count)], 0)
+    found = {}
+    for codec in ("GZIP", "SNAPPY"):
+        opening = parquet(stage, topic, tmp_path / codec, **({CODEC: "gzip"} if codec == "GZIP" else {}))
+        opening.run.commit(opening.expect(BatchDone).offsets)
+        opening.expect(Committed)
+        opening.run.stop()
+        opening.expect(Stopped)
+        (file,) = (tmp_path / codec).glob("*.parquet")
+        found[codec] = pq.read_metadata(file).row_group(0).column(0).compression
+    assert found == {"GZIP": "GZIP", "SNAPPY": "SNAPPY"}
+
+
+def test_a_value_that_spark_refuses_fails_the_task_with_its_words(stage: Stage, tmp_path: Path) -> None:
+    topic = stage.topic()
+    stage.produce(topic, ['{"n":1}'], 0)
+    failed = parquet(stage, topic, tmp_path, **{SPLIT: "much"}).expect(Failed)
+    assert SPLIT in failed.trace.split("\n")[0]
+    assert "much" in failed.trace.split("\n")[0]
+
+
+def test_a_sibling_has_what_was_set_and_the_workers_session_has_not(spark: SparkSession) -> None:
+    own = with_settings(spark, {SPLIT: "1m", CODEC: "gzip"})
+    beside = sibling(own)
+    beside.conf.set(CODEC, "zstd")
+    assert [each.conf.get(SPLIT) for each in (own, beside)] == ["1m", "1m"]
+    assert [each.conf.get(CODEC) for each in (own, beside)] == ["gzip", "zstd"]
+    assert spark.conf.get(CODEC) == "snappy"
+    assert spark.conf.get(SPLIT) != "1m"
