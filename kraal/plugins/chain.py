@@ -158,7 +158,7 @@ def _stage(registry: Registry, config: Mapping[str, str], alias: str) -> Stage:
 def _predicate(registry: Registry, config: Mapping[str, str], alias: str) -> Predicate:
     prefix = f"{PREDICATES}.{alias}."
     if alias not in split_list(config.get(PREDICATES) or ""):
-        raise ChainInvalid(f"Unknown configuration '{prefix}type'")
+        raise ChainInvalid(f"Unknown configuration '{prefix}plugin.version'")
     name, cls = _class(registry, config, prefix)
     if cls is None or not issubclass(cls, Predicate):
         raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="predicate"))

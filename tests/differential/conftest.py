@@ -1,15 +1,18 @@
-"""Both modes replayed once, for all tests that look at what came of it."""
+"""What tests share: both modes replayed once, and a pair of workers that records go through."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kraal.embedded.broker import Broker
+from kraal.testing.process import WorkerProcess
 from tests.differential.all_steps import SCRIPT
 from tests.differential.replay import Patience
-from tests.differential.stage import Replayed, replay_all
+from tests.differential.stage import PROPERTIES, Replayed, replay_all
+from tests.fakes.java_worker import JavaWorker
 
 
 @pytest.fixture(scope="session")
@@ -17,3 +20,20 @@ def replayed(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Mapping
     """What both workers of each mode said, by mode and the step's name."""
     found = replay_all(SCRIPT, tmp_path_factory.mktemp("differential"), kafka.bootstrap, Patience())
     return {mode: {each.step.name: each for each in steps} for mode, steps in found.items()}
+
+
+@pytest.fixture(scope="package")
+def pair(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[WorkerProcess, WorkerProcess]]:
+    """A standalone worker of Java's and one of Kraal's, for what becomes of records."""
+    directory = tmp_path_factory.mktemp("pair")
+    java = JavaWorker(directory / "java", kafka.bootstrap, properties=PROPERTIES)
+    kraal = WorkerProcess(directory / "kraal", kafka.bootstrap, properties=PROPERTIES)
+    try:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(WorkerProcess.start, (java, kraal)))
+        yield java, kraal
+    finally:  # Java would take a second for each task
+        java.close()
+        kraal.close()

@@ -140,7 +140,7 @@ def test_a_predicate_s_failure_is_its_transform_s() -> None:
         pytest.param({"transforms_a_text": "refuse"}, "transforms.a: not that", id="refused"),
         pytest.param(
             {"transforms_a_predicate": "q"},
-            "Unknown configuration 'predicates.q.type'",
+            "Unknown configuration 'predicates.q.plugin.version'",
             id="no such predicate",
         ),
         pytest.param(

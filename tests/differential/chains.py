@@ -1,0 +1,271 @@
+"""Chains of transforms that real Java Connect and Kraal run over the same lines, from a file to Kafka.
+
+`tests/golden/transforms` has what Java's classes make of single records; here whole workers do it, with their
+converters, routers, error handling and producers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+_TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
+_SIMPLE: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+_PACKAGE: Final = "org.apache.kafka.connect.transforms."
+
+WORDS: Final = ("one", "", 'two "quoted" \\ words', "ünï çödé 𝄞", "{'a': 1}", "last")
+NUMBERS: Final = ("1", "-7", "0", "127", "42")
+MIXED: Final = ("12", "no number", "3.5", "99999999999", "7")
+TIMES: Final = ("2026-01-02 03:04:05", "1969-12-31 23:59:59", "2024-02-29 00:00:00")
+
+SCHEMAS: Final[Mapping[str, str]] = {
+    "key.converter": _JSON,
+    "value.converter": _JSON,
+    "header.converter": _JSON,
+}
+PLAIN: Final[Mapping[str, str]] = {
+    **SCHEMAS,
+    **{f"{role}.converter.schemas.enable": "false" for role in ("key", "value", "header")},
+}
+STRINGS: Final[Mapping[str, str]] = {"key.converter": _TEXT, "value.converter": _TEXT}
+TOLERANT: Final[Mapping[str, str]] = {"errors.tolerance": "all"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chained:
+    """A chain, the lines that it gets, and what else its connector says."""
+
+    name: str
+    stages: Sequence[Mapping[str, str]]
+    lines: Sequence[str] = WORDS
+    config: Mapping[str, str] = field(default_factory=lambda: SCHEMAS)
+    drops_all: bool = False
+    """No record is left, so nothing says how far the file was read."""
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Return the keys of the connector that are about its records."""
+        if not self.stages:
+            return dict(self.config)
+        names = [f"s{number}" for number in range(len(self.stages))]
+        found = {**self.config, "transforms": ",".join(names)}
+        for name, stage in zip(names, self.stages, strict=True):
+            found |= {f"transforms.{name}.{key}": value for key, value in stage.items()}
+        return found
+
+
+def _stage(kind: str, **settings: str) -> Mapping[str, str]:
+    keys = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
+    return {"type": _PACKAGE + kind, **keys}
+
+
+def _chain(
+    name: str,
+    *stages: Mapping[str, str],
+    lines: Sequence[str] = WORDS,
+    drops_all: bool = False,
+    **config: Mapping[str, str],
+) -> Chained:
+    given = dict(SCHEMAS)
+    for more in config.values():
+        given |= more
+    return Chained(name=name, stages=stages, lines=lines, config=given, drops_all=drops_all)
+
+
+_HOIST: Final = _stage("HoistField$Value", field="line")
+_TWO: Final = _stage("InsertField$Value", static_field="more", static_value="7")
+_TOPIC: Final = _stage("InsertField$Value", topic_field="topic")
+_KEY: Final = _stage("ValueToKey", fields="line")
+_HEADER: Final = _stage("InsertHeader", header="h", value_literal="12")
+_PREDICATES: Final = _PACKAGE + "predicates."
+
+
+def _when(stage: Mapping[str, str], predicate: str = "p", *, negate: bool = False) -> Mapping[str, str]:
+    return {**stage, "predicate": predicate, **({"negate": "true"} if negate else {})}
+
+
+def _predicate(kind: str, **settings: str) -> Mapping[str, str]:
+    return {
+        "predicates": "p",
+        "predicates.p.type": _PREDICATES + kind,
+        **{f"predicates.p.{key}": value for key, value in settings.items()},
+    }
+
+
+def _cast(spec: str) -> Mapping[str, str]:
+    return _stage("Cast$Value", spec=spec)
+
+
+def _time(target: str, **settings: str) -> Mapping[str, str]:
+    return _stage("TimestampConverter$Value", **{"target.type": target}, **settings)
+
+
+_READ: Final = {"format": "yyyy-MM-dd HH:mm:ss"}
+
+SHAPES: Final = [
+    _chain("hoisted", _HOIST),
+    _chain("hoisted, no schemas", _HOIST, to=PLAIN),
+    _chain("hoisted, as text", _HOIST, to=STRINGS),
+    _chain("hoisted twice", _HOIST, _stage("HoistField$Value", field="outer")),
+    _chain("hoisted twice, as text", _HOIST, _stage("HoistField$Value", field="outer"), to=STRINGS),
+    _chain("taken out again", _HOIST, _stage("ExtractField$Value", field="line")),
+    _chain("a field that is not there", _HOIST, _stage("ExtractField$Value", field="nope")),
+    _chain("a field by its path", _HOIST, _stage("HoistField$Value", field="outer"),
+           _stage("ExtractField$Value", field="outer.line", field_syntax_version="V2")),
+    _chain("flattened", _HOIST, _TWO, _stage("HoistField$Value", field="a"), _stage("Flatten$Value", delimiter="_")),
+    _chain("flattened, no schemas", _HOIST, _stage("HoistField$Value", field="a"), _stage("Flatten$Value"), to=PLAIN),
+    _chain("inserted", _HOIST, _TOPIC, _TWO),
+    _chain("inserted, no schemas", _HOIST, _TOPIC, _TWO, to=PLAIN),
+    _chain("inserted, as text", _HOIST, _TOPIC, _TWO, to=STRINGS),
+    _chain("the partition, which is none yet", _HOIST, _stage("InsertField$Value", partition_field="at?")),
+    _chain("the offset, which a source has not", _HOIST, _stage("InsertField$Value", offset_field="at!")),
+    _chain("a field over another", _HOIST, _stage("InsertField$Value", static_field="line", static_value="x")),
+    _chain("renamed", _HOIST, _TWO, _stage("ReplaceField$Value", renames="line:text,more:count")),
+    _chain("left out", _HOIST, _TWO, _stage("ReplaceField$Value", exclude="line")),
+    _chain("left in", _HOIST, _TWO, _TOPIC, _stage("ReplaceField$Value", include="more,line")),
+    _chain("nothing left in", _HOIST, _stage("ReplaceField$Value", include="nope")),
+    _chain("masked", _HOIST, _TWO, _stage("MaskField$Value", fields="line,more")),
+    _chain("masked by a text", _HOIST, _TWO, _stage("MaskField$Value", fields="more", replacement="***")),
+    _chain("named and numbered", _HOIST,
+           _stage("SetSchemaMetadata$Value", schema_name="a.b.Line", schema_version="3")),
+    _chain("a name on a text", _stage("SetSchemaMetadata$Value", schema_name="Line")),
+    _chain("everything", _HOIST, _TWO, _TOPIC, _KEY, _stage("ExtractField$Key", field="line"), _HEADER,
+           _stage("ReplaceField$Value", renames="line:text"), _stage("MaskField$Value", fields="more")),
+]  # fmt: skip
+
+KEYS: Final = [
+    _chain("a key", _HOIST, _KEY),
+    _chain("a key, no schemas", _HOIST, _KEY, to=PLAIN),
+    _chain("a key, as text", _HOIST, _KEY, to=STRINGS),
+    _chain("a key of one field", _HOIST, _KEY, _stage("ExtractField$Key", field="line"), to=STRINGS),
+    _chain("a key of a field that is not there", _HOIST, _stage("ValueToKey", fields="nope")),
+    _chain("a key of a number", _HOIST, _cast("line:int32"), _KEY, _stage("ExtractField$Key", field="line"),
+           lines=NUMBERS),
+    _chain("a hoisted key", _HOIST, _KEY, _stage("HoistField$Key", field="k"), _stage("Flatten$Key")),
+    _chain("a header", _HEADER),
+    _chain("a header, no schemas", _HEADER, to=PLAIN),
+    _chain("a header, simple", _HEADER, to={**STRINGS, "header.converter": _SIMPLE}),
+    _chain("a header of the value", _HOIST, _TWO,
+           _stage("HeaderFrom$Value", fields="line,more", headers="a,b", operation="copy")),
+    _chain("a header taken out of the value", _HOIST, _TWO,
+           _stage("HeaderFrom$Value", fields="more", headers="b", operation="move")),
+    _chain("headers dropped", _HEADER, _stage("InsertHeader", header="g", value_literal="[1,2]"),
+           _stage("DropHeaders", headers="h")),
+    _chain("headers of all kinds", *(
+        _stage("InsertHeader", header=f"h{n}", value_literal=literal)
+        for n, literal in enumerate(("1.5", "true", "a b", '{"a":1}', "2026-01-02", "null", "-129", ""))
+    )),
+]  # fmt: skip
+
+CASTS: Final = [
+    *(_chain(f"cast to {kind}", _cast(kind), lines=NUMBERS)
+      for kind in ("int8", "int16", "int32", "int64", "float32", "float64", "string")),
+    _chain("cast to boolean", _cast("boolean"), lines=("true", "False", "TRUE", "false")),
+    _chain("cast what cannot be", _cast("int32"), lines=("no number", *MIXED)),
+    _chain("cast what cannot be, in the middle", _cast("int32"), lines=MIXED),
+    _chain("cast what cannot be, tolerated", _cast("int32"), lines=MIXED, bad=TOLERANT),
+    _chain("fields cast", _HOIST, _TWO, _cast("line:int64,more:float32"), lines=NUMBERS),
+    _chain("fields cast, no schemas", _HOIST, _TWO, _cast("line:int64,more:float32"), lines=NUMBERS, to=PLAIN),
+    _chain("fields cast, some tolerated", _HOIST, _cast("line:float64"), lines=MIXED, bad=TOLERANT),
+    _chain("cast to what there is not", _cast("int128")),
+    _chain("a time", _time("unix", **_READ), lines=TIMES),
+    _chain("a time of Connect", _time("Timestamp", **_READ), lines=TIMES),
+    _chain("a date of Connect", _time("Date", **_READ), lines=TIMES),
+    _chain("a field's time", _HOIST, _time("unix", field="line", unix_precision="seconds", **_READ), lines=TIMES),
+    _chain("a time that is none", _time("unix", **_READ), lines=("yesterday", *TIMES)),
+    _chain("times that are none, tolerated", _time("unix", **_READ), lines=("yesterday", *TIMES), bad=TOLERANT),
+]  # fmt: skip
+
+ROADS: Final = [
+    _chain("another topic", _stage("RegexRouter", regex="(.*)", replacement="$1-routed")),
+    _chain("another topic, then named", _HOIST, _stage("RegexRouter", regex="(.*)", replacement="$1-b"), _TOPIC),
+    _chain("named, then another topic", _HOIST, _TOPIC, _stage("RegexRouter", regex="(.*)", replacement="$1-b")),
+    _chain("a topic that does not match", _stage("RegexRouter", regex="elsewhere", replacement="x")),
+    _chain("all dropped", _stage("Filter"), drops_all=True),
+    _chain("dropped where the topic matches", _when(_stage("Filter")), drops_all=True,
+           p=_predicate("TopicNameMatches", pattern=".*")),
+    _chain("kept where the topic matches", _when(_stage("Filter"), negate=True),
+           p=_predicate("TopicNameMatches", pattern=".*")),
+    _chain("kept where there is no tombstone", _when(_stage("Filter")), p=_predicate("RecordIsTombstone")),
+    _chain("hoisted where there is a header", _HEADER, _when(_HOIST), p=_predicate("HasHeaderKey", name="h")),
+    _chain("hoisted where there is no header", _when(_HOIST, negate=True), p=_predicate("HasHeaderKey", name="h")),
+    _chain("not hoisted", _when(_HOIST), p=_predicate("HasHeaderKey", name="h")),
+]  # fmt: skip
+
+WRONG: Final = [
+    _chain("fields of a text", _TWO),
+    _chain("fields of a text, no schemas", _stage("ReplaceField$Value", exclude="a"), to=PLAIN),
+    _chain("fields of a text, tolerated", _TWO, bad=TOLERANT, drops_all=True),
+    _chain("fields of a key that is not there", _HOIST, _stage("ExtractField$Key", field="a")),
+    _chain("a router without a regex", _stage("RegexRouter", replacement="x")),
+    _chain("a router with half a regex", _stage("RegexRouter", regex="(", replacement="x")),
+    _chain("a transform that is not there", _stage("NoSuchTransform")),
+    _chain("a predicate that is not there", _when(_HOIST)),
+    _chain("a mask of what it cannot be", _HOIST, _TWO, _cast("more:int8"),
+           _stage("MaskField$Value", fields="more", replacement="much")),
+    _chain("headers and fields of other counts", _HOIST,
+           _stage("HeaderFrom$Value", fields="line", headers="a,b", operation="copy")),
+]  # fmt: skip
+
+CHAINS: Final = [*SHAPES, *KEYS, *CASTS, *ROADS, *WRONG]
+
+
+def _enveloped(**fields: tuple[str, object]) -> str:
+    """Return a record's value as JsonConverter has it with schemas: each field's type and value."""
+    schema = {
+        "type": "struct",
+        "optional": False,
+        "fields": [{"field": name, "type": kind, "optional": True} for name, (kind, _) in fields.items()],
+    }
+    payload = {name: value for name, (_, value) in fields.items()}
+    return json.dumps({"schema": schema, "payload": payload}, ensure_ascii=False)
+
+
+ORDERS: Final = tuple(
+    _enveloped(
+        id=("int64", number),
+        name=("string", name),
+        amount=("double", amount),
+        paid=("boolean", number % 2 == 0),
+        at=("int32", number * 1000),
+    )
+    for number, (name, amount) in enumerate(
+        [("one", 1.5), ('"two"', -0.0), (None, None), ("ünï 𝄞", 1e21), ("", 1234567.125), ("last", 0.001)]
+    )
+)
+PLAIN_ORDERS: Final = tuple(f'{{"id":{number}}}' for number in range(5))
+WITH_NULL: Final = (ORDERS[0], "null", ORDERS[1])
+_CUT: Final = _stage("ReplaceField$Value", exclude="at", renames="name:title")
+
+SINKS: Final = [
+    _chain("cut", _CUT, lines=ORDERS),
+    _chain("cut, cast and masked", _CUT, _cast("id:int32,amount:string"), _stage("MaskField$Value", fields="title"),
+           lines=ORDERS),
+    _chain("where it comes from", _stage("InsertField$Value", topic_field="t", partition_field="p", offset_field="o",
+                                         timestamp_field="at"), lines=ORDERS),
+    _chain("one field", _stage("ExtractField$Value", field="amount"), lines=ORDERS),
+    _chain("one field, hoisted", _stage("ExtractField$Value", field="name"), _HOIST, lines=ORDERS),
+    _chain("numbers cast", _cast("id:int8,amount:float32,paid:string"), lines=ORDERS),
+    _chain("only the odd ones", _when(_stage("Filter"), negate=True), p=_predicate("HasHeaderKey", name="h"),
+           lines=ORDERS),
+    _chain("the odd ones masked", _when(_stage("MaskField$Value", fields="id,name")),
+           p=_predicate("HasHeaderKey", name="h"), lines=ORDERS),
+    _chain("no tombstones", _when(_stage("Filter")), p=_predicate("RecordIsTombstone"), lines=WITH_NULL),
+    _chain("tombstones", _CUT, lines=WITH_NULL),
+    _chain("as text", lines=WORDS, to=STRINGS),
+    _chain("text, hoisted", _HOIST, lines=WORDS, to=STRINGS),
+    _chain("maps", _stage("ReplaceField$Value", renames="id:number"), lines=PLAIN_ORDERS, to=PLAIN),
+    _chain("maps, cast and masked", _cast("id:string"), _stage("MaskField$Value", fields="id", replacement="x"),
+           lines=PLAIN_ORDERS, to=PLAIN),
+    _chain("a time of a number", _time("string", field="at", format="yyyy-MM-dd HH:mm:ss.SSS"), lines=ORDERS),
+    _chain("no JSON", lines=(ORDERS[0], "no JSON", ORDERS[1])),
+    _chain("no JSON, tolerated", lines=(ORDERS[0], "no JSON", ORDERS[1]), bad=TOLERANT),
+    _chain("a name is no number", _cast("name:int32"), lines=ORDERS),
+    _chain("a name is no number, tolerated", _cast("name:int32"), lines=ORDERS, bad=TOLERANT),
+    _chain("a field that is not there", _stage("ValueToKey", fields="nope"), lines=ORDERS),
+    _chain("other fields, no envelope", lines=PLAIN_ORDERS),
+]  # fmt: skip
+"""What goes from Kafka to a file; `lines` are values of records there, `null` is none."""
