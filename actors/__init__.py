@@ -1,1 +1,1 @@
-"""The control plane: an actor for each thing that lives and changes, and what actors need."""
+"""Control plane: the actors of a worker, and the modules they use."""

@@ -1,6 +1,6 @@
-"""Puts the actors of one worker together and starts them: the same for a process and for a test.
+"""Assembly of the actors of one worker: the same for a process and for a test.
 
-Everything that differs comes in as a part: how actors run (`System`), time, the engine, the logs, the plugins.
+Everything that differs is passed in as a part: how actors run (`System`), time, the engine, the logs, the plugins.
 """
 
 from __future__ import annotations
@@ -11,79 +11,80 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors import claims
-from actors.alone import Alone
 from actors.connector import Connector
-from actors.fencer import Fence, Fencer
-from actors.herd import Herd, HerderSettings, Ledger, Links
+from actors.exactly_once import claims
+from actors.exactly_once.fencer import Fence, Fencer
 from actors.herder import Herder
-from actors.mailbox import Address, Behaviour
-from actors.membership import PATIENCE_S, ClusterMembership, Membership, Seat
+from actors.herding.state import ActorReferences, HerderSettings, HerderState, RestartHistory
+from actors.herding.task_config_publisher import Publisher, Send, send_to_leader
+from actors.herding.validator import Validator
+from actors.instances.resolved_configs import ResolvingEngine
+from actors.logs.reader import Follow, Reader
+from actors.logs.writer import Writer
+from actors.membership.member import PATIENCE_S, ClusterMembership, Membership
+from actors.membership.single_node import SingleNode
+from actors.membership.state import MembershipState
 from actors.messages.herder import Reborn
 from actors.messages.supervisor import Supervise, nothing
-from actors.offset_desk import OffsetDesk
-from actors.offset_errands import Means
-from actors.offsets import OffsetKeeper
-from actors.publisher import Publisher, Send, send_to_leader
-from actors.reader import Follow, Reader
-from actors.resolving import Resolving
+from actors.offsets.request import RequestContext
+from actors.offsets.service import OffsetService
+from actors.offsets.store import OffsetKeeper
+from actors.runtime.mailbox import Address, Behaviour
 from actors.supervisor import Supervisor
 from actors.task import Task
-from actors.validator import Validator
 from actors.worker import Slot, Worker
-from actors.writer import Writer
-from kraal.cluster.budget import RestartBudget
-from kraal.cluster.member import MemberSettings
-from kraal.cluster.snapshot import Published, Snapshot, Stage
-from kraal.ids import Instance, TaskId, TopicName
-from kraal.loggers import Loggers
-from kraal.metrics.board import Board
+from kraal.cluster.decisions.restart_budget import RestartBudget
+from kraal.cluster.membership.state import MemberSettings
+from kraal.cluster.views.snapshot import Published, Snapshot, Stage
+from kraal.core.ids import Instance, TaskId, TopicName
+from kraal.core.log_levels import Loggers
+from kraal.engine.api import EngineReady, TaskSpec
+from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.windows import Windows
-from kraal.spark.api import EngineReady, TaskSpec
 
 if TYPE_CHECKING:
-    from actors import alone
-    from actors.clock import Clock
-    from actors.plugins import Plugins
-    from actors.system import Factory, System
-    from kraal.cluster.work import Wanted
-    from kraal.ids import Config
+    from actors.instances.plugins import Plugins
+    from actors.membership import single_node
+    from actors.runtime.clock import Clock
+    from actors.runtime.system import Factory, System
+    from kraal.cluster.state.wanted_work import Wanted
+    from kraal.core.ids import Config
+    from kraal.engine.api import Engine
     from kraal.protocol.group import ConnectProtocol, Job
-    from kraal.spark.api import Engine
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
-    from kraal.stores.group import Group
+    from kraal.stores.group_api import Group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterParts:
-    """What a worker of a cluster has besides."""
+    """Additional parts of a worker in a cluster."""
 
     group: Group
-    """Joined when the herder has read the logs; closed by whoever made it."""
+    """Joined when the herder has read the logs; closed by its creator."""
     protocol: ConnectProtocol
     static: tuple[Job, ...] | None = None
-    """What this worker is kept for (KIP-987); None: for anything."""
+    """Static assignment of this worker (KIP-987); None: it runs anything."""
     member: MemberSettings = field(default_factory=MemberSettings)
     follow: Follow = field(default_factory=Follow)
-    """How the logs are read that other workers write too."""
+    """How to read the logs that other workers write too."""
     send: Send = send_to_leader
-    """How task configs go to the leader."""
+    """Sends task configs to the leader."""
     refuse: Callable[[str], None] | None = None
-    """Told why this worker must not join, when the config names connectors of classes that it lacks; None: it may."""
+    """Called with the reason why this worker must not join: plugin classes are missing. None: it joins anyway."""
     fence: Fence
-    """How producers of older tasks are fenced."""
+    """Fences the producers of older tasks."""
     transactions: claims.SourceTransactions | None = None
-    """By whom sources deliver exactly once; None: they do not."""
+    """Provides exactly-once delivery for sources; None: it is disabled."""
     send_fence: claims.SendFence = claims.fence_at_leader
-    """How the leader is asked to fence."""
+    """Sends a fencing request to the leader."""
     patience_s: float = PATIENCE_S
-    """How long the leader may block the group's thread until its own reader has read what others have."""
+    """How long the leader may block the group's thread until its reader has read what other workers have read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What one worker is made of."""
+    """Parts that a worker is assembled from."""
 
     system: System
     clock: Clock
@@ -103,29 +104,29 @@ class Parts:
     windows: Windows = field(default_factory=Windows)
     """`metrics.sample.window.ms` and `metrics.num.samples`"""
     stall_s: float = 300.0
-    """`task.stall.timeout.ms`; 0: nothing ever stalls."""
+    """`task.stall.timeout.ms`; 0 disables stall detection."""
     loggers: Loggers = field(default_factory=Loggers)
-    """Outlive the herder: they know what was changed when."""
+    """Outlive the herder: they remember when levels were changed."""
     files: bool = False
-    """Connectors of a command line are made first; `StartupDone` says when they exist."""
+    """Connectors of the command line are created first; `StartupDone` reports that they exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """A running worker: where to send messages, and what is published."""
+    """A running worker: addresses for messages, and published state."""
 
     herder: Address
     worker: Address
     supervisor: Address
     published: Published
-    board: Board
-    """What is measured here."""
+    board: MetricsRegistry
+    """Metrics of this worker."""
 
 
 def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Assembly:
     """Start the actors of one worker.
 
-    `gave_up` is called with an actor's name and its last error when it died too often: the process must end.
+    `gave_up` is called with an actor's name and last error when its restart budget is exhausted: end the process.
     """
     make = _Maker(parts)
     supervisor = make.supervisor
@@ -134,7 +135,7 @@ def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Ass
         lambda: Supervisor(address=supervisor, system=parts.system, clock=parts.clock, budget=parts.budget),
         lambda error: gave_up("supervisor", error),
     )
-    # Bottom up: whoever is told something at its start is there already.
+    # Bottom up, so that an actor's addressees exist when it starts.
     for address, factory in make.factories().items():
         make.supervise(address, factory, gave_up)
     return Assembly(
@@ -147,17 +148,17 @@ def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Ass
 
 
 def always() -> bool:
-    """Nobody else can have the work."""
+    """Lease of a worker that shares its work with nobody."""
     return True
 
 
 class _Maker:
-    """Makes each actor's behaviour, again after each death; holds what outlives them."""
+    """Makes each actor's behaviour at every start, and holds what outlives the actors."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.supervisor = Address("supervisor")
-        self.links = Links(
+        self.links = ActorReferences(
             herder=Address("herder"),
             worker=Address("worker"),
             validator=Address("validator"),
@@ -172,27 +173,27 @@ class _Maker:
         self.offsets = Address("offsets")
         self.claims = Address("claims")
         self._claimed: dict[int, Address] = {}
-        self._engine = Resolving(parts.engine, parts.plugins.resolve)
+        self._engine = ResolvingEngine(parts.engine, parts.plugins.resolve)
         stage = Stage(
             what="initializing and reading to the end of internal topics", began_ms=parts.clock.wall_ms()
         )
         self.published = Published(
             Snapshot(worker_id=parts.settings.worker_id, stage=stage, started_up=not parts.files)
         )
-        self.board = Board(
+        self.board = MetricsRegistry(
             parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
         )
-        self.seat = None if parts.cluster is None else self._take_seat(parts.cluster)
+        self.seat = None if parts.cluster is None else self._membership_state(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
-        self._ledger = Ledger()
+        self._ledger = RestartHistory()
         self._tokens = itertools.count(1)
 
     def supervise(
         self, address: Address, factory: Factory, gave_up: Callable[[str, BaseException], None]
     ) -> None:
-        """Have the supervisor start the actor that belongs at `address`, and keep it alive."""
+        """Have the supervisor start the actor at `address` and keep it alive."""
         herder = self.links.herder
-        # These ask for what they missed by themselves.
+        # These actors request what they missed by themselves.
         alone_again = (herder, self.links.worker, None if self.seat is None else self.seat.address)
         beside = address not in alone_again
         self.supervisor.tell(
@@ -205,7 +206,7 @@ class _Maker:
         )
 
     def factories(self) -> dict[Address, Factory]:
-        """Return every actor's factory, in the order in which they start."""
+        """Return all actor factories in startup order."""
         links = self.links
         return {
             **self._cluster_factories(),
@@ -220,8 +221,8 @@ class _Maker:
             links.herder: self._herder,
         }
 
-    def _take_seat(self, cluster: ClusterParts) -> Seat:
-        return Seat(
+    def _membership_state(self, cluster: ClusterParts) -> MembershipState:
+        return MembershipState(
             address=Address("membership"),
             published=self.published,
             clock=self._parts.clock,
@@ -249,7 +250,7 @@ class _Maker:
         }
 
     def _claims(self, cluster: ClusterParts, transactions: claims.SourceTransactions) -> claims.Claims:
-        means = claims.Means(
+        means = claims.ClaimContext(
             clock=self._parts.clock,
             herder=self.links.herder,
             published=self.published,
@@ -290,8 +291,8 @@ class _Maker:
     def _validator(self) -> Validator:
         return Validator(system=self._parts.system, check=self._parts.plugins.check)
 
-    def _offset_desk(self) -> OffsetDesk:
-        means = Means(
+    def _offset_desk(self) -> OffsetService:
+        means = RequestContext(
             clock=self._parts.clock,
             keeper=self.offsets,
             groups=self._parts.group_offsets,
@@ -299,7 +300,7 @@ class _Maker:
             resolve=self._values,
             transactions=None if self._parts.cluster is None else self._parts.cluster.transactions,
         )
-        return OffsetDesk(address=self.links.offset_desk, system=self._parts.system, means=means)
+        return OffsetService(address=self.links.offset_desk, system=self._parts.system, means=means)
 
     def _worker(self) -> Worker:
         return Worker(
@@ -316,7 +317,7 @@ class _Maker:
 
     def _herder(self) -> Herder:
         parts, links = self._parts, self.links
-        herd = Herd(
+        herd = HerderState(
             links=links,
             settings=parts.settings,
             clock=parts.clock,
@@ -328,9 +329,11 @@ class _Maker:
             refuse=None if parts.cluster is None else parts.cluster.refuse,
             loggers=parts.loggers,
         )
-        membership: alone.Membership
+        membership: single_node.Membership
         if self.seat is None:
-            membership = Alone(herder=links.herder, published=self.published, leader_url=parts.leader_url)
+            membership = SingleNode(
+                herder=links.herder, published=self.published, leader_url=parts.leader_url
+            )
         else:
             membership = ClusterMembership(self.seat)
         return Herder(herd=herd, membership=membership)
@@ -375,6 +378,7 @@ class _Maker:
             incarnation=wanted.incarnation,
             target=wanted.target,
             is_source=is_source,
+            version=parts.plugins.version_of(wanted.connector_config),
             known_topics=known_topics,
             address=address,
             worker=self.links.worker,

@@ -1,11 +1,11 @@
-"""One connector's own instance: starts and stops the plugin's connector object, asks it for task configs.
+"""One connector instance: starts and stops the plugin's connector object and requests task configs from it.
 
-Its config's variables are resolved when it begins, and again when a config provider said that its values expire.
-Nothing resolved leaves it: task configs go out with variables.
+The variables in its config are resolved when it starts, and again when a config provider's values expire.
+Resolved values stay in this actor: task configs are sent with variables.
 
-Plugin code may block or raise: it runs on this actor's thread, inside `plugin_code`, and what it raises becomes
-FAILED with a trace. The states and what may follow what are those of Connect's WorkerConnector (contract 6.2):
-leaving STARTED calls the plugin's `stop` once, FAILED is left only for STOPPED or by a new life.
+Plugin code may block or raise: it runs on this actor's thread, inside `plugin_code`, and any error becomes
+FAILED with a trace. States and transitions are those of Connect's WorkerConnector (contract 6.2): leaving
+STARTED calls the plugin's `stop` once; only STOPPED or a new life ends FAILED.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
-from actors.guard import plugin_code, trace_of
+from actors.instances.plugin_calls import plugin_code, trace_of
 from actors.messages.herder import InstanceChanged, TaskConfigsMade
 from actors.messages.instances import (
     CancelInstance,
@@ -27,21 +27,21 @@ from actors.messages.instances import (
     StopInstance,
     ValuesExpired,
 )
-from actors.system import Begin
-from kraal.cluster.tasks import too_many_tasks, with_task_class
+from actors.runtime.system import Begin
+from kraal.cluster.decisions.task_configs import too_many_tasks, with_task_class
 from kraal.config.variables import Resolved
-from kraal.errors import PluginFailed
-from kraal.ids import ConnectorName, State, TargetState
+from kraal.core.errors import PluginFailed
+from kraal.core.ids import ConnectorName, State, TargetState
+from kraal.core.secrets import secrets
 from kraal.plugins.api import task_class_name
-from kraal.secrets import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from actors.clock import Clock, Timer
-    from actors.mailbox import Address
-    from kraal.cluster.work import Wanted
-    from kraal.ids import Config
+    from actors.runtime.clock import Clock, Timer
+    from actors.runtime.mailbox import Address
+    from kraal.cluster.state.wanted_work import Wanted
+    from kraal.core.ids import Config
     from kraal.plugins.api import Connector as Plugin
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 RETRY_FIRST_S = 0.25
 RETRY_MAX_S = 60.0
 SHORTEST_TTL_S = 1.0
-"""A config provider whose values hold for less has its connector started again this often."""
+"""Minimum seconds between two starts of a connector whose provider returns values with a shorter TTL."""
 
 
 class _Phase(Enum):
@@ -70,7 +70,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What the plugin sees of us: `ConnectorContext`; any thread."""
+    """`ConnectorContext` as the plugin sees it; any thread."""
 
     address: Address
 
@@ -82,7 +82,7 @@ class _Context:
 
 
 class Connector:
-    """Lives from one start of a connector to its end; a restart is a new one."""
+    """One life of a connector, from its start to its end; a restart creates a new one."""
 
     def __init__(
         self,
@@ -101,9 +101,9 @@ class Connector:
         self._resolve = resolve
         self._resolved = Resolved.of(wanted.connector_config, {})
         self._config: dict[str, str] = {}
-        """Resolved, for this life of the plugin's object."""
+        """Resolved config for the current plugin object."""
         self._renewed = False
-        """The tasks run with values that do not hold any longer."""
+        """The tasks run with values that have expired."""
         self._expiry: Timer | None = None
         self._make_plugin = make_plugin
         self._address = address
@@ -147,14 +147,14 @@ class Connector:
         self._transition()
 
     def _take(self, resolved: Resolved) -> None:
-        """Go by these values from now on."""
+        """Use these resolved values from now on."""
         before, self._resolved = self._config, resolved
         self._config = {k: v for k, v in resolved.config.items() if v is not None}
         self._renewed = self._renewed or bool(before and before != self._config)
         self._expire_later()
 
     def _expire_later(self) -> None:
-        """Come back when the values of config providers do not hold any longer. Source: WorkerConfigTransformer."""
+        """Schedule a restart for when the config providers' values expire. Source: WorkerConfigTransformer."""
         self._expire_never()
         ttl_ms = self._resolved.ttl_ms
         if ttl_ms is not None and self._config.get("config.action.reload", "restart").lower() == "restart":
@@ -168,7 +168,7 @@ class Connector:
             self._expiry = None
 
     def _renew(self) -> None:
-        """Begin again with new values, and have the tasks do so if there are others."""
+        """Restart with new values, and have the tasks restarted if values changed."""
         if self._expiry is None:
             return
         trace = self._stop_plugin() if self._phase is _Phase.STARTED else None
@@ -206,6 +206,7 @@ class Connector:
                 return
             try:
                 with plugin_code(f"starting the connector {self._name}"):
+                    plugin.config_def.parse(self._config)  # an upgraded plugin may require more settings
                     plugin.start(self._config, _Context(self._address))
             except PluginFailed as error:
                 self._fail(error.trace)
@@ -226,7 +227,7 @@ class Connector:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
             log.warning("%s; trying again in %g s", error, delay)
             self._clock.after(delay, self._address, Reconfigure(attempt + 1))
-            if attempt == 0:  # who waits for its creation is answered
+            if attempt == 0:  # replies to a pending create request
                 self._worker.tell(
                     TaskConfigsMade(name=self._name, incarnation=self._incarnation, configs=(), failed=True)
                 )

@@ -1,13 +1,13 @@
-"""The only place where cluster state changes.
+"""The herder: the only actor that changes cluster state.
 
-REST commands, records of the internal topics, assignments and facts from the worker are messages in one queue:
-that is the serialisation that Connect gets from one tick thread and its locks. The herder never waits: it
-decides with pure functions of `kraal.cluster`, tells others to act, and goes on with a request when the record
-that it wrote has come back (`actors.waits`). After each change it publishes an immutable snapshot, which GETs
-and membership read.
+REST commands, records of the internal topics, assignments and facts from the worker are messages in one queue;
+this gives the serialization that Connect gets from one tick thread and its locks. The herder never blocks: it
+decides with pure functions of `kraal.cluster`, sends messages to other actors, and continues a request when the
+record that it wrote has been read back (`actors.herding.pending_writes`). After each change it publishes an
+immutable snapshot, which GET requests and membership read.
 
-Started (again), it asks the readers for everything, and the worker for what runs; only with both does it act,
-so what runs is adopted, not restarted.
+When it starts or restarts, it requests all records from the readers and a report from the worker. It acts only
+after it has both, so that it adopts running instances instead of restarting them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from actors.fencings import Fencings
-from actors.mailbox import Reply
+from actors.herding.fencing_rounds import FencingRounds
+from actors.herding.rebalances import Rebalances
+from actors.herding.requests import Command, Requests
+from actors.herding.restarts import Restarts
+from actors.herding.session_keys import SessionKeys
+from actors.herding.startup import Start
+from actors.herding.statuses import StatusBook
+from actors.herding.task_configs import TaskConfigs
 from actors.messages.claims import VerifyTask
 from actors.messages.fencer import ProducersFenced
 from actors.messages.herder import (
@@ -49,15 +55,10 @@ from actors.messages.offsets import OffsetsFetched, OffsetsModified
 from actors.messages.publisher import PublishFailed, TasksPublished
 from actors.messages.stores import ClaimWrites
 from actors.messages.worker import ReportWork
-from actors.rebalances import Rebalances
-from actors.requests import Command, Requests
-from actors.restarts import Restarts
-from actors.session_keys import SessionKeys
-from actors.start import Start
-from actors.statuses import StatusBook
-from actors.system import Begin
-from actors.task_configs import TaskConfigs
-from kraal.cluster.reduce import (
+from actors.runtime.mailbox import Reply
+from actors.runtime.system import Begin
+from kraal.cluster.decisions.restart import RestartRequest
+from kraal.cluster.state.config_replay import (
     ConnectorChanged,
     ConnectorRemoved,
     Event,
@@ -68,36 +69,36 @@ from kraal.cluster.reduce import (
     TasksChanged,
     apply_config,
 )
-from kraal.cluster.restart import RestartRequest
-from kraal.cluster.snapshot import missing_plugins
-from kraal.cluster.statuses import apply_status
-from kraal.errors import Fenced, StoreError, Unavailable
-from kraal.ids import ConnectorName, Instance
+from kraal.cluster.state.status_replay import apply_status
+from kraal.cluster.views.snapshot import missing_plugins
+from kraal.core.errors import Fenced, Momentary, StoreError, Unavailable
+from kraal.core.ids import ConnectorName, Instance
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from actors.alone import Membership
-    from actors.herd import Herd
-    from actors.mailbox import Address
+    from actors.herding.state import HerderState
+    from actors.membership.single_node import Membership
+    from actors.runtime.mailbox import Address
 
 log = logging.getLogger(__name__)
 
+CLOSING = "Worker is shutting down"
+
 
 class Herder:
-    """Dispatches, and carries out what `kraal.cluster` decided."""
+    """Dispatches messages and carries out the decisions of `kraal.cluster`."""
 
-    def __init__(self, *, herd: Herd, membership: Membership) -> None:
+    def __init__(self, *, herd: HerderState, membership: Membership) -> None:
         self._herd = herd
         self._book = StatusBook(herd)
         self._rebalances = Rebalances(herd, membership)
         self._restarts = Restarts(herd, self._book)
         self._task_configs = TaskConfigs(herd, self._rebalances, self._settled)
-        self._fencings = Fencings(herd, self._rebalances)
+        self._fencings = FencingRounds(herd, self._rebalances)
         self._requests = Requests(
             herd, self._rebalances, self._restarts, self._book, self._task_configs, self._fencings
         )
-        self._offsets = self._requests.offsets
         self._keys = SessionKeys(herd)
         self._start = Start(herd, self._requests.command)
         self._closing: Reply[None] | None = None
@@ -128,10 +129,10 @@ class Herder:
             case ProducersFenced():
                 self._fencings.fenced(message)
             case EndRead():
-                self._offsets.end_read(message)
+                self._requests.offsets.end_read(message)
                 self._requests.verifications.end_read(message)
             case OffsetsFetched() | OffsetsModified():
-                self._offsets.answered(message)
+                self._requests.offsets.answered(message)
             case CheckSessionKey():
                 self._keys.due()
             case HideRestarting():
@@ -175,7 +176,7 @@ class Herder:
         return None
 
     def _maybe_live(self) -> None:
-        """With both logs read and the worker's report, begin to act."""
+        """Go live once both logs are read and the worker has reported."""
         report = self._start.complete()
         if report is not None:
             missing = missing_plugins(self._herd.snapshot)
@@ -187,7 +188,7 @@ class Herder:
             self._rebalances.begin()
 
     def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
-        """The worker said what runs: at our start, or because it or the status writer began anew."""
+        """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
         if self._herd.live:
             self._herd.tell_again(running)
             self._book.resume(running.values())
@@ -197,12 +198,12 @@ class Herder:
             self._maybe_live()
 
     def _reborn(self, address: Address) -> None:
-        """An actor beside us was restarted: what it had in hand is lost."""
+        """Handle the restart of another actor, which has lost the messages that it was processing."""
         herd, links = self._herd, self._herd.links
         unknown = StoreError(f"the {address.name} died; the record may or may not be written")
         if address in (links.config_reader, links.status_reader):
             self._start.read_on(address)
-            self._offsets.lose_reader()
+            self._requests.offsets.lose_reader()
             self._requests.verifications.lose_reader()
         elif address is links.config_writer:
             herd.waits.lose(unknown)
@@ -217,17 +218,18 @@ class Herder:
         elif address is links.fencer:
             self._fencings.lose()
         elif address is links.offset_desk:
-            self._offsets.lose_desk()
+            self._requests.offsets.lose_desk()
 
     def _shut_down(self) -> Reply[None]:
-        """Want nothing any more; answered when the worker has stopped everything."""
+        """Release all work; the reply is set when the worker has stopped everything."""
         self._closing = reply = Reply[None]()
         self._rebalances.give_up_all()
+        self._requests.give_up(Unavailable(CLOSING))
         self._go_on()
         return reply
 
     def _go_on(self) -> None:
-        """Something has stopped or was written: perhaps it was what somebody waits for."""
+        """Check whether a stopped instance or a written status completes a pending step."""
         self._rebalances.go_on()
         if self._closing is not None and not self._herd.told and not self._herd.statuses_owed:
             self._closing.set(None)
@@ -236,12 +238,10 @@ class Herder:
 
     def _command(self, message: Command) -> Reply[Any]:
         if self._closing is not None:
-            raise Unavailable("Worker is shutting down")
+            raise Unavailable(CLOSING)
         reply: Reply[Any] = Reply()
-        if self._start.over:
-            self._requests.command(message, reply)
-        else:
-            self._start.keep(message, reply)
+        begin = self._requests.command if self._start.over else self._start.keep
+        begin(message, reply)
         return reply
 
     # -- the internal topics -------------------------------------------------------------------------------
@@ -250,7 +250,8 @@ class Herder:
         herd = self._herd
         for waits in (herd.waits, herd.status_waits):
             if isinstance(message, AppendFailed):
-                waits.failed(message.token, StoreError(str(message.error)))
+                momentary = isinstance(message.error, Momentary)
+                waits.failed(message.token, message.error if momentary else StoreError(str(message.error)))
             else:
                 waits.appended(message.token, message.offset)
         if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
@@ -262,7 +263,7 @@ class Herder:
             self._go_on()
 
     def _claim(self) -> None:
-        """Take over the writing of what only a leader may write, if this worker is it."""
+        """Claim the exclusive right to write leader-only records, if this worker leads."""
         if self._herd.settings.transactional and self._herd.snapshot.is_leader:
             self._herd.links.config_writer.tell(ClaimWrites())
 
@@ -291,13 +292,13 @@ class Herder:
             self._rebalances.config_read()
 
     def _run_due(self) -> None:
-        """Do what waits for the end of a rebalance, unless there is one."""
+        """Run pending restarts and requests unless a rebalance is under way."""
         if not self._rebalances.under_way:
             self._restarts.run_due()
-            self._offsets.go_on()
+            self._requests.go_on()
 
     def _events(self, events: Sequence[Event], known: Collection[ConnectorName]) -> None:
-        """React to what changed; records that were there at start-up come as state only."""
+        """React to config events; records present at startup arrive only as state."""
         rebalance: dict[ConnectorName, None] = {}
         for event in events:
             match event:
@@ -308,7 +309,7 @@ class Herder:
                     if event.name not in known:
                         rebalance[event.name] = None
                 case TargetChanged():
-                    pass
+                    self._requests.settled(event.name)  # no tasks to wait for while paused or stopped
                 case RestartRequested():
                     self._restarts.requested(
                         RestartRequest(
@@ -355,6 +356,7 @@ class Herder:
                     self._rebalances.revoked(message)
                 case GroupLost():
                     self._rebalances.lost(message.reason)
+                    self._requests.go_on()  # the length of the outage is unknown
 
     def _assigned(self, message: AssignmentReceived) -> None:
         led = self._herd.snapshot.is_leader
@@ -366,7 +368,7 @@ class Herder:
             if not led:
                 self._claim()
         for name in () if self._start.over else message.assignment.connectors:
-            self._task_configs.look_again(name)  # said while we could not yet know it
+            self._task_configs.look_again(name)  # configs made before the assignment was known
         if self._book.take_withheld():
             self._herd.links.worker.tell(ReportWork())
         self._run_due()

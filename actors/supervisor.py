@@ -1,8 +1,9 @@
-"""Keeps actors alive: one for one, within a budget, with a growing pause.
+"""The supervisor: restarts dead actors one for one, within a budget and with growing back-off.
 
-Connect has no supervisor. A dead actor here is a fault of ours, not of a plugin (plugins run inside
-`actors.guard`), so it is started again from stored state; its open questions are answered with the reason at
-once. What exceeds its budget is given up: for herder, worker and the like that ends the process.
+Connect has no supervisor. A dead actor is a bug in Kraal, not in a plugin (plugins run inside
+`actors.instances.plugin_calls`), so the supervisor restarts it from stored state; its open questions are answered
+with the cause at once. It gives up an actor that exceeds its budget: for herder, worker and other system actors
+that ends the process.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from actors.messages.supervisor import (
     Supervise,
     SupervisorMessage,
 )
-from actors.system import Begin, Crash
-from kraal.errors import NotFound
+from actors.runtime.system import Begin, Crash
+from kraal.core.errors import NotFound
 
 if TYPE_CHECKING:
-    from actors.clock import Clock
-    from actors.mailbox import Address
-    from actors.system import System
-    from kraal.cluster.budget import RestartBudget
+    from actors.runtime.clock import Clock
+    from actors.runtime.mailbox import Address
+    from actors.runtime.system import System
+    from kraal.cluster.decisions.restart_budget import RestartBudget
 
 log = logging.getLogger(__name__)
 

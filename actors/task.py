@@ -1,13 +1,14 @@
-"""One task: asks the engine for one batch after another, and stores the offsets of each when it is written.
+"""One task: requests one batch after another from the engine and stores the offsets of each written batch.
 
     opening ──Opened──► asking ──BatchDone──► storing ──stored──► asking ──► …
                           │ hold()               (a sink: committing)
                           ▼ Held
                         resting ──► stop(), or paused until resumed
 
-Offsets are stored after the write and before the next batch, so at most the batch in flight comes twice. A
-graceful stop or pause first lets that batch end and its offsets be stored: then nothing comes twice. The lease
-is asked before each store: a worker that was cut off commits nothing after its work has moved.
+Offsets are stored after the write and before the next batch, so at most the batch in flight is delivered twice. A
+graceful stop or pause first waits until that batch is written and its offsets are stored; then nothing is
+duplicated. The task checks its lease before each store: a worker that was cut off commits nothing after its work
+has moved to another worker.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from dataclasses import replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, assert_never
 
-from actors.clock import Patience
+from actors.instances.task_metrics import count
+from actors.instances.task_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
 from actors.messages.herder import InstanceChanged, TopicsSeen
 from actors.messages.instances import (
     CancelInstance,
@@ -30,21 +32,20 @@ from actors.messages.instances import (
     TaskMessage,
 )
 from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
-from actors.system import Begin
-from actors.task_count import count
-from actors.task_offsets import KEEPER_PATIENCE_S, TaskOffsets, numbers
-from kraal.errors import StoreAway
-from kraal.ids import State, TargetState, TopicName
-from kraal.secrets import secrets
-from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
+from actors.runtime.clock import Patience
+from actors.runtime.system import Begin
+from kraal.core.errors import StoreAway
+from kraal.core.ids import State, TargetState, TopicName
+from kraal.core.secrets import secrets
+from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped, Waiting
 
 if TYPE_CHECKING:
-    from actors.clock import Clock
-    from actors.mailbox import Address
-    from kraal.cluster.work import Incarnation
+    from actors.runtime.clock import Clock
+    from actors.runtime.mailbox import Address
+    from kraal.cluster.state.wanted_work import Incarnation
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.engine.api import Engine, Run, RunEvent, TaskSpec
     from kraal.metrics.task import TaskMeter
-    from kraal.offsets import Offset, SourcePartition
-    from kraal.spark.api import Engine, Run, RunEvent, TaskSpec
 
 log = logging.getLogger(__name__)
 
@@ -54,18 +55,18 @@ LEASE_RETRY_S = 0.5
 
 class _Phase(Enum):
     RESTING = auto()
-    """No run, or a run that holds."""
+    """There is no run, or the run is on hold."""
     LOADING = auto()
     OPENING = auto()
     ASKING = auto()
     STORING = auto()
-    """Offsets of the last batch are on their way; `_held` says whether the run holds already."""
+    """The offsets of the last batch are being stored; `_held` tells whether the run is on hold already."""
     STOPPING = auto()
     FAILED = auto()
 
 
 class Task:
-    """Lives from one start of a task to its end; a restart is a new one."""
+    """One life of a task, from its start to its end; a restart creates a new one."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class Task:
         incarnation: Incarnation,
         target: TargetState,
         is_source: bool,
+        version: str | None = None,
         known_topics: Callable[[], frozenset[TopicName] | None],
         address: Address,
         worker: Address,
@@ -83,7 +85,7 @@ class Task:
         clock: Clock,
         meter: TaskMeter,
     ) -> None:
-        """`known_topics` returns what the snapshot lists for the connector; None: tracking is off."""
+        """`version`: of the plugin; `known_topics` returns the task's topics in the snapshot, None: tracking is off."""
         self._spec = spec
         self._task = spec.task
         self._incarnation = incarnation
@@ -101,19 +103,19 @@ class Task:
         self._run: Run | None = None
         self._number = 0
         self._token = 0
-        """Names the load or store that is awaited: a late answer to an earlier one counts for nothing."""
-        self._version: str | None = None
+        """Token of the pending load or store; answers with any other token are dropped."""
+        self._version = version
         self._batch: Mapping[SourcePartition, Offset] = {}
         self._held = self._ending = self._engine_lost = False
         self._said: InstanceChanged | None = None
         self._patience = Patience(clock, address)
-        """Ends when the offset keeper has not answered: it may have died with our message in its mailbox."""
+        """Runs out when the offset keeper has not answered: it may have died with the message in its mailbox."""
 
     def receive(self, message: TaskMessage) -> None:
         """Handle one message."""
         match message:
             case Begin():
-                self._engine.abandon(self._task)  # an earlier life's run: its events reach nobody
+                self._engine.abandon(self._task)  # drops events of an earlier life's run
                 self._follow_target()
             case SetTarget():
                 self._target = message.target
@@ -142,7 +144,7 @@ class Task:
             case _:
                 assert_never(message)
 
-    # -- what is wanted ------------------------------------------------------------------------------------
+    # -- target state --------------------------------------------------------------------------------------
 
     def _follow_target(self) -> None:
         if self._ending or self._phase in (_Phase.STOPPING, _Phase.FAILED):
@@ -178,7 +180,7 @@ class Task:
         self._phase = _Phase.STOPPING
         self._run.cancel()
 
-    # -- the run's life ------------------------------------------------------------------------------------
+    # -- the run -------------------------------------------------------------------------------------------
 
     def _begin_run(self) -> None:
         self._number = self._token = next(numbers)
@@ -206,7 +208,7 @@ class Task:
         self._patience.ends()
         if self._ending:
             return
-        if not self._spec.lease():  # it may run elsewhere by now; if not, the lease comes back
+        if not self._spec.lease():  # the task may run elsewhere by now; if not, the lease returns
             self._try_again_in(LEASE_RETRY_S)
             return
         number, address = self._number, self._address
@@ -221,7 +223,7 @@ class Task:
         count(self._meter, event, asking=phase is _Phase.ASKING, storing=phase is _Phase.STORING)
         match event:
             case Waiting():
-                # A run that is open goes on by itself, and FAILED with its trace says more than waiting.
+                # An open run continues by itself, and a FAILED trace is more useful than a reason to wait.
                 if self._phase is _Phase.OPENING and not self._engine_lost:
                     self._report(State.UNASSIGNED, event.reason)
             case Opened():
@@ -244,8 +246,7 @@ class Task:
                 assert_never(event)
 
     def _opened(self, event: Opened) -> None:
-        self._engine_lost = False
-        self._version = event.version
+        self._engine_lost, self._version = False, event.version
         if self._phase is not _Phase.OPENING:
             return
         if self._target is TargetState.STARTED:
@@ -302,7 +303,7 @@ class Task:
             self._ask()
 
     def _rest(self) -> None:
-        """The run holds and everything it wrote is stored."""
+        """Close, continue or report PAUSED, now that the run is on hold and its offsets are stored."""
         self._phase = _Phase.RESTING
         if self._ending:
             self._close()
@@ -323,7 +324,7 @@ class Task:
             return
         self._phase = _Phase.FAILED
         self._report(State.FAILED, event.trace, recovers=event.engine_lost)
-        if event.engine_lost:  # not the task's fault: it goes on as soon as the engine is back
+        if event.engine_lost:  # not the task's fault: it continues when the engine is back
             self._engine_lost = True
             self._phase = _Phase.RESTING
             self._begin_run()

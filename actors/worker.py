@@ -1,9 +1,9 @@
-"""Runs in this process what the herder wants to run: starts, stops and replaces instances, in parallel.
+"""The worker: starts, stops and replaces the instances that the herder wants in this process, in parallel.
 
-The herder says what is wanted, never what to do: each instance has a slot, and the worker moves it towards its
-wish whenever something about it changes. So messages may come in any order, and a herder that was restarted
-just says again what it wants. A stop has a deadline (`task.shutdown.graceful.timeout.ms`); an instance that
-does not end is cancelled, and one that does not even end then is abandoned, and said so.
+The herder sends the wanted state, not commands: each instance has a slot, and the worker moves the slot towards
+the wanted state whenever something about the instance changes. Messages may therefore arrive in any order, and a
+restarted herder only repeats what it wants. A stop has a deadline (`task.shutdown.graceful.timeout.ms`); the
+worker cancels an instance that misses it, and abandons and logs one that does not end after the cancel either.
 """
 
 from __future__ import annotations
@@ -13,45 +13,45 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
-from actors.mailbox import Address, Behaviour
 from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen, WorkerReport
 from actors.messages.instances import CancelInstance, ReportAgain, SetTarget, StopInstance
 from actors.messages.supervisor import Release, Supervise
 from actors.messages.worker import Assign, ChildGaveUp, ReportWork, StopOverdue, WorkerMessage
-from actors.system import Begin
-from kraal.ids import Instance, State, TaskId
-from kraal.secrets import secrets
+from actors.runtime.mailbox import Address, Behaviour
+from actors.runtime.system import Begin
+from kraal.core.ids import Instance, State, TaskId
+from kraal.core.secrets import secrets
 
 if TYPE_CHECKING:
-    from actors.clock import Clock, Timer
-    from kraal.cluster.work import Incarnation, Wanted
-    from kraal.metrics.board import Board
+    from actors.runtime.clock import Clock, Timer
+    from kraal.cluster.state.wanted_work import Incarnation, Wanted
+    from kraal.metrics.registry import MetricsRegistry
 
 log = logging.getLogger(__name__)
 
 CANCEL_S = 5.0
-"""How long a cancelled instance has to end before it is abandoned."""
+"""Seconds that a cancelled instance has to end before it is abandoned."""
 
 MakeChild = Callable[[Instance, "Wanted", Address], Behaviour]
-"""Makes an instance's behaviour, which lives at the given address."""
+"""Makes an instance's behaviour, which receives messages at the given address."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Slot:
-    """One instance: what is wanted, and what is there. Survives the worker actor's death."""
+    """Wanted and actual state of one instance; outlives the worker actor."""
 
     wanted: Wanted | None = None
     life: Wanted | None = None
-    """What runs was started so, and was told this target since; None: nothing runs."""
+    """Incarnation and target of the running instance; None: nothing runs."""
     address: Address | None = None
-    """Where it lives; None while something runs: its actor is dead for good."""
+    """Address of the instance's actor; None while something runs: the actor has exhausted its restart budget."""
     stopping: Timer | None = None
     fact: InstanceChanged | None = None
-    """The latest news."""
+    """The latest fact that the instance reported."""
     configs: TaskConfigsMade | None = None
-    """What a connector wants its tasks to be."""
+    """The latest task configs that a connector reported."""
     together: frozenset[Instance] = frozenset()
-    """Restarted together with it: its next life begins when the earlier ones of all of them are over."""
+    """Instances restarted together with this one; it starts when the earlier lives of all of them have ended."""
 
 
 class Worker:
@@ -68,20 +68,20 @@ class Worker:
         slots: dict[Instance, Slot],
         abandon: Callable[[TaskId], None],
         graceful_s: float,
-        board: Board,
+        board: MetricsRegistry,
     ) -> None:
-        """Make a life of the worker.
+        """Create a worker actor.
 
         Args:
-            address: where it lives.
-            herder: says what is wanted, and hears what happens.
+            address: its own address.
+            herder: sends the wanted state and receives facts.
             supervisor: starts the instances.
             clock: for deadlines.
             make_child: makes an instance's behaviour.
-            slots: outlives the actor, so that a restarted worker goes on with what runs.
-            abandon: ends what a task whose actor is dead for good has left in the engine.
+            slots: outlives the actor, so that a restarted worker takes over running instances.
+            abandon: ends what a task leaves in the engine after its actor has exhausted its restart budget.
             graceful_s: how long an instance has to stop.
-            board: hears what lives here, and how its start went; outlives the actor.
+            board: records running instances and startup results; outlives the actor.
         """
         self._address = address
         self._herder = herder
@@ -126,9 +126,7 @@ class Worker:
     def _assign(self, message: Assign) -> None:
         for instance, wanted in message.changes.items():
             slot = self._slots.setdefault(instance, Slot())
-            if (
-                wanted is None and slot.wanted is not None and slot.life is None
-            ):  # it waited, and need not start
+            if wanted is None and slot.wanted is not None and slot.life is None:  # was waiting to start
                 self._herder.tell(_stopped(instance, slot.wanted.incarnation))
             slot.wanted = wanted
         for instance in message.together & self._slots.keys():
@@ -138,7 +136,7 @@ class Worker:
         self._move_waiting()
 
     def _begin_again(self, instance: Instance) -> None:
-        """After our own death: a stop that was under way gets its deadline again."""
+        """Move an instance after a restart of this actor; a pending stop gets a new deadline."""
         slot = self._slots[instance]
         if slot.stopping is not None:
             slot.stopping.cancel()
@@ -154,7 +152,7 @@ class Worker:
                 self._herder.tell(slot.configs)
 
     def _move(self, instance: Instance) -> None:
-        """Take the next step from what is there to what is wanted."""
+        """Take the next step from the actual to the wanted state."""
         slot = self._slots[instance]
         wanted, life = slot.wanted, slot.life
         if life is None:
@@ -173,8 +171,8 @@ class Worker:
             slot.address.tell(SetTarget(wanted.target))
 
     def _move_waiting(self) -> None:
-        """Start what waited for others to end, if it need not wait any more."""
-        held: dict[frozenset[Instance], bool] = {}  # asked once for all that wait for the same
+        """Start instances that no longer have to wait for others to end."""
+        held: dict[frozenset[Instance], bool] = {}  # checked once per set of instances
         for instance, slot in list(self._slots.items()):
             if slot.together and slot.life is None:
                 if slot.together not in held:
@@ -184,7 +182,7 @@ class Worker:
                     self._move(instance)
 
     def _is_ending(self, instance: Instance) -> bool:
-        """Whether a life of an instance goes on that is not to go on."""
+        """Return whether a running life of an instance has to end."""
         slot = self._slots.get(instance)
         if slot is None or slot.life is None:
             return False
@@ -221,7 +219,7 @@ class Worker:
             self._gone(fact.instance, slot, fact)
             return
         if slot.stopping is not None and slot.address is not None:
-            slot.address.tell(StopInstance())  # again: its actor may have died and been restarted since
+            slot.address.tell(StopInstance())  # its actor may have been restarted since the first request
         slot.fact = fact
         self._board.changed(fact.instance, fact.state, fact.version)
         self._herder.tell(fact)
@@ -271,7 +269,7 @@ class Worker:
 
 
 def _unheard(instance: Instance, life: Wanted) -> InstanceChanged:
-    """Make the fact about what was started, or waits to be, and has said nothing: it is here."""
+    """Make the fact for an instance that was started, or waits to start, and has reported nothing yet."""
     return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
 
 

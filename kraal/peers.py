@@ -1,8 +1,8 @@
-"""Requests to other workers: HTTP as Connect's workers speak it among themselves (contract R12, 4.8).
+"""HTTP requests to other workers, as Connect's workers send them (contract R12, 4.8).
 
-Each request stands for itself: no cookies, no redirects, no proxy, nothing of an earlier caller. Only connections
-are kept, and given up before a worker's server closes them as idle, so that none ends while a request is on it.
-What comes back is an answer to pass on, the other worker's own error, or a sentence that says why there is neither.
+Requests are independent: no cookies, redirects, proxies or state of earlier callers. Only connections are kept, and
+closed before a worker's server closes them as idle, so that none ends during a request. The result is an answer to
+pass on, the other worker's error, or an error that says why there is neither.
 Source: RestClient (Kafka 4.3.0).
 """
 
@@ -18,8 +18,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from kraal.errors import KraalError
-from kraal.ids import Config, ConnectorName
+from kraal.core.errors import KraalError
+from kraal.core.ids import Config, ConnectorName
 from kraal.protocol.json_bytes import to_bytes
 from kraal.protocol.signature import signature_headers
 
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
     import httpx2
 
 MakeContext = Callable[[], ssl.SSLContext]
-"""Makes the TLS context for HTTPS; asked when it is needed. Raises KraalError."""
+"""Makes the TLS context for HTTPS on first use. Raises KraalError."""
 
 CONNECT_TIMEOUT_S = 15.0
-"""As of Jetty's client, which Connect uses."""
+"""Seconds, as in Jetty's client, which Connect uses."""
 ANSWER_TIMEOUT_S = 100.0
-"""More than the 90 s after which a worker answers by itself that a request timed out."""
+"""Seconds; longer than the 90 s after which a worker itself answers that a request timed out."""
 _IDLE_S = 5.0
 _KEPT_CONNECTIONS = 100
 
 
 class PeerRefused(KraalError):
-    """Another worker answered with an error: it is ours to pass on as it is."""
+    """Another worker answered with an error, which is passed on unchanged."""
 
     def __init__(
         self, status: int, error_code: int, text: str | None, *, retry_after: str | None = None
@@ -51,12 +51,12 @@ class PeerRefused(KraalError):
 
 
 class PeerFailed(KraalError):
-    """Another worker could not be reached in time, or gave no answer that can be used."""
+    """Another worker could not be reached in time, or its answer is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """A success: what of it is passed on."""
+    """The parts of a successful answer that are passed on."""
 
     status: int
     body: bytes
@@ -65,15 +65,15 @@ class PeerAnswer:
 
 
 class Peers:
-    """Asks other workers over connections that it keeps open. Thread: those of one event loop only.
+    """Client for other workers with persistent connections. Use it on one event loop only.
 
-    Without `tls` it trusts workers that the system trusts.
+    Without `tls` it trusts the system's certificates.
     """
 
     def __init__(self, tls: MakeContext | None = None) -> None:
         self._tls = tls
         self.waiting = 0
-        """How many requests wait for their answer: a gauge."""
+        """Number of requests that wait for an answer: a gauge."""
         self._transports: dict[str, httpx2.AsyncHTTPTransport] = {}
 
     async def ask(
@@ -88,9 +88,9 @@ class Peers:
     ) -> PeerAnswer:
         """Send one request to the worker at `url`, and await its answer at most `timeout_s` seconds.
 
-        `target` is path and query, percent-encoded, and goes out as it is. Raises PeerRefused, PeerFailed.
+        `target` is the percent-encoded path and query, sent unchanged. Raises PeerRefused, PeerFailed.
         """
-        # Imported late: a worker that never asks another one need not wait for it at its start.
+        # Imported late: a worker that sends no requests need not wait for it at start.
         import httpx2  # noqa: PLC0415 - see above
 
         self.waiting += 1
@@ -132,7 +132,7 @@ class Peers:
                 max_keepalive_connections=_KEPT_CONNECTIONS,
                 keepalive_expiry=_IDLE_S,
             )
-            # Certificates take long to load, and nobody needs them for plain HTTP.
+            # Certificates take long to load, and plain HTTP does not need them.
             verify = self._tls() if scheme == "https" and self._tls is not None else scheme == "https"
             transport = httpx2.AsyncHTTPTransport(verify=verify, trust_env=False, limits=limits)
             self._transports[scheme] = transport
@@ -213,7 +213,7 @@ def _request(method: str, url: str, target: bytes, body: bytes, headers: Mapping
 
 
 def _answer(url: str, status: int, headers: Mapping[str, str], body: bytes) -> PeerAnswer:
-    """Sort an answer out. Raises PeerRefused, PeerFailed."""
+    """Convert a response. Raises PeerRefused, PeerFailed."""
     if status >= HTTPStatus.BAD_REQUEST:
         raise _refusal(url, status, headers, body)
     if status == HTTPStatus.NO_CONTENT:
@@ -247,10 +247,10 @@ def _io_error(cause: str) -> PeerFailed:
 
 
 def _reason(error: BaseException) -> str:
-    """Say what is behind a failed request: the system's own words, where it has some."""
+    """Return the reason of a failed request, in the system's words if there are any."""
     below: BaseException | None = error
     while below is not None:
-        if isinstance(below, ssl.SSLError):  # its number is none of the system's
+        if isinstance(below, ssl.SSLError):  # its number is not a system error
             return str(below)
         if isinstance(below, OSError) and below.errno:
             return below.strerror if below.errno < 0 and below.strerror else os.strerror(below.errno)

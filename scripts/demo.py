@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kraal.embedded.broker import HOST, Broker, free_port
-from kraal.errors import KraalError
+from kraal.broker.broker import HOST, Broker, free_port
+from kraal.core.errors import KraalError
 from scripts import demo_cluster, demo_errors
 from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until

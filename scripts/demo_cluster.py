@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kraal.embedded.broker import Broker, free_port
+from kraal.broker.broker import Broker, free_port
 from scripts.harness.clusters import Cluster, owners
 from scripts.harness.group import Rebalance, Status
 from scripts.harness.lines import ON_DISK, size, write_lines

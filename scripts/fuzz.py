@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from kraal.embedded.broker import Broker, free_port
+from kraal.broker.broker import Broker, free_port
 from kraal.testing.process import WorkerProcess
 from tests.fuzz.findings import from_bytes, from_schema
 from tests.fuzz.target import MODES, Target, target

@@ -11,7 +11,7 @@ kraal_setup() {
     _kraal_find_python
     if [ $# -gt 0 ]; then
         # Before the packages: nobody should wait for those to learn that Java is missing.
-        "$_kraal_python" -m kraal.embedded.java >/dev/null || exit 1
+        "$_kraal_python" -m kraal.jars.java >/dev/null || exit 1
     fi
     if ! _kraal_is_ready; then
         _kraal_lock

@@ -9,8 +9,8 @@ from typing import TextIO
 
 import pytest
 
-from kraal.embedded.broker import Broker, free_port
-from kraal.secrets import secrets
+from kraal.broker.broker import Broker, free_port
+from kraal.core.secrets import secrets
 
 MARGIN_S = 5.0
 """How long before its time-out a test's stacks are printed."""

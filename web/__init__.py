@@ -1,1 +1,1 @@
-"""The REST API: parse a request, ask an actor, render its answer. No decisions, no Kafka, no Spark."""
+"""REST API: parse a request, ask an actor, render its answer. No decisions, no Kafka, no Spark."""

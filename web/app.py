@@ -1,6 +1,6 @@
-"""The REST API as ASGI applications: one for all listeners, or a second one for those of administrators.
+"""The REST API as ASGI applications: one for all listeners, or a second one for admin listeners.
 
-From the outside in: CORS, headers of every answer, the front, which asks for a password, and the route tables.
+From the outside in: CORS, response headers, authentication and caching, route tables.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
-from actors.mailbox import Address
-from kraal.cluster.snapshot import Published
-from kraal.errors import KraalError
-from kraal.loggers import Loggers
+from actors.runtime.mailbox import Address
+from kraal.cluster.views.snapshot import Published
+from kraal.core.errors import KraalError
+from kraal.core.log_levels import Loggers
 from kraal.peers import Peers
-from web import admin, assignments, connectors, metrics, openapi, plugins
-from web import loggers as loggers_of
-from web.admission import Admission, Scarce
-from web.cors import CrossOrigin
+from web import openapi
+from web.authentication import AuthenticationMiddleware
 from web.errors import on_http_exception, on_kraal_error
-from web.front import Front
-from web.pulse import Pulse
-from web.rendered import Rendered
-from web.response_headers import ResponseHeaders
+from web.health import HealthCheck
+from web.middleware.admission import Admission, Scarce
+from web.middleware.cors import CrossOrigin
+from web.middleware.response_cache import ResponseCache
+from web.middleware.response_headers import ResponseHeaders
+from web.routes import assignments, connectors, metrics, plugins
+from web.routes import loggers as loggers_of
+from web.routes import root as admin
 from web.settings import Services, Settings, Validate
 
 if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import Lifespan
 
-    from kraal.metrics.oversight import Oversight
+    from kraal.metrics.stall_detection import StallDetection
     from kraal.plugins.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
 class Apps:
-    """What listeners serve."""
+    """Applications of the listeners."""
 
     main: Starlette
     admin: Starlette
-    """For `admin.listeners`: the endpoints of administrators alone. Its life is a part of the other's."""
+    """For `admin.listeners`: the admin endpoints only. Shares the lifespan of the other application."""
 
 
 def create_apps(
@@ -56,15 +58,14 @@ def create_apps(
     *,
     scrape: metrics.Scrape | None = None,
     loggers: Loggers | None = None,
-    oversight: Oversight | None = None,
+    oversight: StallDetection | None = None,
     admission: Admission | None = None,
 ) -> Apps:
-    """Build the applications: route tables, error handlers, and what stands before them.
+    """Build the applications: route tables, error handlers and middleware.
 
-    `published` is what GETs render from, `herder` is asked for everything else. `scrape` makes what Prometheus gets;
-    None: there is no such path. `loggers` are those that the herder changes; None: all of the process. `oversight`
-    knows what restarts and stalls; None: `expand=supervision` is passed over. `admission` keeps account of what is
-    taken on, for whoever shows it; None: nobody does.
+    GETs render from `published`; everything else asks `herder`. `scrape` renders the metrics; None: no `/metrics`.
+    `loggers` are those that the herder changes; None: all of the process. `oversight` knows restarts and stalls; None:
+    `expand=supervision` is ignored. `admission` counts requests and bodies, and metrics may share it; None: a new one.
     """
     services = Services(
         herder=herder,
@@ -76,7 +77,7 @@ def create_apps(
         loggers=loggers or Loggers(),
         oversight=oversight,
         admission=admission or Admission(settings.limits),
-        pulse=Pulse(herder),
+        pulse=HealthCheck(herder),
     )
     services.admission.watch(Scarce.HERDER, lambda: herder.open_questions)
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)
@@ -98,13 +99,13 @@ def create_apps(
     if not settings.admin_apart:
         main += admin_routes(services)
     cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
-    # What the main listeners have kept to answer with is not for those of administrators.
-    theirs = replace(services, rendered=Rendered())
+    # Admin listeners do not share the cache of the main listeners.
+    theirs = replace(services, rendered=ResponseCache())
     return Apps(main=_app(services, main, cors, lifespan), admin=_app(theirs, admin_routes(theirs), [], None))
 
 
 def admin_routes(services: Services) -> list[Route]:
-    """Return the route tables of all below `/admin`, which `admin.listeners` can take away from the other paths.
+    """Return the route tables of all paths below `/admin`, which `admin.listeners` can remove from the others.
 
     Source: ConnectRestServer.adminResources (Kafka 4.3.0), which has no assignments.
     """
@@ -123,7 +124,7 @@ def _app(
         lifespan=lifespan,
         routes=routes,
         exception_handlers={KraalError: on_kraal_error, HTTPException: on_http_exception},
-        middleware=[*outermost, *headers, Middleware(Front, services=services)],
+        middleware=[*outermost, *headers, Middleware(AuthenticationMiddleware, services=services)],
     )
     app.router.redirect_slashes = False
     return app

@@ -1,4 +1,4 @@
-"""Errors as answers: always exactly `{"error_code":…,"message":…}` (contract R1, R2)."""
+"""Error responses: always exactly `{"error_code":…,"message":…}` (contract R1, R2)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from kraal.errors import KraalError, Momentary, Unavailable
+from kraal.core.errors import KraalError, Momentary, Unavailable
+from kraal.core.secrets import secrets
 from kraal.peers import PeerRefused
-from kraal.secrets import secrets
-from web.render import json_answer, to_json
+from web.rendering import json_answer, to_json
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -21,24 +21,24 @@ log = logging.getLogger(__name__)
 
 
 class TooLarge(KraalError):
-    """The request's body is larger than the worker takes."""
+    """The request's body exceeds the worker's limit."""
 
     status = 413
 
 
 class UnsupportedMediaType(KraalError):
-    """There is a body, and nothing says what it is."""
+    """The request has a body but no Content-Type."""
 
     status = 415
 
 
 def library_text(status: int) -> str:
-    """Return the text that Connect's HTTP library has for a status: `HTTP 404 Not Found`."""
+    """Return the text of Connect's HTTP library for a status: `HTTP 404 Not Found`."""
     return f"HTTP {status} {HTTPStatus(status).phrase}"
 
 
 def error_answer(status: int, message: str | None, headers: dict[str, str] | None = None) -> Response:
-    """Render an error that arose while a request was handled; secrets are taken out of its message."""
+    """Render an error raised while a request was handled; removes secrets from its message."""
     return json_answer({"error_code": status, "message": _clean(message)}, status=status, headers=headers)
 
 
@@ -47,7 +47,7 @@ def _clean(message: str | None) -> str | None:
 
 
 async def on_kraal_error(request: Request, error: Exception) -> Response:
-    """Answer what Kraal raised on purpose."""
+    """Answer an error that Kraal raised deliberately."""
     if not isinstance(error, KraalError):  # pragma: no cover - registered for KraalError
         raise error
     headers: dict[str, str] = {}
@@ -66,7 +66,7 @@ async def on_kraal_error(request: Request, error: Exception) -> Response:
 
 
 def _passed_on(error: PeerRefused) -> Response:
-    """Render another worker's error as it came; what a Java worker calls momentary can be tried again as well."""
+    """Render another worker's error unchanged; a Java worker's temporary errors can be retried as well."""
     momentary = error.status == HTTPStatus.CONFLICT and "momentarily" in (error.text or "")
     retry_after = error.retry_after or (str(Momentary.retry_after_s) if momentary else None)
     return json_answer(
@@ -77,12 +77,12 @@ def _passed_on(error: PeerRefused) -> Response:
 
 
 async def on_http_exception(_request: Request, error: Exception) -> Response:
-    """Answer what was refused before a handler was found; without Content-Type and Allow, as Connect."""
+    """Answer a request rejected before a handler was found; without Content-Type and Allow, as in Connect."""
     status = error.status_code if isinstance(error, HTTPException) else HTTPStatus.INTERNAL_SERVER_ERROR
     return Response(to_json({"error_code": int(status), "message": library_text(status)}), status)
 
 
 def on_unexpected(method: str, path: str, error: Exception) -> Response:
-    """Answer anything else: 500 with the exception's message, which may be null."""
+    """Answer any other error: 500 with the exception's message, which may be null."""
     log.error("%s %s failed", method, path, exc_info=error)
     return error_answer(HTTPStatus.INTERNAL_SERVER_ERROR, str(error) or None)

@@ -1,6 +1,6 @@
-"""One path of the API: its handlers by method, and the rules that hold before any of them runs.
+"""One path of the API: its handlers by method, and the checks before any handler runs.
 
-The order of the checks is JAX-RS's: path (404, by the route table), method (405), Content-Type (415), Accept
+The order of the checks is that of JAX-RS: path (404, by the route table), method (405), Content-Type (415), Accept
 (406).
 """
 
@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from actors.messages.herder import AwaitLive
-from kraal.cluster.snapshot import Snapshot
-from web.asking import ask_herder
-from web.render import JSON, to_json
-from web.rendered import key_of
+from kraal.cluster.views.snapshot import Snapshot
+from web.middleware.response_cache import key_of
+from web.rendering import JSON, to_json
+from web.requests.herder_client import ask_herder
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Services, Request], Awaitable[Response]]
 View = Callable[[Services, Snapshot, Request], Any]
-"""Renders a JSON value from a snapshot and the request's path and query, and from nothing else."""
+"""Renders a JSON value from nothing but a snapshot and the request's path and query."""
 
 _SHOWN_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 """The order in which Java's OPTIONS lists methods."""
@@ -45,7 +45,7 @@ class Resource:
         any_accept: bool = False,
         **handlers: Handler,
     ) -> None:
-        """`any_type` names the methods that take bodies of any Content-Type; `any_accept`: `Accept` says nothing."""
+        """`any_type` names the methods that accept any Content-Type; `any_accept`: ignore `Accept`."""
         self._services = services
         self._any_type = any_type
         self._any_accept = any_accept
@@ -56,7 +56,7 @@ class Resource:
 
     @property
     def methods(self) -> frozenset[str]:
-        """What it has handlers for; OPTIONS is answered for all."""
+        """Methods with handlers; OPTIONS is always answered."""
         return frozenset(self._handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,10 +81,10 @@ class Resource:
 
 
 def from_snapshot(view: View) -> Handler:
-    """Make a GET of a view: it asks nobody, and its answer is kept as long as the snapshot is the latest.
+    """Make a GET handler of a view: it asks no actor, and its answer is cached while the snapshot is the latest.
 
-    At start-up it waits, as in Java: a worker that has not read its own config yet would say that it has no
-    connectors, and whoever keeps them in step would create them all.
+    During startup it waits, as in Java: a worker that has not read its config yet would report no connectors, and tools
+    that reconcile them would create them all.
     """
 
     async def get(services: Services, request: Request) -> Response:
@@ -97,7 +97,7 @@ def from_snapshot(view: View) -> Handler:
 
 
 def kept(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
-    """Answer with a value that holds as long as the snapshot is the latest."""
+    """Answer with a value and cache it while the snapshot is the latest."""
     body = to_json(value)
     services.rendered.keep(snapshot, key_of(request.scope), body)
     return Response(body, headers={"Content-Type": JSON})
@@ -108,6 +108,6 @@ def _media_type(header: str) -> str:
 
 
 def _accepts_json(headers: Iterable[str]) -> bool:
-    """Whether JSON is among the accepted types; a weight does not matter, not even q=0, as in Java."""
+    """Whether JSON is among the accepted types; weights are ignored, even q=0, as in Java."""
     ranges = [_media_type(each) for header in headers for each in header.split(",") if each.strip()]
     return not ranges or not _ACCEPTABLE.isdisjoint(ranges)

@@ -1,12 +1,11 @@
-"""Runs the application under uvicorn: sockets first, then requests, then a graceful end.
+"""HTTP server: runs the application under uvicorn, from binding the sockets to a graceful shutdown.
 
-The sockets are bound before anything else of the worker starts: a taken port is known at once, and whoever
-connects early waits for the answer instead of being refused. Uvicorn handles no signals; the process does.
+The sockets are bound before anything else of the worker starts: a port in use is detected at once, and early clients
+wait for the answer instead of being refused. Uvicorn handles no signals; the process does.
 
-All listeners share one event loop. Those that serve the same in the same way, such as all that speak HTTPS, are one
-server of uvicorn's, which knows one application and one TLS context only. The loop is uvloop's, and not for its speed
-alone: asyncio's own gives the interpreter away with each read and each write, and has to win it back from the worker's
-many threads.
+All listeners share one event loop. Listeners with the same application and TLS settings, such as all HTTPS listeners,
+share one uvicorn server, which supports only one of each. The loop is uvloop's, not only for speed: asyncio's own loop
+releases the GIL at each read and write and has to reacquire it from the worker's many threads.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ import uvloop
 from typing_extensions import override
 from uvicorn.lifespan.on import LifespanOn
 
-from kraal.errors import KraalError
-from web.protocol import BoundedHttp
+from kraal.core.errors import KraalError
+from web.http_protocol import BoundedHttp
 
 if TYPE_CHECKING:
     import ssl
@@ -35,36 +34,36 @@ if TYPE_CHECKING:
 
 _BACKLOG = 2048
 _KEEP_ALIVE_S = 30
-"""How long an idle connection stays open; as in Jetty."""
+"""Seconds until an idle connection is closed; as in Jetty."""
 _TLS_END_S = 0.5
-"""How long a connection waits for the other side's word that TLS ends; only idle ones are ended so."""
+"""Seconds that a connection waits for the peer's TLS close; only idle ones are closed so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Where to listen. `host` empty: everywhere; `port` 0: any free one."""
+    """A listening address. `host` empty: all addresses; `port` 0: any free port."""
 
     host: str
     port: int
     https: bool = False
     admin: bool = False
-    """For the endpoints of administrators alone."""
+    """Serves only admin endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What listeners serve, and the context of those of them that speak HTTPS."""
+    """Application of a group of listeners, and the TLS context for those with HTTPS."""
 
     app: ASGIApp
     tls: ssl.SSLContext | None = None
 
 
 class _QuietServer(uvicorn.Server):
-    """Uvicorn without signal handlers, and without patience for clients that do not see a TLS connection end."""
+    """Uvicorn without signal handlers, and with a short wait for clients to close TLS connections."""
 
     @override
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen at the sockets. As uvicorn's own, which waits 30 s for a client to agree that TLS ends."""
+        """Listen on the sockets, as uvicorn does, except that uvicorn waits 30 s for a client to close TLS."""
         config = self.config
 
         def protocol() -> asyncio.Protocol:
@@ -90,10 +89,10 @@ class _QuietServer(uvicorn.Server):
 
 
 class HttpServer:
-    """Holds the listening sockets from its creation on; `run` or `start` serves, `stop` ends.
+    """Owns the listening sockets from its creation; `run` or `start` serves, `stop` ends.
 
-    Raises KraalError with a sentence for the operator when a listener cannot be had. Without `date_header` answers
-    have no `Date` but the application's.
+    Raises KraalError with a message for the operator when a listener cannot be opened. Without `date_header`, answers
+    have no `Date` unless the application sets it.
     """
 
     def __init__(
@@ -114,15 +113,15 @@ class HttpServer:
 
     @property
     def bound(self) -> tuple[Listener, ...]:
-        """The listeners, in their order, with the ports that they really have."""
+        """The listeners in their order, with the ports that were actually bound."""
         found = ((listener, each.getsockname()) for listener, each in self._sockets)
         return tuple(replace(listener, host=name[0], port=name[1]) for listener, name in found)
 
     def run(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
         """Serve in this thread until `stop` is called from another one or from a signal handler.
 
-        `tls` is for HTTPS listeners; `admin` is what admin listeners serve. The application's life is that of all
-        listeners; `admin` has none of its own.
+        `tls` is for HTTPS listeners, `admin` for admin listeners. All listeners share the lifespan of `app`; `admin`
+        has none of its own.
         """
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._serve(Site(app, tls), admin))
@@ -172,7 +171,7 @@ class HttpServer:
         )
 
     def start(self, app: ASGIApp, *, tls: ssl.SSLContext | None = None, admin: Site | None = None) -> None:
-        """Serve as `run` does, in a thread of our own; returns at once."""
+        """Serve like `run`, in a new thread; returns at once."""
         self._thread = threading.Thread(
             target=self.run, args=(app,), kwargs={"tls": tls, "admin": admin}, name="http", daemon=True
         )
@@ -181,7 +180,7 @@ class HttpServer:
     def stop(self) -> None:
         """Let running requests end, at most for the graceful time, then close. Any thread.
 
-        Waits for the thread of `start`; of `run`, which may be below us in a signal handler, it asks the end.
+        Waits for the thread of `start`, but not for `run`, which may be on this stack, below a signal handler.
         """
         self._stopping = True
         for server in self._servers:
@@ -191,7 +190,7 @@ class HttpServer:
             self.close()
 
     def close(self) -> None:
-        """Give the sockets back; for a server that never ran."""
+        """Close the sockets of a server that never ran."""
         for _, each in self._sockets:
             each.close()
 
@@ -204,7 +203,7 @@ def _bound(listener: Listener) -> socket.socket:
             listener.host or None,
             listener.port,
             type=socket.SOCK_STREAM,
-            proto=socket.IPPROTO_TCP,  # asyncio sets TCP_NODELAY only on sockets that say so: 40 ms a request
+            proto=socket.IPPROTO_TCP,  # without it, asyncio does not set TCP_NODELAY: 40 ms a request
             flags=socket.AI_PASSIVE,
         )[0]
         sock = socket.socket(family, kind, protocol)
@@ -219,7 +218,7 @@ def _bound(listener: Listener) -> socket.socket:
 
 
 def _why(error: OSError, where: str) -> str:
-    """Say what is wrong with a listener, and what to do."""
+    """Return what is wrong with a listener, and what to do."""
     if error.errno == errno.EADDRINUSE:
         return f"Cannot listen on {where}: the port is taken. Stop what uses it, or set another `listeners`."
     if error.errno == errno.EACCES:

@@ -1,4 +1,4 @@
-"""What the REST API needs to know of the worker's config, and what it works with."""
+"""Settings and dependencies of the REST API."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Address
+from actors.runtime.mailbox import Address
 from kraal import __version__
-from kraal.cluster.snapshot import Published
-from kraal.config.basic_auth import BasicAuth
-from kraal.config.response_headers import HeaderRule
-from kraal.ids import Config
-from kraal.loggers import Loggers
+from kraal.cluster.views.snapshot import Published
+from kraal.config.worker.basic_auth import BasicAuth
+from kraal.config.worker.response_headers import HeaderRule
+from kraal.core.ids import Config
+from kraal.core.log_levels import Loggers
 from kraal.peers import Peers
 from kraal.protocol.signature import DEFAULT_ALGORITHM
-from web.admission import Admission, Limits
-from web.cors import CorsRules
-from web.pulse import Pulse
-from web.rendered import Rendered
+from web.health import HealthCheck
+from web.middleware.admission import Admission, Limits
+from web.middleware.cors import CorsRules
+from web.middleware.response_cache import ResponseCache
 
 if TYPE_CHECKING:
-    from kraal.metrics.oversight import Oversight
-    from kraal.plugins.infos import ConfigInfos
+    from kraal.metrics.stall_detection import StallDetection
     from kraal.plugins.registry import Registry
+    from kraal.plugins.validation.infos import ConfigInfos
 
 Validate = Callable[[str, Config], "ConfigInfos"]
-"""Checks a config for the plugin that a path names; may block. `ProvidedPlugins.check_for_rest`."""
+"""Checks a config for the plugin in a path; may block. `ProvidedPlugins.check_for_rest`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that a deployment can choose about the REST API."""
+    """Settings of the REST API that a deployment can choose."""
 
     advertised_url: str
-    """What others reach this worker by; ends with `/`. Source: RestServer.advertisedUrl."""
+    """URL under which other workers reach this one; ends with `/`. Source: RestServer.advertisedUrl."""
     version: str = __version__
-    """Kraal's own, for the `Server` header."""
+    """Kraal's version, for the `Server` header."""
     connect_version: str = "4.3.0"
-    """The Kafka Connect whose contract is kept; clients parse it."""
+    """Kafka Connect version whose contract applies; clients parse it."""
     commit: str = __version__
     distributed: bool = False
-    """Whether this worker may be one of a group; a standalone worker takes no internal requests."""
+    """Whether this worker may belong to a group; a standalone worker accepts no internal requests."""
     verification_algorithms: tuple[str, ...] = (DEFAULT_ALGORITHM,)
     """`inter.worker.verification.algorithms`."""
     unsigned_internal: bool = True
     """Whether workers' requests need no signature while their group's protocol has none."""
     basic_auth: BasicAuth | None = None
-    """Who may use the API; None: everybody."""
+    """Users of the API; None: no authentication."""
     admin_apart: bool = False
-    """The endpoints of administrators are on listeners of their own, or nowhere."""
+    """Admin endpoints have their own listeners, or are disabled."""
     cors: CorsRules | None = None
     response_headers: tuple[HeaderRule, ...] = ()
     peer_tls: Callable[[], ssl.SSLContext] | None = None
-    """Makes the TLS context for requests to workers; None: they are trusted as the system does."""
+    """Makes the TLS context for requests to workers; None: the system's trust store applies."""
     topic_tracking: bool = True
     """`topic.tracking.enable`."""
     topic_reset: bool = True
@@ -62,18 +62,18 @@ class Settings:
     request_timeout_s: float = 90.0
     health_timeout_s: float = 10.0
     max_body_bytes: int = 1_000_000
-    """Below what Kafka takes in one record by default (1,048,588), so that what is read can be stored."""
+    """Less than Kafka's default record limit (1,048,588), so that accepted bodies can be stored."""
     max_internal_body_bytes: int = 64 * 1024 * 1024
-    """Between workers: all task configs of a connector come in one body."""
+    """Between workers: all task configs of a connector are sent in one body."""
     limits: Limits = field(default_factory=Limits)
-    """What is too much at once."""
+    """Limits of admission control."""
     validation_threads: int = 4
-    """Plugin code that checks configs may block; at most so many do at once."""
+    """Maximum number of concurrent config validations by plugin code, which may block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What every handler works with."""
+    """Dependencies of all handlers."""
 
     herder: Address
     published: Published
@@ -81,12 +81,12 @@ class Services:
     validate: Validate
     settings: Settings
     admission: Admission
-    """Of all listeners."""
-    pulse: Pulse
+    """Shared by all listeners."""
+    pulse: HealthCheck
     loggers: Loggers = field(default_factory=Loggers)
     """The loggers of this process."""
-    oversight: Oversight | None = None
-    """What restarts and stalls on this worker; None: nobody says."""
-    rendered: Rendered = field(default_factory=Rendered)
+    oversight: StallDetection | None = None
+    """Restarts and stalls on this worker; None: not available."""
+    rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)
-    """Other workers, for requests that are sent on."""
+    """Client for forwarding requests to other workers."""

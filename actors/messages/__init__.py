@@ -1,4 +1,4 @@
-"""Every message, one module for each receiver. Frozen; a command, or a fact in the past tense.
+"""All messages, one module per receiver. Each is frozen: a command, or a fact in the past tense.
 
-`web`, `kraal.cli` and tests send the `Ask`s; everything between actors is a `Tell`.
+`web`, `kraal.cli.main` and tests send the `Ask`s; actors send each other only `Tell`s.
 """

@@ -1,41 +1,41 @@
-"""What `Claims` receives, which `OffsetsLoaded` or `OffsetsFailed` answers; and what a claim asks the herder."""
+"""Messages of `Claims`, answered by `OffsetsLoaded` or `OffsetsFailed`, and the question a claim asks the herder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from actors.mailbox import Address, Ask, Tell
-from kraal.ids import Config, TaskId
+from actors.runtime.mailbox import Address, Ask, Tell
+from kraal.core.ids import Config, TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimTask(Tell):
-    """Make sure that from now on nobody else writes for a source's task, and load its offsets."""
+    """Fence all other writers of a source task, and load its offsets."""
 
     task: TaskId
     version: int
-    """Of its task configs."""
+    """Version of its task configs."""
     config: Config = field(repr=False)
-    """The connector's, as it is written."""
+    """Config of the connector with its variables."""
     lease: Callable[[], bool] = field(compare=False)
     reply_to: Address
     token: int
-    """Asked again with the same one while it is under way, it is one claim."""
+    """Repeating a request with the same token while it is under way does not start a second claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class DropClaim(Tell):
-    """The task does not start after all."""
+    """Cancel a claim: its task does not start."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyTask(Ask[None]):
-    """Is a task still to run here, by the task configs of `version`? Raises KraalError when it is not, StoreError.
+    """Check that this worker still runs a task with configs of `version`. Raises KraalError if not, StoreError.
 
-    Looked up when the config is read to the end that it has now (KIP-618).
+    Checked after the config is read to its current end (KIP-618).
     """
 
     task: TaskId

@@ -1,11 +1,11 @@
-"""What the fencer receives, and what it answers by `Tell`."""
+"""Messages that the fencer receives and sends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from actors.mailbox import Address, Tell
+from actors.runtime.mailbox import Address, Tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +19,7 @@ class FenceProducers(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducersFenced(Tell):
-    """What was asked for with `token` is done, or has failed with `error`."""
+    """The request with `token` is done, or has failed with `error`."""
 
     token: int
     error: Exception | None = None

@@ -1,4 +1,4 @@
-"""What the herder receives."""
+"""Messages that the herder receives."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Address, Ask, Tell
 from actors.messages.fencer import ProducersFenced
 from actors.messages.offsets import AlterOffsets, OffsetsFetched, OffsetsModified, ResetOffsets, ShowOffsets
 from actors.messages.publisher import PublishFailed, TasksPublished
-from kraal.ids import Json
+from actors.runtime.mailbox import Address, Ask, Tell
+from kraal.core.ids import Json
 
 if TYPE_CHECKING:
-    from kraal.cluster.assign import GroupPlan
-    from kraal.cluster.work import Assignment, Incarnation
-    from kraal.ids import (
+    from kraal.cluster.assignment.leader import GroupPlan
+    from kraal.cluster.state.wanted_work import Assignment, Incarnation
+    from kraal.core.ids import (
         Config,
         ConnectorName,
         Generation,
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
         TaskId,
         TopicName,
     )
-    from kraal.plugins.infos import ConfigInfos
+    from kraal.core.records import Record
+    from kraal.plugins.validation.infos import ConfigInfos
     from kraal.protocol.group import GroupProtocol
-    from kraal.records import Record
 
 
-# -- asked by web, cli and tests ---------------------------------------------------------------------------
+# -- sent by web, cli and tests ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class DeleteConnector(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTargetState(Ask[None]):
-    """Pause, resume or stop; answered when the wish is stored, not when it came true.
+    """Pause, resume or stop; answered when the target state is stored, not when it is reached.
 
     Raises NotFound, StoreError; NotLeader for STOPPED. Source: KIP-52, KIP-875, PUT /connectors/{c}/{pause,…}.
     """
@@ -91,9 +91,10 @@ class SetTargetState(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartConnector(Ask[dict[str, Json] | None]):
-    """Restart a connector's instance, its tasks, or what of them failed (KIP-745).
+    """Restart a connector's instance, its tasks, or only those that failed (KIP-745).
 
-    Answers None (204) for the plain form, when the connector was started again; else the 202 body.
+    The plain form answers None (204) when the connector has started again; other forms answer the 202 body.
+    An instance on this worker restarts at once; others wait while a rebalance is due or under way.
     Raises NotFound, NotLeader, NotOwner, Momentary, KraalError when the start failed.
     """
 
@@ -104,7 +105,7 @@ class RestartConnector(Ask[dict[str, Json] | None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartTask(Ask[None]):
-    """Restart one task; answered when it was started again. Raises NotFound, NotOwner, Momentary.
+    """Restart one task; answered when it has started again. Raises NotFound, NotOwner, Momentary.
 
     Source: POST /connectors/{c}/tasks/{t}/restart.
     """
@@ -121,7 +122,7 @@ class ResetTopics(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTaskConfigs(Ask[None]):
-    """Publish the tasks of a connector that another worker runs; answered when they were read back.
+    """Publish the tasks of a connector that another worker runs; answered when they have been read back.
 
     Raises NotLeader, NotFound, BadRequest for a stopped connector, StoreError.
     Source: POST /connectors/{c}/tasks, which workers send to the leader.
@@ -143,46 +144,46 @@ class FenceZombies(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetLoggerLevel(Ask[None]):
-    """Set the level of a namespace of loggers on every worker; answered when it is so here. Raises StoreError.
+    """Set the level of a logger namespace on every worker; answered when this worker has set it. Raises StoreError.
 
-    Any worker may ask for it. Source: PUT /admin/loggers/{logger}?scope=cluster (KIP-976).
+    Any worker accepts it. Source: PUT /admin/loggers/{logger}?scope=cluster (KIP-976).
     """
 
     namespace: str
     level: str
-    """As typed: one of log4j's levels, in any letter case."""
+    """As given by the user: one of log4j's levels, in any letter case."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitLive(Ask[None]):
-    """Answered when the logs are read: the snapshot shows what there is."""
+    """Wait until the logs are read and the snapshot is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ping(Ask[None]):
-    """Answered as soon as start-up is over: `GET /health`. A herder that hangs does not answer."""
+    """Health check (`GET /health`), answered as soon as startup is over. A blocked herder does not answer."""
 
 
-# -- told by readers, writers and the validator ------------------------------------------------------------
+# -- sent by readers, writers and the validator --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordsRead(Tell):
-    """Records of an internal topic, in order. `next_offset` is where the reader stands now."""
+    """Records of an internal topic, in order. `next_offset` is the reader's position."""
 
     topic: str
     """`config` or `status`."""
     records: Sequence[Record]
     next_offset: int
     caught_up: bool
-    """The reader has been at the end that the log had when it started; stays true."""
+    """The reader has reached the end that the log had when it started; stays true."""
     replay: int
-    """Rises when the reader starts from the beginning again: older replays are dropped."""
+    """Increases when the reader starts from the beginning again; the herder drops older replays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndRead(Tell):
-    """`RecordsRead` of everything that was there at `ReadToEnd` have been sent before this; or `error`."""
+    """All `RecordsRead` up to the end requested by `ReadToEnd` precede this message; or `error`."""
 
     token: int
     error: Exception | None = None
@@ -198,7 +199,7 @@ class Appended(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendFailed(Tell):
-    """The records sent with `token` are not in the log, as far as can be known."""
+    """The records sent with `token` are not in the log, as far as is known."""
 
     token: int
     error: Exception
@@ -206,7 +207,7 @@ class AppendFailed(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validated(Tell):
-    """A config was checked, off the herder's thread. Exactly one of `infos` and `error`."""
+    """A config was validated off the herder's thread. Exactly one of `infos` and `error` is set."""
 
     token: int
     infos: ConfigInfos | None = None
@@ -215,19 +216,19 @@ class Validated(Tell):
 
 @dataclass(frozen=True, slots=True)
 class Reborn(Tell):
-    """A reader, a writer, the validator, the offset desk or another was restarted: what it had in hand is lost."""
+    """A reader, writer, validator, offset service or other actor was restarted and lost what it was processing."""
 
     address: Address
 
 
-# -- told by membership ------------------------------------------------------------------------------------
+# -- sent by membership -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkRevoked(Tell):
     """Stop everything that is not in `keep`.
 
-    Answered by `Membership.stopped(number)` when nothing else runs and all statuses so far are written.
+    Answered by `Membership.stopped(number)` when nothing else runs and all pending statuses are written.
     """
 
     number: int
@@ -236,9 +237,9 @@ class WorkRevoked(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentReceived(Tell):
-    """What this worker is to run from now on: all of it, not a change.
+    """The complete set of work that this worker runs from now on, not a difference.
 
-    Sent only while the published snapshot is as far as `config_offset`, so the work may start at once.
+    Sent only after the published snapshot has reached `config_offset`, so the work may start at once.
     """
 
     generation: Generation
@@ -246,43 +247,43 @@ class AssignmentReceived(Tell):
     leader_url: str | None
     is_leader: bool
     config_offset: int
-    """The leader's config offset: a worker starts nothing before it has read that far."""
+    """The leader's config offset: a worker starts nothing before it has read up to it."""
     protocol: GroupProtocol | None = None
-    """What the group speaks; None in standalone."""
+    """The protocol of the group; None in standalone mode."""
     plan: GroupPlan | None = None
-    """Who owns what, and where they are; on the leader of a cluster only."""
+    """Owners of all work, with their addresses; only on the leader of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLost(Tell):
-    """No leader is known now. What runs goes on until `WorkRevoked` says otherwise."""
+    """No leader is known now. Running instances continue until `WorkRevoked` is received."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class HerderTick(Tell):
-    """Answered at once by `Membership.alive(number)`: a herder that hangs must leave the group."""
+    """Heartbeat, answered at once by `Membership.alive(number)`; a worker whose herder hangs must leave the group."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaClusterFound(Tell):
-    """Kafka answered for the first time and said who it is."""
+    """Kafka answered for the first time, with its cluster id."""
 
     cluster_id: str
 
 
-# -- told by the worker: every fact carries the incarnation it is about ------------------------------------
+# -- sent by the worker: every fact carries the incarnation it is about --------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceChanged(Tell):
-    """An instance of this worker is now in `state`, as Connect's status would say.
+    """An instance of this worker is now in `state`, in the terms of Connect's status.
 
-    UNASSIGNED with `stopped` means that it is not here any more; without, that it is on its way (`trace` says
-    what it waits for).
+    UNASSIGNED with `stopped` means that it is no longer on this worker; without it, the instance is starting
+    (`trace` says what it waits for).
     """
 
     instance: Instance
@@ -292,26 +293,26 @@ class InstanceChanged(Tell):
     version: str | None = None
     stopped: bool = False
     recovers: bool = False
-    """FAILED, and comes back without a restart: Spark died under it."""
+    """FAILED because Spark died; it recovers without a restart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskConfigsMade(Tell):
-    """A running connector says what its tasks are to be."""
+    """A running connector reported its task configs."""
 
     name: ConnectorName
     incarnation: Incarnation
     configs: Sequence[Config]
-    """As they are stored: what a config provider resolved is a variable again."""
+    """As stored: values from config providers are variables again."""
     renewed: bool = False
-    """Values behind variables are others now: tasks are to start again, also with the same configs."""
+    """Values behind variables changed: restart the tasks even if their configs are the same."""
     failed: bool = False
-    """It could not say; what it said before counts, and it tries again. There are no configs then."""
+    """The connector failed to make configs; its earlier ones apply, and it retries. `configs` is empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsSeen(Tell):
-    """A task wrote to, or read from, topics that the snapshot did not list (KIP-558)."""
+    """A task wrote to or read from topics that the snapshot did not list (KIP-558)."""
 
     task: TaskId
     topics: frozenset[TopicName]
@@ -319,34 +320,34 @@ class TopicsSeen(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport(Tell):
-    """Everything that runs in this process: what a new herder adopts instead of starting it again."""
+    """All running instances of this process, which a new herder adopts instead of restarting them."""
 
     running: Mapping[Instance, InstanceChanged] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckSessionKey(Tell):
-    """The session key may have expired (KIP-507)."""
+    """Check whether the session key has expired (KIP-507)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookForRestarts(Tell):
-    """An automatic restart of something that has failed may be due."""
+    """Check whether an automatic restart of a failed instance is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class HideRestarting(Tell):
-    """These have been shown as RESTARTING long enough, whatever they say (contract 0.2)."""
+    """Stop showing these instances as RESTARTING, whatever they report (contract 0.2)."""
 
     instances: frozenset[Instance]
 
 
-# -- told by the process -----------------------------------------------------------------------------------
+# -- sent by the process ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class StartupDone(Ask[None]):
-    """The command line's connectors exist: `/health` may say healthy. Of a herder that died it is asked again."""
+    """The command line's connectors exist: `/health` may report healthy. Asked again if the herder died."""
 
 
 @dataclass(frozen=True, slots=True)

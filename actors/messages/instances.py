@@ -1,34 +1,34 @@
-"""What connectors and tasks receive."""
+"""Messages that connectors and tasks receive."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Tell
 from actors.messages.stores import OffsetsFailed, OffsetsLoaded, OffsetsStored
-from actors.system import Begin
+from actors.runtime.mailbox import Tell
+from actors.runtime.system import Begin
 
 if TYPE_CHECKING:
-    from kraal.ids import TargetState
-    from kraal.spark.api import RunEvent
+    from kraal.core.ids import TargetState
+    from kraal.engine.api import RunEvent
 
 
 @dataclass(frozen=True, slots=True)
 class SetTarget(Tell):
-    """Start, pause or (a connector) stop, as the user wants it now."""
+    """Start, pause or (connectors only) stop, as the user requests."""
 
     target: TargetState
 
 
 @dataclass(frozen=True, slots=True)
 class StopInstance(Tell):
-    """End this life gracefully: a running batch ends, its offsets are stored."""
+    """End this life gracefully: finish the running batch and store its offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class CancelInstance(Tell):
-    """End now: the graceful time is over. Nothing is stored any more."""
+    """End now, because the graceful timeout has passed. Nothing more is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ReportAgain(Tell):
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure(Tell):
-    """Ask the connector's plugin for task configs again. `attempt` counts failures so far."""
+    """Request task configs from the connector's plugin again. `attempt` counts failures so far."""
 
     attempt: int = 0
 
@@ -52,12 +52,12 @@ class PluginRaised(Tell):
 
 @dataclass(frozen=True, slots=True)
 class ValuesExpired(Tell):
-    """Values that a config provider gave to the connector do not hold any longer."""
+    """The values that a config provider gave to the connector have expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReported(Tell):
-    """The engine said something about the run with this number; events of older runs are dropped."""
+    """The engine reported an event of the run with this number; events of older runs are dropped."""
 
     run: int
     event: RunEvent
@@ -65,7 +65,7 @@ class RunReported(Tell):
 
 @dataclass(frozen=True, slots=True)
 class StoreAgain(Tell):
-    """Offsets could not be stored or loaded, or nobody answered; it is time to try again."""
+    """Retry loading or storing offsets after an error or a missing answer."""
 
     run: int
 

@@ -1,56 +1,56 @@
-"""What the Membership actor receives. The group's messages come from its own thread."""
+"""Messages that the Membership actor receives. The group sends its messages from its own thread."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Ask, Tell
-from actors.system import Begin
+from actors.runtime.mailbox import Ask, Tell
+from actors.runtime.system import Begin
 
 if TYPE_CHECKING:
-    from kraal.cluster.assign import GroupPlan
+    from kraal.cluster.assignment.leader import GroupPlan
     from kraal.protocol.group import GroupAssignment, GroupProtocol
 
 
-# -- told by the herder ------------------------------------------------------------------------------------
+# -- sent by the herder -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class HerderBegan(Tell):
-    """The herder is live, perhaps again: see `Membership.begin`."""
+    """The herder is live, possibly after a restart: see `Membership.begin`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkChanged(Tell):
-    """Connectors or tasks changed, and what had to stop first has stopped."""
+    """Connectors or tasks changed, and instances that had to stop first have stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigRead(Tell):
-    """The published snapshot has read more of the config."""
+    """The published snapshot covers more of the config log."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkStopped(Tell):
-    """`WorkRevoked` of this number is carried out."""
+    """The herder has carried out the `WorkRevoked` with this number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class HerderAlive(Tell):
-    """The herder answered `HerderTick` of this number."""
+    """The herder answered the `HerderTick` with this number."""
 
     number: int
 
 
-# -- asked and told by the group ---------------------------------------------------------------------------
+# -- sent by the group --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareJoin(Ask[None]):
-    """Answered when the group may join: see `GroupHooks.prepare`."""
+    """Prepare for a join; answered when the group may join: see `GroupHooks.prepare`."""
 
     expelled: bool
     away_s: float
@@ -58,7 +58,7 @@ class PrepareJoin(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupJoined(Tell):
-    """A join is complete; `plan` is what we assigned if we lead."""
+    """A join is complete; `plan` is the assignment that this worker made, if it leads."""
 
     protocol: GroupProtocol
     generation: int
@@ -69,17 +69,17 @@ class GroupJoined(Tell):
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLost(Tell):
-    """The group is out of reach, or refuses us."""
+    """The coordinator is unreachable or rejects this worker."""
 
     reason: str
 
 
-# -- told by the clock -------------------------------------------------------------------------------------
+# -- sent by the clock --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipTick(Tell):
-    """Something may be due."""
+    """Time to check deadlines."""
 
 
 MembershipMessage = (

@@ -1,4 +1,4 @@
-"""Requests about offsets (KIP-875): what REST asks the herder, what the offset desk receives, and what it answers."""
+"""Offset requests (KIP-875): what the REST API asks the herder, and what the offset service receives and answers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Address, Ask, Tell
-from kraal.offsets import Shown
+from actors.runtime.mailbox import Address, Ask, Tell
+from kraal.core.offsets import Shown
 
 if TYPE_CHECKING:
-    from kraal.cluster.offsets import Pair
-    from kraal.ids import Config, ConnectorName
-    from kraal.offsets import Offset, SourcePartition, TopicPartition
+    from kraal.cluster.decisions.offsets import Pair
+    from kraal.core.ids import Config, ConnectorName
+    from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 
 
-# -- asked of the herder -----------------------------------------------------------------------------------
+# -- sent to the herder -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOffsets(Ask[Shown]):
-    """Return pairs of a partition and how far it is read, as of now. Raises NotFound, KraalError.
+    """Return pairs of partition and offset as of now. Raises NotFound, KraalError.
 
     Source: GET /connectors/{c}/offsets (KIP-875).
     """
@@ -30,7 +30,7 @@ class ShowOffsets(Ask[Shown]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterOffsets(Ask[str]):
-    """Change offsets of a stopped connector; None deletes one. Answered with a sentence for the user.
+    """Change offsets of a stopped connector; None deletes one. Answers with a message for the user.
 
     Raises NotLeader, Momentary, NotFound, BadRequest, KraalError. Source: PATCH /connectors/{c}/offsets (KIP-875).
     """
@@ -49,17 +49,17 @@ class ResetOffsets(Ask[str]):
     name: ConnectorName
 
 
-# -- told to the desk, and by it ---------------------------------------------------------------------------
+# -- sent to and by the offset service ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOffsets(Tell):
-    """Read a connector's offsets, also of what was written just now; `OffsetsFetched` goes to `reply_to`."""
+    """Read a connector's offsets, including recent writes; `OffsetsFetched` goes to `reply_to`."""
 
     token: int
     name: ConnectorName
     kind: str
-    """`source`, `sink`, or `unknown`: its class is not here."""
+    """`source`, `sink`, or `unknown`: this worker does not have its class."""
     config: Config
     reply_to: Address
 
@@ -73,7 +73,7 @@ class ModifyOffsets(Tell):
     kind: str
     config: Config
     reset: bool
-    """Delete them all; else change what `source` or `sink` names, whichever the connector is."""
+    """Delete all offsets; otherwise change those in `source` or `sink`, depending on the connector."""
     source: Mapping[SourcePartition, Offset | None] = field(default_factory=dict)
     sink: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     reply_to: Address
@@ -81,7 +81,7 @@ class ModifyOffsets(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsFetched(Tell):
-    """What `FetchOffsets` asked for: pairs of a partition and its offset, or `error`."""
+    """Result of `FetchOffsets`: pairs of partition and offset, or `error`."""
 
     token: int
     pairs: Shown = ()
@@ -90,7 +90,7 @@ class OffsetsFetched(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsModified(Tell):
-    """What `ModifyOffsets` asked for is done, as `text` says for the user, or has failed with `error`."""
+    """Result of `ModifyOffsets`: `text` for the user, or `error`."""
 
     token: int
     text: str = ""

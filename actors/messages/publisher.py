@@ -1,4 +1,4 @@
-"""What the publisher receives, and what it answers by `Tell`."""
+"""Messages that the publisher receives and sends."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Address, Tell
+from actors.runtime.mailbox import Address, Tell
 
 if TYPE_CHECKING:
-    from kraal.ids import Config, ConnectorName
+    from kraal.core.ids import Config, ConnectorName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,25 +20,25 @@ class PublishTasks(Tell):
     configs: Sequence[Config]
     leader_url: str
     key: bytes | None
-    """The session key to sign with; None: the group does not sign."""
+    """Session key to sign with; None: the group does not sign requests."""
     algorithm: str
-    """Of the signature, by Java's name."""
+    """Signature algorithm, by its name in Java."""
     reply_to: Address
     token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksPublished(Tell):
-    """The leader has written what was sent with `token`."""
+    """The leader has written the configs sent with `token`."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFailed(Tell):
-    """The leader has not written what was sent with `token`, as far as can be known."""
+    """The leader has not written the configs sent with `token`, as far as is known."""
 
     token: int
     error: Exception
     status: int | None = None
-    """What the leader answered; None when it did not."""
+    """HTTP status of the leader's answer; None: no answer."""

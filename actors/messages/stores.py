@@ -1,4 +1,4 @@
-"""What the actors that own a log or the offset store receive, and what they answer by `Tell`."""
+"""Messages that the owners of a log or the offset store receive and send."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Address, Tell
-from actors.system import Begin
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin
 
 if TYPE_CHECKING:
-    from kraal.ids import ConnectorName
-    from kraal.offsets import Offset, SourcePartition
-    from kraal.records import Entry
-    from kraal.spark.api import Transactions
+    from kraal.core.ids import ConnectorName
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.core.records import Entry
+    from kraal.engine.api import Transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +24,22 @@ class Append(Tell):
     entries: Sequence[Entry]
     reply_to: Address
     leased: bool = False
-    """Written only as long as this worker may act for its group: it says what this worker does."""
+    """Write only while this worker may act for its group: as its leader, or to report its own statuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendAgain(Tell):
-    """Time to try what failed again, unless newer values of its keys were written meanwhile."""
+    """Retry failed writes, except for keys with newer values written since."""
 
     entries: Sequence[Entry]
     attempt: int
+    leased: bool
+    """Of the `Append` that failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay(Tell):
-    """Read the log from `start`, and go on; every RecordsRead carries this number."""
+    """Read the log from `start` and keep reading; every RecordsRead carries this number."""
 
     number: int
     start: int = 0
@@ -45,26 +47,26 @@ class Replay(Tell):
 
 @dataclass(frozen=True, slots=True)
 class ReadOn(Tell):
-    """There is, or may be, something new in the log."""
+    """There may be new records in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadToEnd(Tell):
-    """Read on to the end that the log has now; `EndRead` with this token goes to the herder behind all records."""
+    """Read up to the log's current end; `EndRead` with this token follows the records to the herder."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True)
 class FollowOn(Tell):
-    """Wait for the next records of a log that others write too; only the newest `turn` counts."""
+    """Wait for the next records of a log with other writers; only the newest `turn` counts."""
 
     turn: int
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimWrites(Tell):
-    """This worker leads now: from here on nobody who led before it can write what only a leader may (KIP-618)."""
+    """Fence earlier leaders, because this worker leads now: they can no longer write leader-only records (KIP-618)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,34 +87,34 @@ class StoreOffsets(Tell):
     reply_to: Address
     token: int
     lease: Callable[[], bool] = field(default=lambda: True, compare=False)
-    """Asked just before the write: a worker may have stood still since this was sent, and the work have moved."""
+    """Checked just before the write: the worker may have been suspended and its work moved since this was sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlushOffsets(Tell):
-    """Write everything that came since the last write, in one go."""
+    """Write all offsets received since the last write at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsLoaded(Tell):
-    """What LoadOffsets asked for."""
+    """Result of LoadOffsets."""
 
     token: int
     offsets: Mapping[SourcePartition, Offset]
     transactions: Transactions | None = field(default=None, compare=False)
-    """What ClaimTask asked for besides; the receiver's alone."""
+    """Result of ClaimTask, in addition to offsets; owned by the receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsStored(Tell):
-    """What StoreOffsets asked for is on disk, or in Kafka."""
+    """The offsets of StoreOffsets are on disk or in Kafka."""
 
     token: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsFailed(Tell):
-    """Offsets could not be read or written."""
+    """Reading or writing offsets failed."""
 
     token: int
     error: Exception

@@ -1,4 +1,4 @@
-"""What the supervisor and the validator receive."""
+"""Messages that the supervisor and the validator receive."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Address, Ask, Tell
-from actors.system import Begin, Factory
+from actors.runtime.mailbox import Address, Ask, Tell
+from actors.runtime.system import Begin, Factory
 
 if TYPE_CHECKING:
-    from kraal.ids import Config
+    from kraal.core.ids import Config
 
 
 def nothing() -> None:
@@ -19,9 +19,9 @@ def nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervise(Tell):
-    """Start an actor at `address` and keep it alive, within the budget; then call `gave_up` with the cause.
+    """Start an actor at `address` and keep it alive within the budget; then call `gave_up` with the cause.
 
-    `reborn` is called after each restart, when messages reach the new life.
+    `reborn` is called after each restart, once the new actor receives messages.
     """
 
     address: Address
@@ -47,19 +47,19 @@ class ActorDied(Tell):
 
 @dataclass(frozen=True, slots=True)
 class RestartDue(Tell):
-    """The back-off before the actor's next life is over."""
+    """The back-off before an actor's restart is over."""
 
     address: Address
 
 
 @dataclass(frozen=True, slots=True)
 class ListActors(Ask[dict[str, int]]):
-    """Return how often each living actor was restarted, by its address's name."""
+    """Return the restart count of each living actor by the name of its address."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashActor(Ask[None]):
-    """Make a living actor die of `reason` at its next message: for the test control port. Raises NotFound."""
+    """Make a living actor die of `reason` at its next message, for the test control port. Raises NotFound."""
 
     name: str
     reason: str
@@ -67,7 +67,7 @@ class CrashActor(Ask[None]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate(Tell):
-    """Check a connector config; `Validated` with `token` goes to `reply_to`."""
+    """Validate a connector config; `Validated` with `token` goes to `reply_to`."""
 
     token: int
     config: Config

@@ -1,4 +1,4 @@
-"""What the worker receives."""
+"""Messages that the worker receives."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.mailbox import Tell
 from actors.messages.herder import InstanceChanged, TaskConfigsMade, TopicsSeen
+from actors.runtime.mailbox import Tell
 
 if TYPE_CHECKING:
-    from kraal.cluster.work import Incarnation, Wanted
-    from kraal.ids import Instance
+    from kraal.cluster.state.wanted_work import Incarnation, Wanted
+    from kraal.core.ids import Instance
 
 
 @dataclass(frozen=True, slots=True)
 class Assign(Tell):
-    """Run these instances so; None: not any more. What is not named stays as it is."""
+    """Run these instances as given; None stops one. Instances that are not named stay as they are."""
 
     changes: Mapping[Instance, Wanted | None]
     together: frozenset[Instance] = frozenset()
-    """None of these starts before the earlier lives of all of them are over (KIP-745)."""
+    """None of these starts before the earlier lives of all of them have ended (KIP-745)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportWork(Tell):
-    """Tell the herder everything that runs here: a WorkerReport."""
+    """Send the herder a WorkerReport of everything that runs here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopOverdue(Tell):
-    """The time that an instance had to stop is over. `cancelled`: it was also cancelled before."""
+    """The time that an instance had to stop is over. `cancelled`: it has already been cancelled."""
 
     instance: Instance
     incarnation: Incarnation
@@ -39,7 +39,7 @@ class StopOverdue(Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildGaveUp(Tell):
-    """An instance's actor died more often than its budget allows."""
+    """An instance's actor exceeded its restart budget."""
 
     instance: Instance
     trace: str

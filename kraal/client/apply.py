@@ -1,7 +1,7 @@
-"""Makes connectors what files want them to be: creates, reconfigures, leaves alone, and on demand deletes.
+"""Apply connector files to a worker: create, update and optionally delete connectors.
 
-Idempotent: a second run finds everything unchanged. One connector that is refused keeps no other from being applied;
-a worker that cannot be reached ends it.
+Applying is idempotent: a second run finds everything unchanged. A rejected connector does not stop the others from
+being applied; an unreachable worker does.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kraal.client.plan import Action, action_for
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.client.secrets import scrub
 from kraal.client.text import one_line
-from kraal.config.connector import CONNECTOR_CLASS
-from kraal.ids import Config
+from kraal.config.connector.keys import CONNECTOR_CLASS
+from kraal.core.ids import Config
 
 _INVALID = "Connector configuration is invalid and contains the following"
 _MORE = "You can also find the above list of errors"
@@ -25,7 +25,7 @@ _MORE = "You can also find the above list of errors"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of one connector; `error` is a line, None unless the action is FAILED."""
+    """Result for one connector; `error` is one line, None unless the action is FAILED."""
 
     name: str
     action: Action
@@ -34,15 +34,15 @@ class Done:
 
 
 class Live:
-    """The configs that a worker has, asked for when they are needed."""
+    """Connector configs of a worker, requested on demand."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
         self.names: list[str] = rest.names()
-        """All connectors. Asked first: a URL that is no worker's shows here, not as connectors that are missing."""
+        """All connectors. Requested first, so that a wrong URL is an error instead of a worker without connectors."""
 
     def config(self, name: str) -> dict[str, str | None] | None:
-        """Return a connector's config, None when there is no such connector. Raises Refused, NoAnswer."""
+        """Return a connector's config, None if the connector does not exist. Raises Refused, NoAnswer."""
         if name not in self.names:
             return None
         try:
@@ -54,14 +54,14 @@ class Live:
 
 
 class Secrets:
-    """Which keys of a connector are of type PASSWORD: asked of the worker once for each class."""
+    """Keys of type PASSWORD for each connector class; requested once per class."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
         self._known: dict[str, frozenset[str]] = {}
 
     def of(self, config: Config) -> frozenset[str]:
-        """Return the keys that the config's class declares as secrets; none when the worker does not say."""
+        """Return the keys that the connector class declares as secrets; empty if the worker does not know the class."""
         plugin = config.get(CONNECTOR_CLASS)
         if not plugin:
             return frozenset()
@@ -73,12 +73,17 @@ class Secrets:
         try:
             keys = self._rest.get_list("connector-plugins", plugin, "config")
             return frozenset(key["name"] for key in keys if key["type"] == "PASSWORD")
-        except (Refused, NoAnswer, KeyError, TypeError):  # an unknown class: names of keys still say much
+        except (
+            Refused,
+            NoAnswer,
+            KeyError,
+            TypeError,
+        ):  # unknown class: secrets are still recognized by the names of keys
             return frozenset()
 
 
 def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
-    """Apply one connector after the other, and give what became of each. Raises Unreachable."""
+    """Apply the connectors one by one and yield the result of each. Raises Unreachable."""
     secrets = Secrets(rest)
     for each in wanted:
         try:
@@ -101,7 +106,7 @@ def apply_all(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool
 
 
 def prune(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) -> Iterator[Done]:
-    """Delete the connectors that no file wants, and give what became of each. Raises Unreachable."""
+    """Delete the connectors that are not in the files and yield the result of each. Raises Unreachable."""
     kept = {each.name for each in wanted}
     for name in (name for name in live.names if name not in kept):
         try:
@@ -114,7 +119,7 @@ def prune(rest: Rest, live: Live, wanted: Sequence[Wanted], *, dry_run: bool) ->
 
 
 def validate(rest: Rest, config: Config) -> None:
-    """Have the worker check a config that is not stored. Raises Refused with all errors, NoAnswer."""
+    """Validate a config on the worker without storing it. Raises Refused with all errors, NoAnswer."""
     plugin = config.get(CONNECTOR_CLASS)
     if not plugin:
         text = f'Missing required configuration "{CONNECTOR_CLASS}" which has no default value.'
@@ -127,7 +132,7 @@ def validate(rest: Rest, config: Config) -> None:
 
 
 def sentence(error: Refused | NoAnswer) -> str:
-    """Return an error as one line; a list of validation errors without the words around it."""
+    """Return an error as one line; of validation errors, only the list."""
     if isinstance(error, Refused) and error.text.startswith(_INVALID):
         lines = [line for line in error.text.splitlines()[1:] if line and not line.startswith(_MORE)]
         return one_line("; ".join(lines))
@@ -135,7 +140,7 @@ def sentence(error: Refused | NoAnswer) -> str:
 
 
 def _write(rest: Rest, wanted: Wanted, action: Action) -> Action:
-    """Create or replace; somebody else may do the same meanwhile. Returns what was done."""
+    """Create the connector or replace its config, even if another client does the same; return the action."""
     if action is Action.CREATED and wanted.initial_state is not None:
         body = {
             "name": wanted.name,

@@ -1,8 +1,8 @@
-"""Reads what `apply` and `diff` are given: connector files, directories of them, standard input.
+"""Read connector files, directories of them, and standard input for `apply`, `diff` and `delete`.
 
-A file is read as a standalone worker reads it (flat JSON, a create request, properties, by content), and as YAML by
-its extension; YAML holds the same two JSON forms, in as many documents as wanted. One bad file keeps no other from
-being read. Source: KIP-980; `kraal.config.files`.
+Files are read as a standalone worker reads them (flat JSON, a create request, or properties, detected by content), and
+as YAML by extension. YAML contains one of the two JSON forms in each document. An invalid file does not stop the others
+from being read. Source: KIP-980; `kraal.config.connector.files`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kraal.client.secrets import HIDDEN, placeholders
-from kraal.client.yaml_reader import YamlError, as_written, read_yaml
-from kraal.config.files import ConnectorFile, parse_connector_file
-from kraal.config.properties import read_text
-from kraal.errors import BadRequest
-from kraal.ids import Config, TargetState
+from kraal.config.connector.files import ConnectorFile, parse_connector_file
+from kraal.config.properties_file import read_text
+from kraal.core.errors import BadRequest
+from kraal.core.ids import Config, TargetState
 
 STDIN = "-"
 YAML = (".yaml", ".yml")
@@ -31,27 +30,27 @@ _SHOWN_AS = {TargetState.STARTED: "RUNNING"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A connector that a file wants."""
+    """Connector that a file defines."""
 
     name: str
     config: Config
-    """With its `name`."""
+    """Config including `name`."""
     initial_state: str | None
-    """As REST has it; counts only when the connector is created."""
+    """Initial state in REST's terms; applies only when the connector is created."""
     where: str
-    """The file, for people."""
+    """File name for messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """All that was read, in the order of the files; `faults` are sentences that name their file."""
+    """Connectors in the order of the files; `faults` are error messages that contain the file name."""
 
     wanted: tuple[Wanted, ...]
     faults: tuple[str, ...]
 
 
 def read_wants(paths: Sequence[str], stdin: Iterable[str], *, recursive: bool) -> Wants:
-    """Read files, and in directories all that end in `SUFFIXES`, by name. `-` reads standard input."""
+    """Read files, and in directories all files with one of `SUFFIXES`, sorted. `-` means standard input."""
     wanted: list[Wanted] = []
     faults: list[str] = []
     for path in paths:
@@ -67,12 +66,14 @@ def read_wants(paths: Sequence[str], stdin: Iterable[str], *, recursive: bool) -
     files = Counter(each.name for each in wanted)
     for name in (name for name, count in files.items() if count > 1):
         places = ", ".join(each.where for each in wanted if each.name == name)
-        faults.append(f"Connector {name} is there {files[name]} times, so none of them counts: {places}")
+        faults.append(
+            f"Connector {name} is defined {files[name]} times, so all definitions are ignored: {places}"
+        )
     return Wants(tuple(each for each in wanted if files[each.name] == 1), tuple(faults))
 
 
 def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str, str]]:  # noqa: FBT001 - ours
-    """Give each file's name and text; what cannot be read becomes a fault. Raises BadRequest."""
+    """Yield the name and text of each file; unreadable files become faults. Raises BadRequest."""
     if not path.is_dir():
         yield str(path), read_text(path, _WHAT)
         return
@@ -87,7 +88,7 @@ def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str
     except OSError as exc:
         raise BadRequest(f"Cannot read the directory '{path}': {exc.strerror or exc}.") from exc
     if not found:
-        raise BadRequest(f"The directory '{path}' has no file that ends in {', '.join(SUFFIXES)}.")
+        raise BadRequest(f"The directory '{path}' contains no connector files ({', '.join(SUFFIXES)}).")
     for each in found:
         try:
             yield str(each), read_text(each, _WHAT)
@@ -96,7 +97,7 @@ def _texts(path: Path, faults: list[str], recursive: bool) -> Iterator[tuple[str
 
 
 def _read(text: str, where: str, wanted: list[Wanted], faults: list[str]) -> None:
-    """Read one file's connectors. A fault in one YAML document is a fault of the file: none of it counts."""
+    """Read the connectors of one file. A fault in one YAML document invalidates the whole file."""
     try:
         found = [_checked(each, where) for each in _parsed(text, where)]
     except BadRequest as exc:
@@ -108,14 +109,16 @@ def _read(text: str, where: str, wanted: list[Wanted], faults: list[str]) -> Non
 def _parsed(text: str, where: str) -> list[ConnectorFile]:
     if not _is_yaml(text, where):
         return [parse_connector_file(text, where)]
+    from kraal.client.strict_yaml import YamlError, as_written, read_yaml  # noqa: PLC0415 - late: most commands need no YAML
+
     try:
         documents = read_yaml(text, as_written)
     except YamlError as exc:
-        raise BadRequest(f"The {_WHAT} '{where}' is not YAML as it is read here: {exc}.") from exc
+        raise BadRequest(f"The {_WHAT} '{where}' is not valid YAML: {exc}.") from exc
     if not documents:
-        raise BadRequest(f"The {_WHAT} '{where}' holds nothing.")
+        raise BadRequest(f"The {_WHAT} '{where}' is empty.")
     if any(not isinstance(each, dict) for each in documents):
-        raise BadRequest(f"The {_WHAT} '{where}' is no mapping of keys to values.")
+        raise BadRequest(f"The {_WHAT} '{where}' is not a mapping of keys to values.")
     return [parse_connector_file(json.dumps(each), where) for each in documents]
 
 
@@ -133,8 +136,8 @@ def _checked(found: ConnectorFile, where: str) -> Wanted:
     hidden = placeholders(found.config)
     if hidden:
         raise BadRequest(
-            f"The {_WHAT} '{where}' has {HIDDEN} for {', '.join(hidden)}: that stands for a secret that was not "
-            "printed; write the secret, or a reference such as ${file:…}"
+            f"The {_WHAT} '{where}' has {HIDDEN} as value of {', '.join(hidden)}, the placeholder of a secret; "
+            "replace it with the secret or with a reference such as ${file:…}"
         )
     if not found.name:
         raise BadRequest(f"The {_WHAT} '{where}' has an empty name")

@@ -1,4 +1,4 @@
-"""Decides what applying a config means, and shows how two configs differ. Pure."""
+"""Compare configs: the action that applying one requires, and the diff of two. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from enum import StrEnum
 
 from kraal.client.secrets import shown
 from kraal.client.text import printable
-from kraal.ids import Config
+from kraal.core.ids import Config
 
-_ANOTHER = " (another one)"
-"""Behind a hidden value that is not the one that is there."""
+_ANOTHER = " (changed)"
+"""Marks a hidden value that differs."""
 _CONTEXT = 3
 
 
 class Action(StrEnum):
-    """What was done, or would be, to a connector."""
+    """Action that was or would be performed on a connector."""
 
     CREATED = "created"
     CONFIGURED = "configured"
@@ -27,14 +27,14 @@ class Action(StrEnum):
 
 
 def action_for(live: Config | None, wanted: Config) -> Action:
-    """Say what makes a connector what it is wanted to be; `live` None: there is none of its name."""
+    """Return the action that applies a config; `live` is None if the connector does not exist."""
     if live is None:
         return Action.CREATED
     return Action.UNCHANGED if dict(live) == dict(wanted) else Action.CONFIGURED
 
 
 def patched(live: Config, changes: Config) -> dict[str, str | None]:
-    """Return a config after a patch: a null removes its key (KIP-477)."""
+    """Return a config after a patch; null removes a key (KIP-477)."""
     return {
         key: value for key, value in {**live, **changes}.items() if value is not None or key not in changes
     }
@@ -43,9 +43,9 @@ def patched(live: Config, changes: Config) -> dict[str, str | None]:
 def difference(
     before: tuple[str, Config | None], after: tuple[str, Config | None], declared: Collection[str] = ()
 ) -> list[str]:
-    """Return a unified diff of two configs, one key a line, by name; nothing when they are the same.
+    """Return a unified diff of two configs with one line per key, sorted; empty if they are equal.
 
-    Each side is a title and a config, None for one that does not exist. Secrets are hidden, also when they differ.
+    Each side is a title and a config, None if it does not exist. Secrets are hidden even if they differ.
     """
     old, new = before[1] or {}, after[1] or {}
     hidden_changes = {
@@ -64,7 +64,7 @@ def difference(
 
 
 def _line(key: str, value: str | None, declared: Collection[str]) -> str:
-    """Return `key: value`, on one line whatever is in it."""
+    """Return `key: value` on one line."""
     text = shown(key, value, declared)
     if text is None:
         return f"{printable(key)}: null"

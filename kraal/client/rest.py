@@ -1,8 +1,9 @@
-"""Asks a worker over Connect's REST API: one request at a time, repeated while a rebalance is in its way.
+"""Client of Connect's REST API: one request at a time, retried during a rebalance.
 
-No redirects (credentials would go elsewhere), no proxies, no netrc. What a worker refuses comes with its own message.
-A request is repeated only when the worker says that it did nothing: 409 because of a rebalance, 503 with `Retry-After`,
-and the 500 that Java's worker gives GETs while a rebalance is pending. Source: contract 1.1, 1.2; F1-F3.
+Redirects (which would send credentials elsewhere), proxies and netrc are not used. Rejected requests raise the worker's
+own message. A request is retried only if the worker did not carry it out: 409 because of a rebalance, 503 with
+`Retry-After`, and the 500 with which Java workers answer GETs while a rebalance is pending.
+Source: contract 1.1, 1.2; F1-F3.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from urllib.parse import quote, urlencode
 from kraal import __version__
 from kraal.client.target import Target
 from kraal.client.text import one_line
-from kraal.errors import KraalError
+from kraal.core.errors import KraalError
 
 if TYPE_CHECKING:
     import httpx2
@@ -27,13 +28,13 @@ _PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 _CONNECT_TIMEOUT_S = 15.0
 _LONGEST_TEXT = 500
-"""How much is shown of an answer that is not Connect's."""
-_NOT_CONNECT = "something that is not Connect's: is it the URL of a Connect worker?"
+"""Maximum number of characters shown of a response that is not from Connect."""
+_NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
 _NO_PATH = "HTTP 404 Not Found"
 
 
 class Refused(KraalError):
-    """A worker answered with an error; `text` is its message, on as many lines as it came."""
+    """A worker rejected a request; `text` is its message, possibly with several lines."""
 
     def __init__(self, status: int, text: str, said: str) -> None:
         super().__init__(said)
@@ -42,20 +43,20 @@ class Refused(KraalError):
 
     @property
     def no_such_path(self) -> bool:
-        """Whether the worker has no such endpoint at all, rather than no such connector."""
+        """Whether the endpoint does not exist, as opposed to the connector."""
         return self.status == HTTPStatus.NOT_FOUND and self.text == _NO_PATH
 
 
 class NoAnswer(KraalError):
-    """There was no answer, or none that can be read: nobody knows whether the request took effect."""
+    """No valid response was received; whether the request took effect is unknown."""
 
 
 class Unreachable(KraalError):
-    """No connection was made; asking for anything else is of no use either."""
+    """The worker cannot be connected to, so further requests would fail too."""
 
 
 class Clock:
-    """Real time; tests have their own."""
+    """Real time; tests replace it."""
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -70,7 +71,7 @@ _REAL = Clock()
 
 
 class Rest:
-    """A worker to ask. Not thread-safe. Use as a context manager."""
+    """Connection to a worker. Not thread-safe. Use as a context manager."""
 
     def __init__(self, target: Target, *, clock: Clock = _REAL) -> None:
         self.target = target
@@ -78,7 +79,7 @@ class Rest:
         self._client: httpx2.Client | None = None
 
     def __enter__(self) -> Self:
-        """Nothing is opened before the first request."""
+        """Return the client; the connection is opened by the first request."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,22 +88,22 @@ class Rest:
             self._client.close()
 
     def get(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> Any:
-        """GET a path, given as decoded segments; returns a JSON object. Raises as `ask`."""
+        """GET a path, given as decoded segments, and return a JSON object. Raises the same errors as `ask`."""
         return self._shaped(dict, self.ask("GET", *segments, query=query))
 
     def get_list(self, *segments: str, query: Sequence[tuple[str, str]] = ()) -> list[Any]:
-        """GET a path as `get`, where a JSON array is. Raises as `ask`."""
+        """GET a path as `get` does and return a JSON array. Raises the same errors as `ask`."""
         found: list[Any] = self._shaped(list, self.ask("GET", *segments, query=query))
         return found
 
     def names(self) -> list[str]:
-        """Return the names of all connectors, sorted. Raises as `ask`."""
+        """Return the sorted names of all connectors. Raises the same errors as `ask`."""
         return sorted(map(str, self.get_list("connectors")))
 
     def ask(
         self, method: str, *segments: str, body: object = None, query: Sequence[tuple[str, str]] = ()
     ) -> Any:
-        """Send one request, repeated for at most `retry_s`; returns parsed JSON, None for an empty body.
+        """Send a request, retrying for at most `retry_s`; return parsed JSON, None for an empty body.
 
         Raises Refused, NoAnswer, Unreachable.
         """
@@ -122,11 +123,11 @@ class Rest:
 
     def _shaped(self, shape: type, found: Any) -> Any:
         if not isinstance(found, shape):
-            raise NoAnswer(f"{self.target.url} answered with {_NOT_CONNECT}")
+            raise NoAnswer(f"{self.target.url} {_NOT_CONNECT}")
         return found
 
     def _send(self, method: str, path: str, body: object) -> httpx2.Response:
-        import httpx2  # noqa: PLC0415 - imported late: --help and completion of options need none of it
+        import httpx2  # noqa: PLC0415 - imported late because --help does not need it
 
         url = self.target.url
         try:
@@ -137,17 +138,17 @@ class Rest:
                 headers={} if body is None else {"Content-Type": "application/json"},
             )
         except httpx2.ConnectTimeout as exc:
-            raise Unreachable(f"{url} took no connection within {_CONNECT_TIMEOUT_S:g} s") from exc
+            raise Unreachable(f"Timed out connecting to {url} after {_CONNECT_TIMEOUT_S:g} s") from exc
         except httpx2.ConnectError as exc:
-            raise Unreachable(f"{url} cannot be reached: {_why(exc)}") from exc
+            raise Unreachable(f"Cannot connect to {url}: {_why(exc)}") from exc
         except httpx2.TimeoutException as exc:
             raise NoAnswer(
-                f"{url} gave no answer within {self.target.timeout_s:g} s; what was asked may still be done"
+                f"{url} did not respond within {self.target.timeout_s:g} s; the request may still take effect"
             ) from exc
         except httpx2.RemoteProtocolError as exc:
-            raise NoAnswer(f"{url} ended the connection without an answer: {exc}") from exc
+            raise NoAnswer(f"{url} closed the connection without a response: {exc}") from exc
         except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
-            raise NoAnswer(f"{url} cannot be asked: {str(exc) or type(exc).__name__}") from exc
+            raise NoAnswer(f"Request to {url} failed: {str(exc) or type(exc).__name__}") from exc
 
     def _opened(self) -> httpx2.Client:
         if self._client is None:
@@ -175,22 +176,22 @@ class Rest:
         try:
             return response.json()
         except (ValueError, RecursionError) as exc:
-            raise NoAnswer(f"{self.target.url} answered with {_NOT_CONNECT}") from exc
+            raise NoAnswer(f"{self.target.url} {_NOT_CONNECT}") from exc
 
     def _refused(self, response: httpx2.Response, text: str, *, repeated: bool) -> Refused:
         status = response.status_code
         said = f"{self.target.url} answered {status}: {one_line(text)}"
         if response.has_redirect_location:
-            said = f"{self.target.url} answered {status}: go to {response.headers['Location']}; give that as --url"
+            said = f"{self.target.url} answered {status}: redirected to {response.headers['Location']}; set --url to it"
         elif status == HTTPStatus.UNAUTHORIZED:
-            said += " (credentials: KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
+            said += " (set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
         elif repeated:
-            said += f" (tried for {self.target.retry_s:g} s)"
+            said += f" (retried for {self.target.retry_s:g} s)"
         return Refused(status, text, said)
 
 
 def pause_before_retry(method: str, status: int, text: str, retry_after: str | None) -> float | None:
-    """Return how many seconds to wait before the same request is sent again; None: it is not to be repeated."""
+    """Return the seconds to wait before retrying a request, None if it must not be retried."""
     rebalance = "rebalance" in text or "momentarily" in text
     if not (
         (status == HTTPStatus.CONFLICT and (rebalance or retry_after is not None))
@@ -208,7 +209,7 @@ def pause_before_retry(method: str, status: int, text: str, retry_after: str | N
 
 
 def _segment(text: str) -> str:
-    """Encode one segment of a path; clients and servers drop `.` and `..` that are not."""
+    """Encode a path segment, including `.` and `..`, which clients and servers would otherwise remove."""
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
 
 
@@ -225,11 +226,11 @@ def _message(response: httpx2.Response) -> str:
 
 
 def _why(error: Exception) -> str:
-    """Say in the system's words what is wrong with a connection."""
+    """Return the operating system's reason for a failed connection."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted ({cause.verify_message}); give your authority's with --cacert"
+            return f"certificate is not trusted ({cause.verify_message}); specify your CA certificate with --cacert"
         if isinstance(cause, OSError) and cause.strerror:
             return cause.strerror
         cause = cause.__cause__ or cause.__context__
@@ -240,4 +241,4 @@ def _trust(target: Target) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=target.cacert)
     except OSError as exc:  # ssl.SSLError is one
-        raise Unreachable(f"--cacert {target.cacert} cannot be read: {exc.strerror or exc}") from exc
+        raise Unreachable(f"Cannot read --cacert {target.cacert}: {exc.strerror or exc}") from exc

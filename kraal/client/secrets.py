@@ -1,6 +1,6 @@
-"""What must not be printed of a config: values of keys that are, or look like, secrets; credentials in URLs.
+"""Secrets in configs, which must not be printed: values of secret keys, and credentials in URLs.
 
-A value that only names a secret, as `${file:/run/db.properties:password}`, is none and is shown.
+A reference such as `${file:/run/db.properties:password}` is not a secret and is printed.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from kraal.ids import Config
-from kraal.secrets import names_secret
+from kraal.core.ids import Config
+from kraal.core.secrets import names_secret
 
 HIDDEN = "[hidden]"
 _REFERENCE = re.compile(r"\$\{[^{}]*\}")
@@ -18,12 +18,12 @@ _PARAMETER = re.compile(r"((?:password|pwd|secret|token)=)[^&;,\s]+", re.IGNOREC
 
 
 def is_secret(key: str, value: str | None, declared: Collection[str] = ()) -> bool:
-    """Tell whether a value is a secret; `declared` are the keys that the plugin has as type PASSWORD."""
+    """Return whether a value is a secret; `declared` are the keys of type PASSWORD."""
     return bool(value) and (key in declared or names_secret(key)) and not _REFERENCE.fullmatch(value or "")
 
 
 def shown(key: str, value: str | None, declared: Collection[str] = ()) -> str | None:
-    """Return what may be printed of one value."""
+    """Return a value with its secrets hidden."""
     if value is None:
         return None
     if is_secret(key, value, declared):
@@ -32,12 +32,12 @@ def shown(key: str, value: str | None, declared: Collection[str] = ()) -> str | 
 
 
 def hide(config: Config, declared: Collection[str] = ()) -> dict[str, str | None]:
-    """Return a config as it may be printed, in its order."""
+    """Return a config with its secrets hidden, in the same order."""
     return {key: shown(key, value, declared) for key, value in config.items()}
 
 
 def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
-    """Take the secrets of a config out of a server's text: Connect repeats bad values in its errors."""
+    """Replace the secrets of a config in a worker's text, because Connect's errors contain invalid values."""
     secrets = {value for key, value in config.items() if value and is_secret(key, value, declared)}
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
@@ -45,5 +45,5 @@ def scrub(text: str, config: Config, declared: Collection[str] = ()) -> str:
 
 
 def placeholders(config: Config) -> list[str]:
-    """Return the keys whose value was hidden when it was printed: such a config cannot be applied."""
+    """Return the keys with a hidden value; a config with such keys cannot be applied."""
     return [key for key, value in config.items() if value is not None and HIDDEN in value]

@@ -1,6 +1,6 @@
-"""What `kraal describe` shows beside states: automatic restarts, and tasks that make no progress. Pure.
+"""Automatic restarts and stalled tasks, as `kraal describe` shows them. Pure functions.
 
-It is what `GET /connectors/{c}/status?expand=supervision` adds to a status; Java's workers add nothing.
+`GET /connectors/{c}/status?expand=supervision` adds them to a status on Kraal workers; Java workers add nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kraal.client.statuses import NONE, Status
+from kraal.client.status_tables import NONE, Status
 from kraal.client.text import printable, table
 
 _HEAD = ("TASK", "WORKER", "RESTARTS", "NEXT RESTART", "LAST BATCH", "NOTE")
@@ -17,7 +17,7 @@ _WORDS = {"task": "failed tasks are restarted", "all": "failed tasks and connect
 
 
 def supervision_lines(status: Status) -> list[str]:
-    """Return lines for a person; none where nothing is supervised and nothing is stalled."""
+    """Return lines to print; empty if nothing is supervised and nothing is stalled."""
     found: Mapping[str, Any] = status.get("supervision") or {}
     parts: Sequence[Mapping[str, Any]] = [
         *([{"id": NONE, **found["connector"]}] if "connector" in found else []),
@@ -30,21 +30,21 @@ def supervision_lines(status: Status) -> list[str]:
         return []
     lines = [_head(words, policy), *(f"  {line}" for line in table(_HEAD, map(_row, told)))]
     if silent := found.get("silent"):
-        lines.append(f"  not told by {printable(', '.join(map(str, silent)))}")
+        lines.append(f"  no report from {printable(', '.join(map(str, silent)))}")
     return lines
 
 
 def _head(words: str | None, policy: Mapping[str, Any]) -> str:
     if words is None:
-        return "Supervision: what has failed is not restarted."
+        return "Supervision: failures are not restarted automatically."
     window_s = _number(policy.get("window_ms")) / 1000
-    return f"Supervision: {words}, {policy.get('max')} times within {window_s:g} s at most."
+    return f"Supervision: {words}, at most {policy.get('max')} times within {window_s:g} s."
 
 
 def _row(part: Mapping[str, Any]) -> tuple[str, ...]:
     note = str(part.get("why") or "")
     if part.get("stalled"):
-        note = f"stalled: at the same step for {_seconds(part.get('step_ms'))}"
+        note = f"stalled: no progress for {_seconds(part.get('step_ms'))}"
     return (
         str(part.get("id")),
         str(part.get("worker_id")),

@@ -1,4 +1,4 @@
-"""Which worker to ask, and as whom: out of a URL and the environment, checked before anything is sent."""
+"""Address and credentials of the worker, parsed from a URL and the environment before any request is sent."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kraal.config.values import Password
-from kraal.errors import BadRequest
+from kraal.core.errors import BadRequest
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 
 
 class BadTarget(BadRequest):
-    """What the command line says about the worker to ask cannot be used."""
+    """The connection options are invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A worker's address. Holds no secret that could be printed by accident."""
+    """A worker's address. Its `repr` contains no secret."""
 
     url: str
-    """Without credentials and without a slash at the end: it is shown in errors."""
+    """URL without credentials and trailing slash; shown in errors."""
     user: str | None = None
     password: Password | None = None
     cacert: Path | None = None
     timeout_s: float = 100.0
-    """For one answer; more than the 90 s after which a worker answers by itself."""
+    """Timeout of one request; longer than the 90 s after which a worker itself times out."""
     retry_s: float = 30.0
-    """How long a request is repeated while a rebalance is in its way."""
+    """How long a request is retried during a rebalance."""
 
 
 def parse_target(
@@ -40,20 +40,20 @@ def parse_target(
     timeout_s: float = 100.0,
     retry_s: float = 30.0,
 ) -> Target:
-    """Parse a URL; `host:port` means http, and credentials in the URL win over the others. Raises BadTarget."""
+    """Parse a URL; `host:port` means http, and credentials in the URL take precedence. Raises BadTarget."""
     text = url.strip()
     parts = _split(text if "://" in text else f"http://{text}")
     shown = _without_credentials(parts)
     if parts.scheme not in ("http", "https"):
-        raise BadTarget(f"{shown} is no URL of a worker: it begins with http:// or https://.")
+        raise BadTarget(f"Invalid worker URL '{shown}'; expected http:// or https://.")
     if parts.query or parts.fragment:
-        raise BadTarget(f"{shown} is no URL of a worker: it ends with the port or a path.")
+        raise BadTarget(f"Invalid worker URL '{shown}'; query and fragment are not allowed.")
     if parts.username is not None:
         user, password = unquote(parts.username), unquote(parts.password or "")
     if password is not None and user is None:
-        raise BadTarget("There is a password and no user: set KRAAL_USER too, or give both in the URL.")
+        raise BadTarget("Password without user; set KRAAL_USER too, or specify both in the URL.")
     if cacert is not None and parts.scheme != "https":
-        raise BadTarget(f"--cacert is for https, and the URL is {shown}.")
+        raise BadTarget(f"--cacert requires an https URL, but the URL is {shown}.")
     return Target(
         url=shown,
         user=user,
@@ -72,8 +72,8 @@ def _split(url: str) -> SplitResult:
     except ValueError:
         port = 0
         parts = None
-    if parts is None or not parts.hostname or port == 0:  # not repeated: it may hold a password
-        raise BadTarget("The URL of the worker is none: it looks like http://host:8083.")
+    if parts is None or not parts.hostname or port == 0:  # not shown because it may contain a password
+        raise BadTarget("Invalid worker URL; expected something like http://host:8083.")
     return parts
 
 

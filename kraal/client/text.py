@@ -1,4 +1,4 @@
-"""Text for terminals: nothing a server sends may move the cursor, and tables are as wide as they look."""
+"""Text for terminals: escaped control characters, and tables laid out by display width."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 _GAP = "   "
 _CUT = "…"
 _NO_GLYPH = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories that are no characters to see: controls, direction marks, half characters, line ends."""
+"""Unicode categories without visible glyphs: controls, direction marks, surrogates, line ends."""
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text with everything that is not to be seen as an escape, such as `\x1b`, but for `keep`."""
+    r"""Return a text with all invisible characters escaped, such as `\x1b`, except those in `keep`."""
     return "".join(
         each if each in keep or unicodedata.category(each) not in _NO_GLYPH else _escaped(each)
         for each in text
@@ -24,18 +24,18 @@ def _escaped(character: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line: its lines one after the other, with spaces between."""
+    """Return a text with its lines joined by spaces."""
     return printable(" ".join(line.strip() for line in text.splitlines() if line.strip()))
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line of a trace that says anything; nothing of None."""
+    """Return the first non-empty line of a trace; empty for None."""
     lines = (line.strip() for line in (text or "").splitlines())
     return printable(next((line for line in lines if line), ""))
 
 
 def width_of(text: str) -> int:
-    """Return how many columns of a terminal a printable text takes."""
+    """Return the number of terminal columns that a printable text occupies."""
     return sum(
         0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
         for each in text
@@ -43,7 +43,7 @@ def width_of(text: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return as much of a text as fits, with an ellipsis when something is missing."""
+    """Return a text cut to `width` columns, with an ellipsis if it was too long."""
     if width_of(text) <= width:
         return text
     kept = ""
@@ -55,7 +55,7 @@ def cut(text: str, width: int) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
-    """Lay out a table: a line of headings, then the rows; lines are cut to `width` columns unless it is None."""
+    """Lay out a table with a heading and rows; lines are cut to `width` columns unless it is None."""
     lines = [[printable(cell) for cell in line] for line in (head, *rows)]
     widths = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
     laid_out = (

@@ -1,7 +1,7 @@
-"""Waits until connectors are what was asked of them.
+"""Wait until connectors reach their target state.
 
-Connect answers before anything has happened, and shows old states for a moment. So a state that may be the one from
-before has to stay for a while until it is believed; how long is `believed_s`.
+Connect answers requests before it carries them out, and reports old states for a moment. Therefore a state that may be
+outdated counts only after it has not changed for a while; see `believed_s`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 
 from kraal.client.rest import NoAnswer, Refused, Rest, Unreachable
-from kraal.client.statuses import RUNNING, Status, Statuses, Verdict, summary, verdict
-from kraal.errors import KraalError
+from kraal.client.status_tables import RUNNING, Status, Statuses, Verdict, summary, verdict
+from kraal.core.errors import KraalError
 
 _EVERY_S = 0.5
 CHANGED_S = 2.0
-"""How long RUNNING has to stay after a connector was changed that may have been RUNNING before."""
+"""How long RUNNING must last after a change of a connector that may have been RUNNING before."""
 _DOUBTFUL_S = 5.0
-"""How long FAILED, or RUNNING without tasks, has to stay."""
+"""How long FAILED, or RUNNING without tasks, must last."""
 
 
 class TooLate(KraalError):
-    """A connector did not become what was waited for; says what it is."""
+    """A connector did not reach its target state; the message contains its status."""
 
 
 def fetch(rest: Rest) -> Statuses:
-    """Return the status of every connector, by name; None for those that have none yet.
+    """Return the status of every connector by name; None for connectors without a status.
 
     Raises Refused, NoAnswer, Unreachable.
     """
@@ -35,9 +35,9 @@ def fetch(rest: Rest) -> Statuses:
 
 
 def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | None:
-    """Return the status of a connector, None when it has none. Raises Refused, NoAnswer, Unreachable.
+    """Return the status of a connector, None if it has none. Raises Refused, NoAnswer, Unreachable.
 
-    `expand` is what to tell beside it; who does not know that, as Java, tells nothing.
+    `expand` requests additional fields; Java workers ignore it.
     """
     try:
         query = [] if expand is None else [("expand", expand)]
@@ -50,7 +50,7 @@ def fetch_one(rest: Rest, name: str, *, expand: str | None = None) -> Status | N
 
 
 def believed_s(found: Verdict, settle_s: float) -> float | None:
-    """Return how long a verdict has to stay until it counts; None: it never does. `settle_s`: see `wait`."""
+    """Return how long a verdict must last until it counts, None if it never does. `settle_s`: see `wait`."""
     match found:
         case Verdict.READY:
             return settle_s
@@ -63,13 +63,13 @@ def believed_s(found: Verdict, settle_s: float) -> float | None:
 def wait(
     rest: Rest, wanted: Mapping[str, str], *, settle_s: Mapping[str, float], timeout_s: float
 ) -> Iterator[tuple[str, KraalError | None]]:
-    """Wait for connectors, and give each name as soon as it is done, with an error unless all is well.
+    """Wait for connectors and yield each name when it is finished, with an error or None.
 
     Args:
         rest: the worker.
         wanted: RUNNING, PAUSED or STOPPED, by name.
-        settle_s: how long that state has to stay, by name; 0 unless given.
-        timeout_s: for all of them together.
+        settle_s: how long the state must last, by name (default: 0).
+        timeout_s: for all connectors together.
     """
     deadline = rest.clock.now() + timeout_s
     left = dict(wanted)
@@ -79,7 +79,7 @@ def wait(
         for name in list(left):
             try:
                 status = fetch_one(rest, name)
-            except (Refused, NoAnswer, Unreachable) as error:  # the worker may be restarted meanwhile
+            except (Refused, NoAnswer, Unreachable) as error:  # the worker may be restarting
                 trouble = str(error)
                 continue
             now = rest.clock.now()
@@ -103,6 +103,6 @@ def wait(
 
 
 def current_target(status: Status | None) -> str:
-    """Return the state that a connector is wanted to have, as far as its status shows it."""
+    """Return the target state of a connector as far as its status shows it."""
     state = None if status is None else status.get("connector", {}).get("state")
     return state if state in ("PAUSED", "STOPPED") else RUNNING

@@ -1,1 +1,1 @@
-"""Configuration keys: one declaration gives parsing, validation, the REST answer and the manual."""
+"""Configuration keys: one declaration defines parsing, validation, REST responses and the manual."""

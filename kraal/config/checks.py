@@ -1,29 +1,28 @@
-"""Checks of one parsed value: what a `Key` takes as `validator`.
+"""Checks of single parsed values, for use as `validator` of a `Key`.
 
-A check gets the key's name and the parsed value (None where parsing failed) and returns Connect's sentence,
-or None when all is well. Reasons are Connect's own, because clients show and compare them.
+A check receives the key's name and the parsed value (None if parsing failed) and returns Connect's error text,
+or None if the value is valid. The texts are exactly Connect's because clients show and compare them.
 Source: ConfigDef's nested validators (4.3.0).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
+from kraal.config.patterns import why_refused_for_group
 from kraal.config.values import as_strings, invalid
 
 Check = Callable[[str, object], str | None]
-"""Returns what is wrong with the value of the named key, as a whole sentence; None when nothing is."""
+"""Returns the error of the named key's value as a whole sentence; None if the value is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check that also says, for the manual, what it lets pass. Source: a validator's `toString`."""
+    """A check with a description of valid values for the manual. Source: a validator's `toString`."""
 
     allows: str
-    """Continues "Valid values: ", without a period."""
+    """The text after "Valid values: ", without a period."""
     check: Check
 
     def __call__(self, name: str, value: object) -> str | None:
@@ -32,12 +31,12 @@ class Rule:
 
 
 def rule(allows: str) -> Callable[[Check], Rule]:
-    """Say what a check lets pass."""
+    """Describe the valid values of a check."""
     return lambda check: Rule(allows, check)
 
 
 def allowed_by(check: Check | None) -> str:
-    """Return what a check lets pass, in words; empty where nobody said so."""
+    """Return the description of a check's valid values; empty if it has none."""
     return check.allows if isinstance(check, Rule) else ""
 
 
@@ -49,7 +48,7 @@ _FIRST_C1, _LAST_C1, _DELETE_LINE = 0x7F, 0x9F, 0x1F
 
 
 def all_of(*checks: Check) -> Rule:
-    """Return the sentence of the first check that fails."""
+    """Require that all checks pass; return the error of the first that fails."""
 
     @rule("; ".join(filter(None, map(allowed_by, checks))))
     def check(name: str, value: object) -> str | None:
@@ -59,7 +58,7 @@ def all_of(*checks: Check) -> Rule:
 
 
 def at_least(minimum: float) -> Rule:
-    """Want a number not below `minimum`; no value fails as well."""
+    """Require a number not below `minimum`; null is invalid."""
 
     @rule(f"{minimum} or more")
     def check(name: str, value: object) -> str | None:
@@ -71,7 +70,7 @@ def at_least(minimum: float) -> Rule:
 
 
 def between(minimum: float, maximum: float) -> Rule:
-    """Want a number from `minimum` to `maximum`, both allowed."""
+    """Require a number from `minimum` to `maximum`, inclusive."""
 
     @rule(f"{minimum} to {maximum}")
     def check(name: str, value: object) -> str | None:
@@ -83,7 +82,7 @@ def between(minimum: float, maximum: float) -> Rule:
 
 
 def unless_null(inner: Check) -> Rule:
-    """Let no value pass, and check every other."""
+    """Accept null, and check all other values."""
 
     @rule(allowed_by(inner))
     def check(name: str, value: object) -> str | None:
@@ -93,7 +92,7 @@ def unless_null(inner: Check) -> Rule:
 
 
 def one_of(*allowed: str) -> Rule:
-    """Want one of the texts, letter by letter."""
+    """Require one of the texts, case-sensitively."""
 
     @rule(_listed(allowed))
     def check(name: str, value: object) -> str | None:
@@ -105,7 +104,7 @@ def one_of(*allowed: str) -> Rule:
 
 
 def one_of_ignoring_case(*allowed: str) -> Rule:
-    """Want one of the texts in any letter case; `allowed` is shown in its order."""
+    """Require one of the texts, ignoring case; errors show `allowed` in its order."""
     upper = {text.upper() for text in allowed}
 
     @rule(f"{_listed(allowed)}, in any letter case")
@@ -119,19 +118,19 @@ def one_of_ignoring_case(*allowed: str) -> Rule:
 
 @rule("anything but null")
 def non_null(name: str, value: object) -> str | None:
-    """Want a value. Source: ConfigDef.NonNullValidator."""
+    """Require a value. Source: ConfigDef.NonNullValidator."""
     return invalid(name, None, "entry must be non null") if value is None else None
 
 
 @rule("a text that is not empty")
 def non_empty(name: str, value: object) -> str | None:
-    """Want a text that is not empty; no value passes. Source: ConfigDef.NonEmptyString."""
+    """Require a non-empty text; null is valid. Source: ConfigDef.NonEmptyString."""
     return invalid(name, value, "String must be non-empty") if value == "" else None
 
 
 @rule("a text that is not empty and has no control characters")
 def clean_name(name: str, value: object) -> str | None:
-    """Want a text without control characters that is not empty; no value passes.
+    """Require a non-empty text without control characters; null is valid.
 
     Source: ConfigDef.NonEmptyStringWithoutControlChars.
     """
@@ -152,7 +151,7 @@ def clean_name(name: str, value: object) -> str | None:
 
 @rule("names, none of them twice")
 def unique_aliases(name: str, value: object) -> str | None:
-    """Want a list without repetitions, of aliases. Source: ConnectorConfig.aliasValidator."""
+    """Require a list of distinct aliases. Source: ConnectorConfig.aliasValidator."""
     if value is None:
         return non_null(name, value)
     entries = as_strings(value)
@@ -161,7 +160,7 @@ def unique_aliases(name: str, value: object) -> str | None:
 
 @rule("a list without empty entries, none of them twice")
 def distinct_entries(name: str, value: object) -> str | None:
-    """Want a list without repetitions and without empty entries. Source: ConfigDef.ValidList (4.3.0)."""
+    """Require a list of distinct, non-empty entries. Source: ConfigDef.ValidList (4.3.0)."""
     if value is None:
         return f"Configuration '{name}' values must not be null."
     entries = as_strings(value)
@@ -172,25 +171,8 @@ def distinct_entries(name: str, value: object) -> str | None:
 
 @rule("a regular expression")
 def regex(name: str, value: object) -> str | None:
-    """Want a regular expression; the detail is Python's. Source: SinkConnectorConfig (RegexValidator)."""
+    """Require a valid value for a sink's `topics.regex`. Source: SinkConnectorConfig (RegexValidator)."""
     if value is None:
         return invalid(name, value, "Invalid regex: there is none")
-    reason = why_no_regex(str(value))
+    reason = why_refused_for_group(str(value))
     return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")
-
-
-LONGEST_REGEX: Final = 10_000
-"""Characters; Python compiles a longer one for seconds."""
-
-
-def why_no_regex(text: str) -> str | None:
-    """Say why a text is no regular expression; None when it is one. Length, numbers and nesting have limits as well."""
-    if len(text) > LONGEST_REGEX:
-        return f"it has {len(text)} characters, and {LONGEST_REGEX} at most are allowed"
-    try:
-        re.compile(text)
-    except (re.error, OverflowError) as exc:
-        return str(exc)
-    except RecursionError:
-        return "it is nested too deeply"
-    return None

@@ -1,4 +1,4 @@
-"""Families of keys: names that somebody else chooses, and that are known by how they begin."""
+"""Families of keys: keys with a known prefix and names that users or other software choose."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """All keys that begin with `prefix`, which ends with a period."""
+    """All keys that start with `prefix`, which ends with a period."""
 
     prefix: str
     rest: str = "KEY"
-    """What follows the prefix, as the manual writes it; capitals stand for what users choose."""
+    """The part after the prefix, as in the manual; capitals are placeholders for names that users choose."""
     doc: str
     no_effect: str = ""
-    """Why these keys are accepted and do nothing, as the end of a sentence; empty: they do what they say."""
+    """Why these keys are accepted without effect, as the end of a sentence; empty if they have an effect."""
 
     @property
     def name(self) -> str:
-        """The family as the manual writes it: `topic.creation.GROUP.include`."""
+        """The family's name in the manual: `topic.creation.GROUP.include`."""
         return self.prefix + self.rest
 
     @property
     def documentation(self) -> str:
-        """What users read of the family."""
+        """The family's description for users."""
         return f"{self.doc} Has no effect: {self.no_effect}." if self.no_effect else self.doc

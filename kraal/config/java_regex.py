@@ -1,8 +1,8 @@
-r"""Regular expressions in Java's spelling, for Python's `re`.
+r"""Translation of Java's regular expressions, for `kraal.config.patterns`.
 
-Names of topics are short and of few letters, so what differs elsewhere (lines, Unicode) cannot be seen here. What
-Java spells in another way is rewritten: `(?<name>…)`, `\k<name>`, `\Q…\E`, `\p{Alpha}`, `\z`, `\h`. Sets within sets
-(`[a-z&&[^b]]`, `[a[bc]]`), `\G`, `\R` and `\X` are refused.
+Topic names are short and have few kinds of characters, so other differences (lines, Unicode) have no effect. Constructs
+with another syntax in Java are rewritten: `(?<name>…)`, `\k<name>`, `\Q…\E`, `\p{Alpha}`, `\z`, `\h`. Nested sets
+(`[a-z&&[^b]]`, `[a[bc]]`), `\G`, `\R` and `\X` are rejected.
 Source: java.util.regex.Pattern (Java 17).
 """
 
@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kraal.config.checks import rule, why_no_regex
+from kraal.config import patterns
+from kraal.config.checks import rule
+from kraal.config.patterns import Pattern
 from kraal.config.values import invalid
 
 _CLASSES: Final = {
@@ -36,32 +38,36 @@ _CLASSES: Final = {
     "IsAlphabetic": "a-zA-Z",
     "IsDigit": "0-9",
 }
-"""Named sets; those of Unicode as far as the names of topics go."""
+"""Named character sets; Unicode sets are limited to the characters of topic names."""
 
+_COUNT: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\}")
 _SPELLINGS: Final = {"z": r"\Z", "Z": r"(?=\n?\Z)", "e": r"\x1B"}
 _HORIZONTAL: Final = " \\t\\xA0"
 _REFUSED: Final = "GRXNV"
 
 
-def compiled(text: str) -> re.Pattern[str]:
-    """Compile an expression of Java's. Raises re.error, OverflowError or RecursionError, as `re.compile`."""
-    return re.compile(_rewritten(text), re.ASCII)
+def compiled(text: str, *, ignore_case: bool = False) -> Pattern:
+    """Compile a Java regular expression. Raises ValueError with the reason."""
+    try:
+        return patterns.compiled(text, _rewritten(text), ignore_case=ignore_case)
+    except re.error as exc:
+        raise ValueError(str(exc)) from exc
 
 
 def why_refused(text: str) -> str | None:
-    """Say why a text is no expression; None when it is one."""
+    """Return why a text is not a valid expression; None if it is valid."""
     if len(text) == 0:
         return None
     try:
         rewritten = _rewritten(text)
     except re.error as exc:
         return str(exc)
-    return why_no_regex(rewritten)
+    return patterns.why_refused(rewritten)
 
 
 @rule("a regular expression")
 def java_regex(name: str, value: object) -> str | None:
-    """Want a regular expression of Java's; the detail is Python's. Source: RegexValidator of the transforms."""
+    """Require a Java regular expression; the error detail is Python's. Source: RegexValidator of the transforms."""
     if value is None:
         return invalid(name, None, "Invalid regex: there is none")
     reason = why_refused(str(value))
@@ -83,7 +89,7 @@ def _rewritten(text: str) -> str:
             raise re.error("the intersection of sets (&&) is not supported", text, at)
         if letter == "[":
             in_set, end = True, at + 1 + text.startswith("^", at + 1)
-            end += text.startswith("]", end)  # the first one stands for itself
+            end += text.startswith("]", end)  # the first one is literal
             out.append(text[at:end].replace("]", "\\]"))
             at = end
             continue
@@ -93,13 +99,15 @@ def _rewritten(text: str) -> str:
             out.append("(?P<")
             at += 3
             continue
+        if letter == "{" and not in_set and not _COUNT.match(text, at):
+            out.append("\\")  # otherwise `regex` would read `a{e<=1}` as a fuzzy match
         out.append(letter)
         at += 1
     return "".join(out)
 
 
 def _escape(text: str, at: int, *, in_set: bool) -> tuple[str, int]:
-    """Return what stands for the escape at a backslash, and where the text goes on."""
+    """Return the translation of the escape at a backslash, and the position after it."""
     kind = text[at + 1 : at + 2]
     if kind == "Q":
         end = text.find("\\E", at + 2)

@@ -1,6 +1,6 @@
-"""Config keys and definitions: one declaration gives parsing, checks, the REST answer and the manual.
+"""Config keys and definitions: one declaration defines parsing, checks, REST responses and the manual.
 
-Every error is collected, never only the first. "Required" is its own marker, since many defaults are null.
+Validation collects all errors. "Required" has its own marker because many defaults are null.
 Source: Kafka's ConfigDef (4.3.0).
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from kraal.config.checks import Check, allowed_by, rule
 from kraal.config.values import ConfigType, Password, Resolve, parse_value, render
-from kraal.errors import ConfigInvalid, KraalError
+from kraal.core.errors import ConfigInvalid, KraalError
 
 __all__ = [
     "REQUIRED",
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Importance(StrEnum):
-    """How much a key matters to a user."""
+    """The importance of a key to users."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -38,7 +38,7 @@ class Importance(StrEnum):
 
 
 class Width(StrEnum):
-    """How wide a user interface should draw the key's field."""
+    """The width of the key's field in a user interface."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -53,26 +53,26 @@ class _Required(Enum):
 
 
 REQUIRED: Final = _Required.REQUIRED
-"""The default of a key that has none and must be given."""
+"""The default of a key without a default, which must be set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What a recommender says of a key under the values of the others."""
+    """A recommender's result for a key, given the values of the other keys."""
 
     values: tuple[str, ...] = ()
     visible: bool = True
 
 
 Recommender = Callable[[str, Mapping[str, object]], Recommendation]
-"""Gets the key's name and all parsed values. Raises ValueError with a sentence for the user."""
+"""Receives the key's name and all parsed values. Raises ValueError with a message for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One config key. `default` is a parsed value (lists are tuples, classes full names) or `REQUIRED`.
 
-    `order` -1 and `group` None: not sorted into a group. `source` names where the key comes from in Kafka.
+    `order` -1 and `group` None: the key is in no group. `source` is the class in Kafka that defines the key.
     """
 
     name: str
@@ -89,39 +89,39 @@ class Key:
     recommender: Recommender | None = None
     source: str = ""
     no_effect: str = ""
-    """Why the key is accepted and does nothing, as the end of a sentence; empty: it does what it says."""
+    """Why the key is accepted without effect, as the end of a sentence; empty if it has an effect."""
 
     @property
     def documentation(self) -> str:
-        """What users read of the key: its text, and that it has no effect where it has none."""
+        """The key's description for users, with a note if it has no effect."""
         return f"{self.doc} Has no effect: {self.no_effect}." if self.no_effect else self.doc
 
     @property
     def valid_values(self) -> str:
-        """What the key's check lets pass, in words; empty where it is said by the type alone."""
+        """The description of valid values; empty if the type alone defines them."""
         if self.validator is None and self.type is ConfigType.BOOLEAN:
             return "`true`, `false`"
         return allowed_by(self.validator)
 
     @property
     def required(self) -> bool:
-        """The key has no default and must be given."""
+        """Whether the key has no default and must be set."""
         return self.default is REQUIRED
 
     @property
     def default_text(self) -> str | None:
-        """The default as REST shows it."""
+        """The default as in REST responses."""
         return None if self.required else render(self.default)
 
     @property
     def title(self) -> str:
-        """The display name; the key's own name where there is none."""
+        """The display name, or the key's name if there is none."""
         return self.display_name or self.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigValue:
-    """A key's value after checking; `value` is None where it could not be parsed."""
+    """A key's value after validation; `value` is None if it could not be parsed."""
 
     name: str
     value: object = None
@@ -130,7 +130,7 @@ class ConfigValue:
     visible: bool = True
 
     def with_errors(self, *errors: str) -> ConfigValue:
-        """Return the same value with more errors."""
+        """Return a copy with additional errors."""
         return replace(self, errors=self.errors + errors)
 
 
@@ -140,7 +140,7 @@ class ConfigDef:
     __slots__ = ("_keys",)
 
     def __init__(self, keys: Iterable[Key] = ()) -> None:
-        """Raises ValueError for a key that is declared twice."""
+        """Collect the keys. Raises ValueError for a key that is declared twice."""
         self._keys: dict[str, Key] = {}
         for key in keys:
             if key.name in self._keys:
@@ -160,23 +160,23 @@ class ConfigDef:
         return self._keys[name]
 
     def get(self, name: str) -> Key | None:
-        """Return the key of this name, or None."""
+        """Return the key with this name, or None."""
         return self._keys.get(name)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Every group, in the order of its first key."""
+        """All groups, in the order of their first keys."""
         return tuple(dict.fromkeys(key.group for key in self if key.group is not None))
 
     def merge(self, other: Iterable[Key]) -> ConfigDef:
-        """Add keys; one of the same name takes the other's place."""
+        """Add keys; a key with the same name replaces the existing one."""
         return ConfigDef({**self._keys, **{key.name: key for key in other}}.values())
 
     def embed(self, prefix: str, group: str, first_order: int, other: Iterable[Key]) -> ConfigDef:
-        """Add keys under a prefix and a group, numbered from `first_order`, as they would be shown.
+        """Add keys under a prefix and a group, numbered from `first_order` in display order.
 
-        Keys of a group are put into `GROUP: THEIR GROUP`. Their checks and recommenders see names without the
-        prefix, and of a config only what has it. Source: ConfigDef.embed.
+        Keys with a group are put into `GROUP: THEIR GROUP`. Their checks and recommenders see names without the
+        prefix, and only the part of a config under the prefix. Source: ConfigDef.embed.
         """
         return self.merge(
             replace(
@@ -193,9 +193,9 @@ class ConfigDef:
         )
 
     def as_shown(self) -> list[Key]:
-        """Return the keys as a user interface shows them.
+        """Return the keys in display order.
 
-        By group, those without one first; then by order, required ones first, by importance and by name.
+        Sorted by group (keys without a group first), order, required first, importance and name.
         Source: ConfigDef.sortedConfigs.
         """
         groups: dict[str | None, int] = {None: -1}
@@ -208,10 +208,10 @@ class ConfigDef:
         return sorted(self, key=place)
 
     def validate(self, raw: Mapping[str, str | None], *, resolve: Resolve | None = None) -> list[ConfigValue]:
-        """Check every key, in order, and name every error.
+        """Validate all keys in order and collect all errors.
 
-        A key that is absent takes its default; one that is there and null is null. Keys that are not defined
-        here are passed over. `resolve` finds classes; without it any class name passes.
+        An absent key has its default; a key present with null is null. Undefined keys are ignored. `resolve` finds
+        classes; without it, any class name is valid.
         """
         values = {key.name: _read(key, raw, resolve) for key in self}
         parsed = {name: value.value for name, value in values.items()}
@@ -225,7 +225,7 @@ class ConfigDef:
         return list(values.values())
 
     def parse(self, raw: Mapping[str, str | None], *, resolve: Resolve | None = None) -> dict[str, object]:
-        """Return every key's parsed value. Raises ConfigInvalid that holds every error."""
+        """Return the parsed values of all keys. Raises ConfigInvalid with all errors."""
         values = self.validate(raw, resolve=resolve)
         errors = [error for value in values for error in value.errors]
         if errors:
@@ -234,7 +234,7 @@ class ConfigDef:
 
 
 def _advised(recommender: Recommender, value: ConfigValue, parsed: Mapping[str, object]) -> ConfigValue:
-    """Ask a recommender; what it raises is an error of its key."""
+    """Call a recommender; its exception becomes an error of the key."""
     try:
         advice = recommender(value.name, parsed)
     except (ValueError, KraalError) as exc:
@@ -259,9 +259,9 @@ def _unprefixed_recommender(prefix: str, recommender: Recommender) -> Recommende
 
 
 def _read(key: Key, raw: Mapping[str, str | None], resolve: Resolve | None) -> ConfigValue:
-    """Parse and check one key, without its recommender.
+    """Parse and check one key without its recommender.
 
-    The check runs even when parsing failed, on null: so Connect gives two errors for `tasks.max=zero`.
+    If parsing fails, the check still runs, on null: so Connect reports two errors for `tasks.max=zero`.
     """
     errors: list[str] = []
     value: object = None

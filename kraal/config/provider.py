@@ -1,4 +1,4 @@
-"""What a config provider is: it keeps values for configs that name them by variables.
+"""The base class of config providers, which supply the values of variables in configs.
 
 Plugin authors import these names from `kraal.plugins.api`. Source: org.apache.kafka.common.config.provider.
 """
@@ -15,29 +15,29 @@ from kraal.config.key import ConfigDef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigData:
-    """What a provider found; keys that it does not know are left out."""
+    """The values that a provider found, without unknown keys."""
 
     data: Mapping[str, str] = field(default_factory=dict, repr=False)
     ttl_ms: int | None = None
-    """The values hold for so long: then the connector is started again with new ones. None: for ever."""
+    """How long the values are valid, after which the connector is restarted with new ones; None for unlimited."""
 
 
 class ConfigProvider(ABC):
-    """Made and configured once for each name in `config.providers`. `get` may be called by several threads at once."""
+    """Created and configured once for each name in `config.providers`. `get` may be called by threads concurrently."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef()
-    """Its parameters, for the manual; `configure` checks them itself."""
+    """The provider's parameters, for the manual; `configure` checks them itself."""
 
     def configure(self, params: Mapping[str, str]) -> None:  # noqa: B027 - having none is usual
-        """Take the parameters, `config.providers.<name>.param.` removed. Raises what it likes: the start ends."""
+        """Apply the parameters, without `config.providers.<name>.param.`. Any exception aborts the worker's startup."""
 
     @abstractmethod
     def get(self, path: str, keys: Collection[str]) -> ConfigData:
-        """Return the values of keys at a path, which is empty where the variable has none.
+        """Return the values of keys at a path, which is empty if the variable has no path.
 
-        May block: whoever waits for the config waits, and nobody else. Raises what it likes: the connector or the
-        task fails, a validation is answered with the error.
+        May block: only operations on this config wait. Any exception fails the connector or task, or becomes the
+        response to a validation.
         """
 
     def close(self) -> None:  # noqa: B027 - having nothing to close is usual
-        """Let go of what it holds; called once, when the worker ends."""
+        """Release resources; called once, when the worker stops."""

@@ -1,4 +1,4 @@
-"""Config providers that ship: properties files, directories of files, environment variables.
+"""The config providers that ship with Kraal: properties files, directories of files, environment variables.
 
 Source: FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider, AllowedPaths (Kafka 4.3.0).
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -15,10 +14,10 @@ from typing import ClassVar
 import javaproperties
 from typing_extensions import override
 
-from kraal.config.checks import regex
+from kraal.config.java_regex import compiled, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Key
 from kraal.config.provider import ConfigData, ConfigProvider
-from kraal.errors import BadRequest, ProviderFailed
+from kraal.core.errors import BadRequest, ProviderFailed
 
 log = logging.getLogger(__name__)
 
@@ -28,15 +27,15 @@ _EVERY_NAME = ".*"
 
 
 class _AllowedPaths:
-    """The paths that a provider may read; all, unless `allowed.paths` names some."""
+    """The paths that a provider may read: those in `allowed.paths`, or all if it is not set."""
 
     def __init__(self, params: Mapping[str, str]) -> None:
-        """Raises BadRequest for a path that is not absolute or does not exist."""
+        """Parse `allowed.paths`. Raises BadRequest for a path that is not absolute or does not exist."""
         listed = params.get(_ALLOWED_PATHS, "")
         self._allowed = [_existing(os.path.normpath(path)) for path in listed.split(",")] if listed else None
 
     def checked(self, path: str) -> str | None:
-        """Return the path to read; None, with a line in the log, when it is not to be read."""
+        """Return the path to read; log and return None if it is not allowed."""
         if self._allowed is None:
             return path
         normal = PurePosixPath(os.path.normpath(path))
@@ -55,7 +54,7 @@ def _existing(path: str) -> str:
 
 
 class _OfFiles(ConfigProvider):
-    """A provider that reads below `allowed.paths` alone."""
+    """A provider that reads only below `allowed.paths`."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -78,7 +77,7 @@ class _OfFiles(ConfigProvider):
         self._paths = _AllowedPaths(params)
 
     def _checked(self, path: str) -> str | None:
-        """Return the path to read; None for none, and for one that is not allowed."""
+        """Return the path to read; None for an empty path and for one that is not allowed."""
         return self._paths.checked(path) if path else None
 
 
@@ -110,7 +109,7 @@ class DirectoryConfigProvider(_OfFiles):
             if not os.path.isdir(directory):  # noqa: PTH112 - a path as it is written
                 log.warning("The path %s is not a directory", path)
                 return ConfigData()
-            # Only names that the directory lists: a key cannot lead out of it.
+            # Accept only names in the directory's listing, so that a key cannot refer to a file outside it.
             with os.scandir(directory) as entries:
                 files = {
                     entry.name: entry.path for entry in entries if entry.name in keys and entry.is_file()
@@ -137,7 +136,7 @@ class EnvVarConfigProvider(ConfigProvider):
                 name=_ALLOWLIST_PATTERN,
                 type=ConfigType.STRING,
                 default=_EVERY_NAME,
-                validator=regex,
+                validator=java_regex,
                 doc="Which environment variables may be read: those whose whole name this regular expression matches.",
                 source="EnvVarConfigProvider.ALLOWLIST_PATTERN_CONFIG",
             )
@@ -151,8 +150,8 @@ class EnvVarConfigProvider(ConfigProvider):
     def configure(self, params: Mapping[str, str]) -> None:
         pattern = params.get(_ALLOWLIST_PATTERN, _EVERY_NAME)
         try:
-            allowed = re.compile(pattern)
-        except (re.error, OverflowError, RecursionError) as exc:
+            allowed = compiled(pattern)
+        except ValueError as exc:
             raise BadRequest(f"{_ALLOWLIST_PATTERN} is no regular expression: {pattern}: {exc}") from exc
         self._environment = {k: v for k, v in self._environment.items() if allowed.fullmatch(k)}
 

@@ -1,14 +1,14 @@
-"""Which values of a config are secrets: those of type PASSWORD, and those whose keys sound like one."""
+"""Detection of secrets in configs: values of type PASSWORD, and values of keys with names like those of secrets."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
 
-from kraal.config.clients import Client, client_def
+from kraal.config.clients.keys import Client, client_def
 from kraal.config.key import ConfigType, Key
-from kraal.ids import Config
-from kraal.secrets import names_secret
+from kraal.core.ids import Config
+from kraal.core.secrets import names_secret
 
 _TEXTS = (ConfigType.STRING, ConfigType.LIST)
 
@@ -16,8 +16,8 @@ _TEXTS = (ConfigType.STRING, ConfigType.LIST)
 def secret_values(config: Config, keys: Iterable[Key] = ()) -> list[str]:
     """Return the secret values of a config.
 
-    `keys` are declarations: a PASSWORD is a secret whatever its name, a number or a class is none. What is not
-    declared there is judged as a setting of a Kafka client, under any prefix, and by its name.
+    `keys` are declarations: a PASSWORD is a secret regardless of its name; a number or a class is not. Undeclared keys
+    are judged as settings of Kafka clients, under any prefix, and by their names.
     """
     declared = {key.name: key.type for key in keys}
     return [
@@ -43,7 +43,7 @@ def _client_type(name: str) -> ConfigType | None:
 
 @cache
 def _most_dots() -> int:
-    """Return how many dots a client setting has at most: of a longer name only the end matters."""
+    """Return the maximum number of dots in a client setting; only the end of a longer name matters."""
     return max(name.count(".") for name in _client_types())
 
 

@@ -1,6 +1,6 @@
-"""Config values: their types, how they are read from text and written back as Connect writes them.
+"""Types of config values, with parsing from text and formatting as in Connect.
 
-Source: Kafka's ConfigDef.parseType and convertToString (4.3.0). Lists are tuples here; a class is its
+Source: Kafka's ConfigDef.parseType and convertToString (4.3.0). Lists are tuples; a class is represented by its
 full name, found by a `Resolve` function, because classes of other languages exist only as names.
 """
 
@@ -14,11 +14,11 @@ from typing import final
 from typing_extensions import override
 
 Resolve = Callable[[str], str | None]
-"""Gives the full class name for a name or alias; None when there is no such class."""
+"""Returns the full class name for a name or alias; None if there is no such class."""
 
 
 class ConfigType(StrEnum):
-    """The type of a key, spelled as REST shows it."""
+    """The type of a key, spelled as in REST responses."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -33,9 +33,9 @@ class ConfigType(StrEnum):
 
 @final
 class Password:
-    """A secret text. Only `value` shows it; `str`, `repr`, formatting and logs show `[hidden]`.
+    """A secret text. Only `value` reveals it; `str`, `repr`, formatting and logs show `[hidden]`.
 
-    Not a subclass of str on purpose: the C code of json and str.join would write the secret.
+    Deliberately not a subclass of str: the C code of json and str.join would write the secret.
     """
 
     __slots__ = ("value",)
@@ -64,32 +64,32 @@ class Password:
 
 
 _BLANKS = "".join(map(chr, range(0x21)))
-"""What Java's String.trim removes: every character up to the space."""
+"""The characters that Java's String.trim removes: all up to the space."""
 
 _AROUND_COMMAS = " \t\n\x0b\f\r"
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _LONGEST = 1000
-"""A longer text is no number: Python refuses to read very long ones."""
+"""Maximum length of a number: Python refuses to parse very long ones."""
 
 
 def trim(text: str) -> str:
-    """Remove what Java's String.trim removes."""
+    """Trim a text like Java's String.trim."""
     return text.strip(_BLANKS)
 
 
 def is_blank(text: str | None) -> bool:
-    """Tell whether nothing is left of the text when it is trimmed; None is blank."""
+    """Return whether the trimmed text is empty; None is blank."""
     return text is None or not trim(text)
 
 
 def invalid(name: str, value: object, reason: str) -> str:
-    """Return Connect's sentence for a bad value of a key."""
+    """Return Connect's error text for an invalid value of a key."""
     return f"Invalid value {java_text(value)} for configuration {name}: {reason}"
 
 
 def java_text(value: object) -> str:
-    """Return a value as Java's `String.valueOf` writes it: `null`, `true`, `[a, b]`."""
+    """Format a value as Java's `String.valueOf` does: `null`, `true`, `[a, b]`."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -100,7 +100,7 @@ def java_text(value: object) -> str:
 
 
 def render(value: object) -> str | None:
-    """Return a parsed value as REST shows it: lists joined by commas, secrets hidden, None as null."""
+    """Format a parsed value for REST responses: lists joined by commas, secrets hidden, None as null."""
     if value is None:
         return None
     if isinstance(value, (tuple, list)):
@@ -109,15 +109,15 @@ def render(value: object) -> str | None:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Split a comma list as Connect does: an empty text has no entry, `a,,b` has an empty one."""
+    """Split a comma-separated list as Connect does: an empty text has no entries, `a,,b` has an empty one."""
     trimmed = trim(text)
     return tuple(each.strip(_AROUND_COMMAS) for each in trimmed.split(",")) if trimmed else ()
 
 
 def parse_value(name: str, raw: str | None, kind: ConfigType, resolve: Resolve | None = None) -> object:
-    """Parse a key's text; None stays None.
+    """Parse the text of a key's value; None stays None.
 
-    Without `resolve` every class name is taken as it is. Raises ValueError with Connect's sentence.
+    Without `resolve`, class names are not resolved. Raises ValueError with Connect's error text.
     """
     if raw is None:
         return None
@@ -146,7 +146,7 @@ def _double(text: str) -> float:
 
 
 def _whole(kind: ConfigType, bits: int) -> Callable[[str], int]:
-    """Return a parser of signed whole numbers of so many bits."""
+    """Return a parser for signed integers of `bits` bits."""
     limit = 1 << (bits - 1)
 
     def parse(text: str) -> int:
@@ -171,5 +171,5 @@ _PARSERS: Mapping[ConfigType, Callable[[str], object]] = {
 
 
 def as_strings(value: object) -> Sequence[str]:
-    """Return a parsed list as strings; None is an empty one."""
+    """Return a parsed list as strings; None becomes an empty list."""
     return tuple(map(str, value)) if isinstance(value, (tuple, list)) else ()

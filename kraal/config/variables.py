@@ -1,7 +1,7 @@
 r"""Variables in configs: `${provider:[path:]key}`. Pure.
 
-Any text of a config may have several; they do not nest and have no default. What cannot be resolved, because
-nobody knows the provider or the provider does not know the key, stays as it is written.
+A value may contain several variables; they do not nest and have no defaults. Variables with an unknown provider or an
+unknown key remain unchanged.
 Source: ConfigTransformer.DEFAULT_PATTERN, AbstractHerder.reverseTransform (Kafka 4.3.0); contract 12.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kraal.ids import Config
-from kraal.secrets import ANYWHERE, hides, names_secret
+from kraal.core.ids import Config
+from kraal.core.secrets import ANYWHERE, hides, names_secret
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Variable:
-    """One variable; `path` is empty where it has none."""
+    """A variable; `path` is empty if it has none."""
 
     provider: str
     path: str
@@ -24,7 +24,7 @@ class Variable:
 
     @staticmethod
     def of(inside: str) -> Variable | None:
-        """Return what stands between the braces; None when it has no colon: it is no variable then."""
+        """Parse the text between the braces; return None without a colon, since it is not a variable then."""
         match inside.split(":", 2):
             case [provider, key]:
                 return Variable(provider, "", key)
@@ -35,10 +35,10 @@ class Variable:
 
 
 def _found_in(text: str) -> Iterator[tuple[int, int, Variable]]:
-    """Return where each variable begins and ends, from left to right.
+    """Yield the start and end of each variable, from left to right.
 
-    Reads each character once: an expression would try each `${` up to the end of the text, and a request of some
-    kilobytes of them would hold up the whole worker.
+    Reads each character once: a regular expression would scan from each `${` to the end of the text, and a request with
+    a few kilobytes of them would block the whole worker.
     """
     end = 0
     while (begin := text.find("${", end)) >= 0:
@@ -52,12 +52,12 @@ def _found_in(text: str) -> Iterator[tuple[int, int, Variable]]:
 
 
 def has_variable(text: str | None) -> bool:
-    """Tell whether a text has a variable, of any provider."""
+    """Return whether a text contains a variable of any provider."""
     return text is not None and any(_found_in(text))
 
 
 def variables_of(config: Config) -> Iterator[Variable]:
-    """Return every variable of a config's values."""
+    """Return all variables in a config's values."""
     for text in config.values():
         if text is not None:
             yield from (variable for _, _, variable in _found_in(text))

@@ -1,1 +1,1 @@
-"""The connectors that ship."""
+"""The connectors that ship with Kraal."""

@@ -1,1 +1,1 @@
-"""The converters that ship."""
+"""The converters that are part of Kraal."""

@@ -1,1 +1,1 @@
-"""`kraal dlq`: dead letters seen and replayed, with REST and with Kafka; also those of Java's workers."""
+"""`kraal dlq`: show and replay dead letters of Kraal and Java workers, using REST and Kafka."""

@@ -1,4 +1,4 @@
-"""`kraal dlq ls`, `show`, `replay`: what connectors could not handle, and another try."""
+"""`kraal dlq ls`, `show`, `replay`: dead letters of connectors."""
 
 from __future__ import annotations
 
@@ -12,37 +12,30 @@ from typing import Any, Final
 
 import click
 
-from kraal.client.commands.command import (
-    ClientGroup,
-    NameType,
-    asking,
-    emit,
-    emit_table,
-    output_option,
-    say,
-)
+from kraal.client.commands.command import ClientGroup, NameType, asking, output_option
+from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
-from kraal.config.properties import read_properties
-from kraal.dlq.choice import Box, find_box, from_offset, last, not_yet, topics_of
+from kraal.config.properties_file import read_properties
 from kraal.dlq.kafka import Kafka, Span
-from kraal.dlq.letters import Letter, Target, as_json, as_text, target_of
+from kraal.dlq.records import DeadLetter, Target, as_json, as_text, target_of
+from kraal.dlq.selection import Box, find_box, from_offset, last, not_yet, topics_of
 
 SHOWN: Final = 10
 AT_ONCE: Final = 500
-"""So many letters are written, and then remembered, at a time."""
+"""Number of letters that are written and then committed at a time."""
 
 _BOOTSTRAP: Final = "bootstrap.servers"
 
 
 def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say which Kafka, and call it with a `Kafka` behind its `Rest`."""
+    """Add the Kafka options to a command and pass it a `Kafka` after its `Rest`."""
 
     @click.option(
         "--bootstrap-servers",
         envvar="KRAAL_BOOTSTRAP_SERVERS",
         show_envvar=True,
         metavar="HOST:PORT,...",
-        help=f"Kafka's address; else {_BOOTSTRAP} of --command-config.",
+        help=f"Kafka bootstrap servers (default: {_BOOTSTRAP} in --command-config).",
     )
     @click.option(
         "--command-config",
@@ -51,7 +44,7 @@ def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
         show_envvar=True,
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE",
-        help="Properties of a Kafka client, by Java's names: security, time-outs.",
+        help="Properties file with Kafka client configs, such as security and timeouts.",
     )
     @functools.wraps(function)
     def run(rest: Rest, *, bootstrap_servers: str | None, path: Path | None, **options: Any) -> None:
@@ -60,7 +53,7 @@ def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
             settings[_BOOTSTRAP] = bootstrap_servers
         if not settings.get(_BOOTSTRAP, "").strip():
             raise click.UsageError(
-                f"Give --bootstrap-servers, or {_BOOTSTRAP} in the file of --command-config."
+                f"Specify --bootstrap-servers, or {_BOOTSTRAP} in the file of --command-config."
             )
         with Kafka(settings) as kafka:
             function(rest, kafka, **options)
@@ -69,21 +62,25 @@ def _on_kafka(function: Callable[..., None]) -> Callable[..., None]:
 
 
 class _BoxName(NameType):
-    """The name of a connector or a topic, which is not empty."""
+    """Non-empty name of a connector or topic."""
 
 
 _box_argument = click.argument("name", type=_BoxName(), metavar="CONNECTOR|TOPIC")
 _topic_flag = click.option(
-    "--topic", "is_topic", is_flag=True, help="The name is a topic's: no worker is asked."
+    "--topic", "is_topic", is_flag=True, help="Interpret the name as a topic; no worker is needed."
 )
-_partition = click.option("--partition", type=click.IntRange(min=0), metavar="P", help="With --offset.")
-_offset = click.option("--offset", type=click.IntRange(min=0), metavar="O", help="With --partition.")
+_partition = click.option(
+    "--partition", type=click.IntRange(min=0), metavar="P", help="Partition; requires --offset."
+)
+_offset = click.option(
+    "--offset", type=click.IntRange(min=0), metavar="O", help="Offset; requires --partition."
+)
 
 
 @click.group(
     "dlq",
     cls=ClientGroup,
-    short_help="See and replay dead letters.",
+    short_help="Show and replay dead letters.",
     examples=(
         "export KRAAL_BOOTSTRAP_SERVERS=localhost:9092",
         "kraal dlq ls",
@@ -93,16 +90,16 @@ _offset = click.option("--offset", type=click.IntRange(min=0), metavar="O", help
     ),
 )
 def dlq() -> None:
-    """See the records that connectors could not handle, and give them back to their topics (KIP-298)."""
+    """Show the records that connectors could not process, and write them back to their topics (KIP-298)."""
 
 
 @dlq.command("ls", examples=("kraal dlq ls --bootstrap-servers localhost:9092", "kraal dlq ls -o json"))
 @output_option
 @_on_kafka
 def ls(rest: Rest, kafka: Kafka, *, style: str) -> None:
-    """List the connectors that have a dead-letter topic, and how many letters are in it.
+    """List the connectors with a dead letter queue topic and the number of letters in it.
 
-    LETTERS is of the whole topic, also when connectors share it; `-` is a topic that does not exist yet.
+    LETTERS counts the whole topic, even if connectors share it; `-` means that the topic does not exist yet.
     """
     found = rest.get("connectors", query=[("expand", "info")])
     rows = [_row(kafka, name, topic) for name, topic in topics_of(found)]
@@ -112,7 +109,7 @@ def ls(rest: Rest, kafka: Kafka, *, style: str) -> None:
     emit_table(
         ("CONNECTOR", "TOPIC", "LETTERS", "LEFT TO REPLAY"),
         [["-" if cell is None else str(cell) for cell in row.values()] for row in rows],
-        "No connector has a dead-letter topic.",
+        "No connector has a dead letter queue topic.",
     )
 
 
@@ -142,12 +139,12 @@ def _row(kafka: Kafka, name: str, topic: str) -> dict[str, Any]:
     default=SHOWN,
     show_default=True,
     metavar="N",
-    help="At most so many.",
+    help="Maximum number of records.",
 )
 @_partition
 @_offset
-@click.option("--stack", is_flag=True, help="Print stack traces as well.")
-@click.option("--json", "is_json", is_flag=True, help="A JSON object a line, with everything.")
+@click.option("--stack", is_flag=True, help="Also print stack traces.")
+@click.option("--json", "is_json", is_flag=True, help="Print one JSON object per line with all details.")
 @_on_kafka
 def show(
     rest: Rest,
@@ -161,18 +158,20 @@ def show(
     stack: bool,
     is_json: bool,
 ) -> None:
-    """Print dead letters: the latest, or those from --partition and --offset on."""
+    """Print dead letters: the latest ones, or those starting at --partition and --offset."""
     place = _place(partition, offset)
     box = find_box(None if is_topic else rest, kafka, name)
     spans = kafka.spans(box.topic)
     if place:
-        letters: Iterable[Letter] = islice(_held(kafka, box, from_offset(spans, box.topic, *place)), limit)
+        letters: Iterable[DeadLetter] = islice(
+            _held(kafka, box, from_offset(spans, box.topic, *place)), limit
+        )
     else:
         letters = _latest(kafka, box, spans, limit)
     seen = 0
     for letter in letters:
         if is_json:
-            click.echo(json.dumps(as_json(letter)))  # ASCII: nothing in it moves a cursor
+            click.echo(json.dumps(as_json(letter)))  # ASCII, so control characters are escaped
         else:
             say("\n".join([*([""] if seen else []), *as_text(letter, stack=stack)]))
         seen += 1
@@ -182,20 +181,20 @@ def show(
 
 def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
     if (partition is None) != (offset is None):
-        raise click.UsageError("Give both --partition and --offset, or neither.")
+        raise click.UsageError("Specify both --partition and --offset, or neither.")
     return None if partition is None or offset is None else (partition, offset)
 
 
-def _held(kafka: Kafka, box: Box, spans: dict[int, Span]) -> Iterator[Letter]:
+def _held(kafka: Kafka, box: Box, spans: dict[int, Span]) -> Iterator[DeadLetter]:
     return (letter for letter in kafka.read(box.topic, spans) if box.holds(letter))
 
 
-def _latest(kafka: Kafka, box: Box, spans: dict[int, Span], limit: int) -> Iterable[Letter]:
-    """Return the last letters by time; a connector that shares its topic may have them far back, so all are read."""
+def _latest(kafka: Kafka, box: Box, spans: dict[int, Span], limit: int) -> Iterable[DeadLetter]:
+    """Return the latest letters; reads all of a topic if the connector has too few in its last records."""
     wanted = last(spans, limit)
     found = list(_held(kafka, box, wanted))
     if len(found) < limit and wanted != spans:
-        newest: deque[Letter] = deque(maxlen=limit)
+        newest: deque[DeadLetter] = deque(maxlen=limit)
         for number, span in spans.items():
             kept = deque(_held(kafka, box, {number: span}), maxlen=limit)
             newest = deque(sorted([*newest, *kept], key=_by_time)[-limit:], maxlen=limit)
@@ -203,7 +202,7 @@ def _latest(kafka: Kafka, box: Box, spans: dict[int, Span], limit: int) -> Itera
     return sorted(found, key=_by_time)[-limit:]
 
 
-def _by_time(letter: Letter) -> tuple[int, int, int]:
+def _by_time(letter: DeadLetter) -> tuple[int, int, int]:
     return letter.timestamp_ms or 0, letter.partition, letter.offset
 
 
@@ -218,14 +217,16 @@ def _by_time(letter: Letter) -> tuple[int, int, int]:
 )
 @_box_argument
 @_topic_flag
-@click.option("--to", metavar="TOPIC", help="Write all to this topic, by their keys.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most so many; default: all there are."
+    "--to", metavar="TOPIC", help="Write to this topic, partitioned by key, instead of the original topics."
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="Maximum number of records (default: all)."
 )
 @_partition
 @_offset
-@click.option("--from-beginning", is_flag=True, help="Also what was replayed before.")
-@click.option("--dry-run", is_flag=True, help="Print what would be written where, and write nothing.")
+@click.option("--from-beginning", is_flag=True, help="Include letters that were replayed before.")
+@click.option("--dry-run", is_flag=True, help="Print the target of each record without writing anything.")
 @_on_kafka
 def replay(
     rest: Rest,
@@ -240,15 +241,15 @@ def replay(
     from_beginning: bool,
     dry_run: bool,
 ) -> None:
-    """Write dead letters back to the topic and partition they came from, without the headers of their error.
+    """Write dead letters back to their original topic and partition, without the error headers.
 
-    What was replayed is remembered as the offsets of a consumer group, so the next replay goes on behind it. With
-    --partition and --offset that one letter is replayed, or --limit from there, and nothing is remembered. Letters
-    that come while it runs are left to the next. A record that fails again becomes a new dead letter.
+    The progress is stored as offsets of a consumer group, and the next replay continues there. With --partition and
+    --offset, this letter (or --limit letters from there) is replayed and the progress is not stored. Letters that
+    arrive during a replay are left for the next one. A record that fails again becomes a new dead letter.
     """
     place = _place(partition, offset)
     if place and from_beginning:
-        raise click.UsageError("Give either --from-beginning or --partition and --offset.")
+        raise click.UsageError("Specify either --from-beginning, or --partition and --offset.")
     box = find_box(None if is_topic else rest, kafka, name)
     spans = kafka.spans(box.topic)
     if place:
@@ -273,7 +274,7 @@ def replay(
     _tell(box, written, dry_run=dry_run)
 
 
-def _behind(piece: Iterable[tuple[Letter, Target]]) -> dict[int, int]:
+def _behind(piece: Iterable[tuple[DeadLetter, Target]]) -> dict[int, int]:
     return {letter.partition: letter.offset + 1 for letter, _ in piece}
 
 
@@ -281,6 +282,6 @@ def _tell(box: Box, written: Counter[str], *, dry_run: bool) -> None:
     if not written:
         click.echo(f"Nothing to replay in {box.topic}.", err=True)
     for topic, count in sorted(written.items()):
-        letters = "1 letter" if count == 1 else f"{count} letters"
+        letters = "1 dead letter" if count == 1 else f"{count} dead letters"
         would = "would be written" if dry_run else "written"
-        say(f"{letters} of {box.topic} {would} to {topic}")
+        say(f"{letters} from {box.topic} {would} to {topic}")

@@ -1,6 +1,6 @@
-"""What `kraal dlq` asks of Kafka: how many letters there are, the letters, and writing them back.
+"""Kafka client of `kraal dlq`: counts, reads and writes back dead letters.
 
-One thread, which waits. Whatever goes wrong is a KafkaTrouble with a sentence.
+All calls block. Every failure raises a KafkaTrouble with a message.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Final, Self
 import confluent_kafka as ck
 from confluent_kafka.admin import AdminClient
 
-from kraal.config.kafka.librdkafka import librdkafka_options
-from kraal.dlq.letters import Letter, Target
-from kraal.errors import KraalError
-from kraal.stores.kafka_settings import LastWord, client
+from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.core.errors import KraalError
+from kraal.dlq.records import DeadLetter, Target
+from kraal.kafka.settings import LastWord, client
 
 ASK_S: Final = 20.0
 WRITE_S: Final = 60.0
@@ -25,80 +25,80 @@ _CLIENT_ID: Final = "kraal-dlq"
 _OURS: Final = frozenset(
     {"group.id", "client.id", "transactional.id", "group.instance.id", "auto.offset.reset"}
 )
-"""Keys of a client's file that say who a program is, and mean nothing here."""
+"""Client configs that identify a program; ignored here."""
 
 
 class KafkaTrouble(KraalError):
-    """Kafka does not answer, or refuses."""
+    """Kafka did not respond, or rejected a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Offsets of one partition, `[first, end)`."""
+    """Range of offsets of one partition, `[first, end)`."""
 
     first: int
     end: int
 
     @property
     def count(self) -> int:
-        """How many records they are; fewer in a compacted topic."""
+        """Number of offsets; a compacted topic has fewer records."""
         return max(0, self.end - self.first)
 
 
 class Kafka:
-    """A cluster. Use it in `with`."""
+    """Connection to a Kafka cluster. Use as a context manager."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        """`settings`: of a client, in Connect's words, `bootstrap.servers` among them. Raises ConfigInvalid."""
+        """Create clients from Kafka client configs, which include `bootstrap.servers`. Raises ConfigInvalid."""
         own = {key: value for key, value in settings.items() if key not in _OURS}
         self.address = own["bootstrap.servers"]
         self._options = librdkafka_options(own)
         self._said = LastWord()
 
     def __enter__(self) -> Self:
-        """Nothing is opened before it is needed."""
+        """Return the client; connections are opened on demand."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close what was opened."""
+        """Close open connections."""
         if "_consumer" in vars(self):
             self._consumer.close()
 
     @cached_property
     def partitions(self) -> Mapping[str, int]:
-        """How many partitions each topic has. Raises KafkaTrouble."""
+        """Number of partitions by topic. Raises KafkaTrouble."""
         try:
             found = self._admin.list_topics(timeout=ASK_S)
         except ck.KafkaException as exc:
-            raise self._trouble("did not say which topics there are", exc) from exc
+            raise self._trouble("failed to list topics", exc) from exc
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
     def spans(self, topic: str) -> dict[int, Span]:
-        """Return what is in each partition of a topic; nothing for one that does not exist. Raises KafkaTrouble."""
+        """Return the offsets of each partition of a topic; empty if the topic does not exist. Raises KafkaTrouble."""
         consumer = self._consumer
         try:
             return {
                 number: Span(*consumer.get_watermark_offsets(ck.TopicPartition(topic, number), timeout=ASK_S))
                 for number in range(self.partitions.get(topic, 0))
             }
-        except (ck.KafkaException, TypeError) as exc:  # it is None when the time is over
-            raise self._trouble(f"did not say how much is in the topic {topic}", exc) from exc
+        except (ck.KafkaException, TypeError) as exc:  # None after a timeout
+            raise self._trouble(f"failed to list offsets of topic {topic}", exc) from exc
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """Return where a group goes on, for partitions where it has been. Raises KafkaTrouble."""
+        """Return the committed offsets of a group by partition. Raises KafkaTrouble."""
         places = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
-        what = f"did not say how far the group {group} is"
+        what = f"failed to fetch the committed offsets of group {group}"
         found = self._of_group(self._admin.list_consumer_group_offsets, group, places, what)
         return {place.partition: place.offset for place in found if place.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Keep where a group goes on. Raises KafkaTrouble."""
+        """Commit offsets of a group. Raises KafkaTrouble."""
         places = [ck.TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        what = f"did not keep how far the group {group} is"
+        what = f"failed to commit the offsets of group {group}"
         self._of_group(self._admin.alter_consumer_group_offsets, group, places, what)
 
     def _of_group(self, ask: Any, group: str, places: Sequence[Any], what: str) -> Sequence[Any]:
-        """Ask about offsets of a group, which no consumer has to join for it."""
+        """Send a request for the offsets of a group without joining it."""
         try:
             asked = ask([ck.ConsumerGroupTopicPartitions(group, list(places))], request_timeout=ASK_S)
             found: Sequence[Any] = asked[group].result(ASK_S + 5).topic_partitions
@@ -109,8 +109,8 @@ class Kafka:
                 raise self._trouble(what, place.error)
         return found
 
-    def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[Letter]:
-        """Yield the records of the spans: a partition after the other, in order. Raises KafkaTrouble."""
+    def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
+        """Yield the records of the spans in order, one partition after the other. Raises KafkaTrouble."""
         consumer = self._consumer
         for number, span in sorted(spans.items()):
             if span.count:
@@ -118,29 +118,29 @@ class Kafka:
                 yield from self._one(consumer, topic, number, span)
         consumer.unassign()
 
-    def _one(self, consumer: Any, topic: str, number: int, span: Span) -> Iterator[Letter]:
+    def _one(self, consumer: Any, topic: str, number: int, span: Span) -> Iterator[DeadLetter]:
         until_s = time.monotonic() + ASK_S
         while True:
             message = consumer.poll(0.2)
             if message is None:
                 if time.monotonic() > until_s:
-                    raise self._trouble(f"gave nothing of {topic}-{number} for {ASK_S:.0f} s", "")
+                    raise self._trouble(f"returned no records of {topic}-{number} for {ASK_S:.0f} s", "")
                 continue
             until_s = time.monotonic() + ASK_S
             if (error := message.error()) is not None:
-                if error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own are spelled so
+                if error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
                     return
-                raise self._trouble(f"did not give {topic}-{number}", error)
+                raise self._trouble(f"failed to read {topic}-{number}", error)
             if message.offset() >= span.end:
                 return
             yield _letter(message)
             if message.offset() + 1 >= span.end:
                 return
 
-    def write(self, letters: Sequence[tuple[Letter, Target]]) -> None:
-        """Write letters back without the headers of their error; when this returns all are there.
+    def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
+        """Write letters back without the error headers and wait until all are acknowledged.
 
-        Raises KafkaTrouble; some may be there then.
+        Raises KafkaTrouble; some letters may have been written then.
         """
         producer = self._producer
         failures: list[Any] = []
@@ -165,10 +165,10 @@ class Kafka:
                 )
             left = producer.flush(WRITE_S)
         except (ck.KafkaException, BufferError) as exc:
-            raise self._trouble("took not all letters", exc) from exc
+            raise self._trouble("failed to write all letters", exc) from exc
         if failures or left:
-            cause = failures[0] if failures else f"{left} were not written in {WRITE_S:.0f} s"
-            raise self._trouble("took not all letters", cause)
+            cause = failures[0] if failures else f"{left} not acknowledged within {WRITE_S:.0f} s"
+            raise self._trouble("failed to write all letters", cause)
 
     @cached_property
     def _producer(self) -> Any:
@@ -181,11 +181,11 @@ class Kafka:
     @cached_property
     def _consumer(self) -> Any:
         fixed = {
-            "group.id": _CLIENT_ID,  # demanded by the library; nothing is subscribed or committed
+            "group.id": _CLIENT_ID,  # required by the library; nothing is subscribed or committed
             "enable.auto.commit": "false",
             "enable.auto.offset.store": "false",
             "enable.partition.eof": "true",
-            "auto.offset.reset": "earliest",  # what retention has taken meanwhile is no reason to stop
+            "auto.offset.reset": "earliest",  # records deleted by retention are skipped
             "allow.auto.create.topics": "false",
         }
         return self._made(ck.Consumer, {**client(self._options, _CLIENT_ID, self._said), **fixed})
@@ -198,16 +198,16 @@ class Kafka:
         try:
             return kind(dict(settings))
         except (ck.KafkaException, ValueError) as exc:
-            raise self._trouble("cannot be asked with these settings", exc) from exc
+            raise self._trouble("cannot be used with these client configs", exc) from exc
 
     def _trouble(self, what: str, cause: object) -> KafkaTrouble:
         said = self._said.added_to(cause) if cause else ""
         return KafkaTrouble(f"Kafka at {self.address} {what}" + (f": {said}" if said else ""))
 
 
-def _letter(message: Any) -> Letter:
+def _letter(message: Any) -> DeadLetter:
     kind, stamp_ms = message.timestamp()
-    return Letter(
+    return DeadLetter(
         topic=message.topic(),
         partition=message.partition(),
         offset=message.offset(),

@@ -1,6 +1,6 @@
-"""What a worker measures of itself, and how it is shown at `GET /metrics`.
+"""The metrics of a worker and their representation at `GET /metrics`.
 
-Numbers are plain, immutable values, published on a `Board` by whoever knows them: tasks by their actors, what runs
-here by the worker, rebalances by membership; states come from the herder's snapshot. A scrape takes what is
-published and renders it: it asks nobody, takes no lock, and waits for nothing.
+Metrics are immutable values, published in a `MetricsRegistry` by their owners: those of tasks by their actors, those of
+running instances by the worker, those of rebalances by membership; states come from the herder's snapshot. A scrape
+renders the published values without messages, locks or waits.
 """

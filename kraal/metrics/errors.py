@@ -1,6 +1,6 @@
-"""How many records a task could not handle, and what became of them.
+"""Counts of the records that a task could not process, and of what happened to them.
 
-Source: ErrorHandlingMetrics (Kafka 4.3.0). Loads nothing, for it comes back from Spark's Python processes.
+Source: ErrorHandlingMetrics (Kafka 4.3.0). Imports nothing because it is unpickled from Spark's Python processes.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCounts:
-    """What happened to records in some time; sums add up."""
+    """Counts of record errors in a period; can be summed."""
 
     failures: int = 0
-    """Tries that failed, those that were repeated included."""
+    """Failed attempts, including those that were retried."""
     errors: int = 0
-    """Records that could not be handled."""
+    """Records that could not be processed."""
     skipped: int = 0
-    """Those of them that were left out, because errors are tolerated."""
+    """Failed records that were skipped because errors are tolerated."""
     retries: int = 0
     logged: int = 0
     dead_letters: int = 0
-    """Records given to the dead letter topic."""
+    """Records sent to the dead letter topic."""
     dead_letters_failed: int = 0
     last_error_ms: int = 0
-    """Since the epoch; 0: never."""
+    """Milliseconds since the epoch; 0 for never."""
 
     def __add__(self, other: ErrorCounts) -> ErrorCounts:
         return ErrorCounts(

@@ -1,7 +1,7 @@
-"""From what is published to metric families. Pure, and cheap: no more than a pass over what runs here.
+"""Conversion of published metrics to metric families. Pure and cheap: one pass over the instances of this worker.
 
-States are those that REST shows (`kraal.cluster.view`), RESTARTING included; what has failed stays until it is
-taken away.
+States are those of the REST API (`kraal.cluster.views.rest`), including RESTARTING; failed instances remain until they
+are removed.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kraal.cluster.view import shown_state, task_state, type_of
-from kraal.ids import ConnectorName, State, TaskId
-from kraal.metrics import names
+from kraal.cluster.views.rest import shown_state, task_state, type_of
+from kraal.core.ids import ConnectorName, State, TaskId
+from kraal.metrics import attributes as names
 from kraal.metrics.supervision import supervision
 from kraal.metrics.text import Family, labels
 from kraal.metrics.windows import shares
 from kraal.protocol.group import GroupProtocol
 
 if TYPE_CHECKING:
-    from kraal.cluster.snapshot import Snapshot
-    from kraal.metrics.board import Picture, Startups
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.metrics.attributes import Table
     from kraal.metrics.group import GroupNumbers
-    from kraal.metrics.names import Table
+    from kraal.metrics.registry import Picture, Startups
     from kraal.metrics.task import TaskNumbers
 
 _PROTOCOLS = {
@@ -35,25 +35,25 @@ _PROTOCOLS = {
 }
 
 _BREATH = Family("", "gauge", "", ())
-"""Nothing: here a scrape may let others go on."""
+"""An empty family, after which a scrape can yield to other work."""
 _EACH = 100
-"""So many tasks or connectors between two breaths."""
+"""Number of tasks or connectors between two yields."""
 
 Row = tuple[str, Sequence[float]]
-"""Labels, and a value for each attribute of a table."""
+"""Labels, and the values of a table's attributes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What this worker is, for as long as it runs."""
+    """The constant properties of a running worker."""
 
     client_id: str
-    """Of the worker's membership in its group; in standalone the worker's id."""
+    """The client id of the worker's group member; the worker's id in standalone mode."""
     version: str
-    """The Connect whose contract is kept."""
+    """The version of Connect that Kraal implements."""
     commit: str
     started_ms: int
-    """Since the epoch."""
+    """Milliseconds since the epoch."""
 
 
 def families(
@@ -64,9 +64,9 @@ def families(
     now_s: float,
     stall_s: float = 0.0,
 ) -> Iterator[Family]:
-    """Make all families, one after the other, so that a long scrape can be made in pieces; some are empty.
+    """Yield all families one by one, so that a long scrape can be divided; some are empty.
 
-    `class_of` gives the full name of a connector's class by what its config says; `stall_s`: as of the board.
+    `class_of` returns the full name of a connector's class for the name in its config; `stall_s`: see the registry.
     """
     connectors = sorted(name for name in picture.living if not isinstance(name, TaskId))
     tasks = [task for task in picture.living if isinstance(task, TaskId)]
@@ -167,7 +167,7 @@ def _tasks(picture: Picture, tasks: Sequence[TaskId], now_s: float) -> Iterator[
         if at % _EACH == 0:
             yield _BREATH
         numbers = picture.tasks.get(task)
-        if numbers is None:  # its actor has not begun yet
+        if numbers is None:  # its actor has not started yet
             continue
         label = labels(("connector", task.connector), ("task", str(task.task)))
         common.append((label, _common(numbers, now_s)))
@@ -197,7 +197,7 @@ def _common(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
 
 
 def _errors(numbers: TaskNumbers) -> Sequence[float]:
-    """A task tries batches again as well: those retries count among those of records."""
+    """Return the error values; retries of batches count among the retries of records."""
     counts = numbers.errors
     return (
         counts.failures,
@@ -212,7 +212,7 @@ def _errors(numbers: TaskNumbers) -> Sequence[float]:
 
 
 def _source(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
-    """A batch counts when it is written, also what was left out of it."""
+    """Return the values of a source task; a batch counts when it is written, including its skipped records."""
     return (
         numbers.read.rate(now_s),
         numbers.read_total,
@@ -269,13 +269,13 @@ def _group(snapshot: Snapshot, group: GroupNumbers, identity: Identity, now_s: f
 
 
 def _texts(group: str, values: Iterable[tuple[str, str | None]], own: Sequence[tuple[str, str]]) -> Family:
-    """Make a group's texts: one series for each that is known."""
+    """Create the family of a group's text attributes: one series for each known value."""
     rows = [(labels(*own, (names.label(name), text)), 1) for name, text in values if text is not None]
     return Family(names.metric(group), "gauge", names.TEXT_HELP[group], rows)
 
 
 def _columns(group: str, table: Table, rows: Sequence[Row]) -> Iterator[Family]:
-    """Turn rows of values into a family for each attribute."""
+    """Yield a family for each attribute from rows of values."""
     for at, (attribute, text) in enumerate(table.items()):
         counts = attribute.endswith("-total") or attribute.startswith(("total-", "deadletterqueue-"))
         yield Family(

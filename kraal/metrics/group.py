@@ -1,4 +1,4 @@
-"""What this worker's membership knows: rebalances, and what the group gave us.
+"""Metrics of this worker's group membership: rebalances and assigned work.
 
 Source: DistributedHerder.HerderMetrics, WorkerCoordinatorMetrics (Kafka 4.3.0).
 """
@@ -12,25 +12,25 @@ from kraal.metrics.windows import Sampled, Windows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupNumbers:
-    """One picture of a membership. Times are monotonic seconds."""
+    """The metrics of a membership at one moment. Times are monotonic seconds."""
 
     rebalance_ms: Sampled
-    """Of rebalances that were completed."""
+    """Durations of completed rebalances."""
     completed: int = 0
     began_s: float | None = None
-    """Since when a rebalance is under way."""
+    """The start of the current rebalance."""
     ended_s: float | None = None
-    """When the last one was completed."""
+    """The end of the last rebalance."""
     connectors: int = 0
     tasks: int = 0
-    """How many of each the group gave this worker."""
+    """The numbers of connectors and tasks assigned to this worker."""
 
     def rebalance_began(self, now_s: float) -> GroupNumbers:
-        """A rebalance begins; one that was under way has come to nothing."""
+        """Record the start of a rebalance; a rebalance in progress counts as abandoned."""
         return replace(self, began_s=now_s)
 
     def rebalance_ended(self, now_s: float) -> GroupNumbers:
-        """What the group says can be carried out. Of no effect when no rebalance was under way."""
+        """Record the end of a rebalance, when the assignment can be applied. No effect without a rebalance."""
         if self.began_s is None:
             return self
         return replace(
@@ -43,5 +43,5 @@ class GroupNumbers:
 
 
 def no_rebalance(windows: Windows) -> GroupNumbers:
-    """Return the numbers of a member that has not joined yet."""
+    """Return the metrics of a member that has not joined yet."""
     return GroupNumbers(rebalance_ms=Sampled(windows))

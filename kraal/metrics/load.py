@@ -1,16 +1,17 @@
-"""Metric families of how busy a worker is: messages that wait for its parts, and requests that wait or were refused.
+"""Metric families of a worker's load: waiting messages, and requests that wait or were refused.
 
-Pure. Connect has no such numbers, so their names begin with `kraal_`.
+Pure. Connect has no such metrics, so their names start with `kraal_`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from kraal.metrics.text import Family, labels
+from kraal.metrics.thread_pools import PoolState
 
 _KINDS: Final = {
     "connector ": "connectors",
@@ -20,24 +21,25 @@ _KINDS: Final = {
     "fencing-": "fencings",
     "offsets of ": "offset requests",
 }
-"""How the names of actors begin of which there are many."""
+"""Name prefixes of actors that exist in large numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadNumbers:
-    """How busy a worker is at one moment."""
+    """The load of a worker at one moment."""
 
     mailboxes: Mapping[str, int]
-    """Messages that wait, by the actor's name."""
+    """Number of waiting messages by actor name."""
     waiting: Mapping[str, int]
-    """Requests that wait, by what they wait for."""
+    """Number of waiting requests by what they wait for."""
     refused: Mapping[str, int]
-    """Requests that were refused, by what was scarce."""
+    """Number of refused requests by exhausted resource."""
     body_bytes: int
+    pools: Sequence[PoolState] = ()
 
 
 def load_families(numbers: LoadNumbers) -> Iterator[Family]:
-    """Make the families; connectors, tasks and what lives for one request are each shown as one."""
+    """Yield the families; connectors, tasks and actors of single requests are each aggregated."""
     depths: Counter[str] = Counter()
     for name, depth in numbers.mailboxes.items():
         depths[_shown(name)] += depth
@@ -64,6 +66,12 @@ def load_families(numbers: LoadNumbers) -> Iterator[Family]:
         "gauge",
         "Bytes of the bodies of all requests that are not answered yet.",
         [("", numbers.body_bytes)],
+    )
+    yield Family(
+        "kraal_pool_stuck_threads",
+        "gauge",
+        "Threads of a pool that are held by calls that do not return.",
+        [(labels(("pool", pool.name)), len(pool.stuck)) for pool in numbers.pools],
     )
 
 

@@ -1,4 +1,4 @@
-"""One worker's scrape: takes what is published, and renders it piece by piece."""
+"""Scrapes of a worker's metrics: render the published values in pieces."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from kraal.metrics.load import LoadNumbers, load_families
 from kraal.metrics.text import render
 
 if TYPE_CHECKING:
-    from kraal.cluster.snapshot import Published
-    from kraal.metrics.board import Board
+    from kraal.cluster.views.snapshot import Published
+    from kraal.metrics.registry import MetricsRegistry
 
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """Call it for one scrape. Any thread; asks nobody."""
+    """A callable that performs one scrape. Any thread; sends no messages."""
 
     published: Published
-    board: Board
+    board: MetricsRegistry
     identity: Identity
     class_of: Callable[[str], str]
-    """Gives the full name of a connector's class by what its config says."""
+    """Returns the full name of a connector's class for the name in its config."""
     load: Callable[[], LoadNumbers] | None = None
-    """Says how busy the worker is; None: nobody knows."""
+    """Returns the worker's load; None if it is not measured."""
 
     def __call__(self) -> Iterator[str]:
-        """Return the text in pieces, all of one moment, each made in a few milliseconds; some are empty."""
+        """Yield the text in pieces that describe one moment, each rendered in a few milliseconds; some are empty."""
         board = self.board
         found = families(
             self.published.latest,

@@ -1,6 +1,6 @@
-"""Metric families of what Connect has no metrics for: automatic restarts, and tasks that make no progress. Pure.
+"""Metric families for automatic restarts and tasks without progress, which Connect does not have. Pure.
 
-Their names begin with `kraal_`, so that nobody takes them for Connect's.
+Their names start with `kraal_` to distinguish them from Connect's.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kraal.ids import Instance, TaskId
-from kraal.metrics.oversight import progress_of
+from kraal.core.ids import Instance, TaskId
+from kraal.metrics.stall_detection import progress_of
 from kraal.metrics.text import Family, labels
 
 if TYPE_CHECKING:
-    from kraal.cluster.snapshot import Snapshot
-    from kraal.cluster.supervision import Watched
-    from kraal.ids import State
-    from kraal.metrics.board import Picture
+    from kraal.cluster.decisions.auto_restart import Watched
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.core.ids import State
+    from kraal.metrics.registry import Picture
 
 HELP: Final[Mapping[str, str]] = {
     "kraal_connector_auto_restarts_total": "Automatic restarts of the connector by this worker.",
@@ -36,7 +36,7 @@ Rows = list[tuple[str, float]]
 def supervision(
     snapshot: Snapshot, picture: Picture, states: Mapping[TaskId, State], now_s: float, stall_s: float
 ) -> Iterator[Family]:
-    """Make the families; `states` are those that REST shows, of the tasks of this worker, sorted."""
+    """Yield the families; `states` are the REST states of this worker's tasks, sorted."""
     connectors = sorted(each for each in picture.living if not isinstance(each, TaskId))
     yield from _restarts("connector", connectors, snapshot.watched)
     yield from _restarts("task", list(states), snapshot.watched)

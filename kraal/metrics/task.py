@@ -1,6 +1,6 @@
-"""What one task has done since its last start.
+"""Metrics of a task since its last start.
 
-`TaskNumbers` is what is published; `TaskMeter` belongs to the task's actor, which tells it what happens.
+`TaskNumbers` are the published values; `TaskMeter` belongs to the task's actor, which reports events to it.
 Source: WorkerTask.TaskMetricsGroup, AbstractWorkerSourceTask.SourceTaskMetricsGroup,
 WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4.3.0).
 """
@@ -11,32 +11,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from kraal.ids import State, TaskId
+from kraal.core.ids import State, TaskId
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.metrics.windows import Sampled, Windows
 
 
 class Time(Protocol):
-    """What o'clock it is."""
+    """A source of the current time."""
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch."""
+        """Return milliseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateTimes:
-    """How long an instance has been in each state, since its first."""
+    """The time that an instance has spent in each state since its first state."""
 
     state: State | None = None
     since_s: float = 0.0
     before: Mapping[State, float] = field(default_factory=dict)
-    """Seconds in each state, the present stay not counted."""
+    """Seconds in each state before the current period."""
 
     def changed(self, state: State, now_s: float) -> StateTimes:
-        """Return the same in another state."""
+        """Return a copy in another state."""
         if state is self.state:
             return self
         if self.state is None:
@@ -45,7 +45,7 @@ class StateTimes:
         return StateTimes(state, now_s, {**self.before, self.state: stay_s})
 
     def ratio(self, state: State, now_s: float) -> float:
-        """Return the part of the time spent in `state`, from 0 to 1."""
+        """Return the fraction of time spent in `state`, from 0 to 1."""
         if self.state is None:
             return 0.0
         stay_s = now_s - self.since_s
@@ -56,7 +56,7 @@ class StateTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskNumbers:
-    """One picture of a task. Times within samples are milliseconds, as they are shown."""
+    """The metrics of a task at one moment. Times in samples are milliseconds, as exported."""
 
     is_source: bool
     states: StateTimes = StateTimes()
@@ -65,30 +65,30 @@ class TaskNumbers:
     """Records by batch, for the rate."""
     records_total: int = 0
     batch_ms: Sampled
-    """A source: how long the plugin took to poll; a sink: how long the batch took to be put."""
+    """Duration of polls of a source's plugin, or of writing a sink's batch."""
     commit_ms: Sampled
-    """Of commits that succeeded."""
+    """Durations of successful commits."""
     commit_results: Sampled
     """1 for a commit that succeeded, 0 for one that failed."""
     commits: Sampled
     """1 for each commit that succeeded."""
     commits_total: int = 0
     commit_number: int = 0
-    """How many commits were tried."""
+    """Number of attempted commits."""
     late_commits: Sampled
     late_commits_total: int = 0
     retries: int = 0
     last_error_ms: int = 0
-    """Since the epoch; 0: never."""
+    """Milliseconds since the epoch; 0 for never."""
     read: Sampled
-    """Records by batch before any were left out, for the rate."""
+    """Records by batch before any were skipped, for the rate."""
     read_total: int = 0
     errors: ErrorCounts = NO_ERRORS
-    """Of records."""
+    """Counts of record errors."""
     transaction_size: Sampled
-    """Records by transaction, of a source that delivers exactly once."""
+    """Records by transaction of an exactly-once source."""
     batch_s: float | None = None
-    """When the latest batch was written, monotonic; None: there was none in this life."""
+    """The time when the latest batch was written, in monotonic seconds; None if there was none in this run."""
     committing_s: float | None = None
     """Since when offsets have been on their way to be stored, however often that was tried; None: they are not."""
 
@@ -205,11 +205,11 @@ class TaskMeter:
         )
 
     def retried(self) -> None:
-        """Something failed that is tried again."""
+        """Record a failure that is retried."""
         self._set(retries=self._numbers.retries + 1, last_error_ms=self._time.wall_ms())
 
     def failed(self, errors: ErrorCounts = NO_ERRORS) -> None:
-        """The task has failed; `errors` are those of its last batch."""
+        """Record the failure of the task; `errors` are those of its last batch."""
         self._commit_failed()
         self._set(last_error_ms=self._time.wall_ms(), committing_s=None, errors=self._numbers.errors + errors)
 

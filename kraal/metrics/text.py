@@ -1,4 +1,4 @@
-"""Prometheus' text format, version 0.0.4. Pure.
+"""Rendering in Prometheus' text format, version 0.0.4. Pure.
 
 Source: https://prometheus.io/docs/instrumenting/exposition_formats/
 """
@@ -24,24 +24,24 @@ class Family:
     kind: Literal["counter", "gauge"]
     help: str
     rows: Sequence[tuple[str, float]]
-    """Labels as `labels` writes them, and the value."""
+    """Labels in the format of `labels`, and the value."""
 
 
 def labels(*pairs: tuple[str, str]) -> str:
-    """Write labels: `{connector="a",task="0"}`; nothing for none. Values may hold anything."""
+    """Format labels: `{connector="a",task="0"}`; empty without labels. Values may contain any characters."""
     inner = ",".join(f'{name}="{escaped(value)}"' for name, value in pairs)
     return f"{{{inner}}}" if inner else ""
 
 
 def escaped(value: str) -> str:
-    """Return a label's value as it stands between the quotes. Half a surrogate pair becomes `?`, as in JSON."""
+    """Escape a label's value for use between quotes. A lone surrogate becomes `?`, as in JSON."""
     if value.isascii() and not ('"' in value or "\\" in value or "\n" in value):
         return value
     return value.translate(_LABEL).encode("utf-8", "replace").decode("utf-8")
 
 
 def render(family: Family) -> str:
-    """Write one family; nothing when it has no series."""
+    """Render a family; empty if it has no series."""
     if not family.rows:
         return ""
     name = family.name
@@ -54,12 +54,12 @@ def render(family: Family) -> str:
 
 
 def render_all(families: Iterable[Family]) -> str:
-    """Write several families."""
+    """Render several families."""
     return "".join(render(family) for family in families)
 
 
 def number(value: float) -> str:
-    """Write a value as Go reads it."""
+    """Format a value as Go parses it."""
     if isinstance(value, int) or math.isfinite(value):
         return repr(value)
     if math.isnan(value):

@@ -1,7 +1,7 @@
-"""Averages, maxima and rates over the last samples, as Kafka's metrics have them. Immutable.
+"""Averages, maxima and rates over recent samples, as in Kafka's metrics. Immutable.
 
-A sample begins with the first event after its predecessor is `length_s` old, and is forgotten `count * length_s`
-after its last event. So with Connect's defaults a number speaks of the last 30 to 90 seconds.
+A sample starts with the first event after its predecessor is `length_s` old, and expires `count * length_s`
+after its last event. So with Connect's defaults a value covers the last 30 to 90 seconds.
 Source: SampledStat, Avg, Max, Rate, Frequencies (Kafka 4.3.0).
 """
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """How long numbers remember."""
+    """The sizes and number of sample windows."""
 
     length_s: float = 30.0
     """`metrics.sample.window.ms`"""
@@ -23,7 +23,7 @@ class Windows:
 
     @property
     def memory_s(self) -> float:
-        """How long a sample counts after its last event."""
+        """The time for which a sample counts after its last event."""
         return self.length_s * self.count
 
 
@@ -38,14 +38,14 @@ class _Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What was recorded lately. Times are monotonic seconds; each method takes the time as it is now."""
+    """Recently recorded values. Times are monotonic seconds; each method takes the current time."""
 
     windows: Windows
     samples: tuple[_Sample, ...] = ()
-    """Oldest first; one more than the windows count, for the one that the memory cuts through."""
+    """Oldest first; one more than the number of windows, for the sample that partly expired."""
 
     def record(self, value: float, now_s: float) -> Sampled:
-        """Return the same with one event more."""
+        """Return a copy with one more event."""
         samples, windows = self.samples, self.windows
         if samples and now_s - samples[-1].began_s < windows.length_s:
             last = samples[-1]
@@ -62,22 +62,22 @@ class Sampled:
         return Sampled(windows, (*samples[-windows.count :], fresh))
 
     def average(self, now_s: float) -> float:
-        """Return the mean of what is remembered; NaN when that is nothing."""
+        """Return the mean of the unexpired values; NaN if there are none."""
         kept = self._kept(now_s)
         return sum(s.total for s in kept) / sum(s.events for s in kept) if kept else math.nan
 
     def most(self, now_s: float) -> float:
-        """Return the largest value that is remembered; NaN when there is none."""
+        """Return the largest unexpired value; NaN if there is none."""
         kept = self._kept(now_s)
         return max(s.most for s in kept) if kept else math.nan
 
     def least(self, now_s: float) -> float:
-        """Return the smallest value that is remembered; NaN when there is none."""
+        """Return the smallest unexpired value; NaN if there is none."""
         kept = self._kept(now_s)
         return min(s.least for s in kept) if kept else math.nan
 
     def rate(self, now_s: float) -> float:
-        """Return the sum per second. Windows that have not passed yet count as passed, as in Kafka."""
+        """Return the sum per second. Windows that have not elapsed yet count as elapsed, as in Kafka."""
         kept = self._kept(now_s)
         if not kept:
             return 0.0
@@ -89,7 +89,7 @@ class Sampled:
         return sum(s.total for s in kept) / max(elapsed_s, 0.001)
 
     def share(self, now_s: float) -> float | None:
-        """Return the mean of events that are 0 or 1; None when none is remembered."""
+        """Return the mean of events that are 0 or 1; None if all have expired."""
         return self.average(now_s) if self._kept(now_s) else None
 
     def _kept(self, now_s: float) -> tuple[_Sample, ...]:
@@ -102,9 +102,9 @@ class Sampled:
 
 
 def shares(results: Sampled, now_s: float) -> tuple[float, float]:
-    """Return how many of the results were failures (0) and successes (1), from 0 to 1; both 0 without results.
+    """Return the fractions of failures (0) and successes (1) in the results, from 0 to 1; both 0 without results.
 
-    The attributes are called percentages; Connect shows them from 0 to 1 as well.
+    The attributes are called percentages; Connect also exports them from 0 to 1.
     """
     good = results.share(now_s)
     return (0.0, 0.0) if good is None else (1.0 - good, good)

@@ -1,1 +1,1 @@
-"""What authors of connectors, transforms and converters import, and how their classes are found."""
+"""The API for authors of connectors, transforms and converters, and the discovery of their classes."""

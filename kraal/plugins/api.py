@@ -1,14 +1,14 @@
-"""What plugin authors import: connectors, tasks, converters, and what flows between them and the runtime.
+"""The public API for plugin authors: connectors, tasks, converters, and the data they exchange with the runtime.
 
-A source connector names its tasks' configs; each source task is asked, whenever it is idle, for its next
-`SourceBatch`; the runtime runs **one Spark job** over it (read, transform, convert, write to Kafka), stores the
-batch's offsets when the job has ended, and asks again. A sink task gets a `SinkBatch`, a DataFrame over a range
-of Kafka offsets, writes it, and the runtime commits the range.
+A source connector returns the configs of its tasks. The runtime polls each idle source task for its next
+`SourceBatch`, runs **one Spark job** over it (read, transform, convert, write to Kafka), stores the batch's offsets
+when the job has ended, and polls again. A sink task receives a `SinkBatch`, a DataFrame over a range of Kafka
+offsets, and writes it; the runtime then commits the range.
 
 Records flow as a **record frame**: a DataFrame (or, for a small batch, an Arrow table) with some of the columns
 `topic string, partition int, timestamp timestamp, headers array<struct<key string, value binary>>, key, value`.
-A missing column means "none" (for `topic`: the batch's constant `topic`). Connect's schema facts that Spark's
-types lack travel beside the frame, as `Schema`.
+A missing column means null (for `topic`: the batch's constant `topic`). The parts of Connect's schemas that Spark's
+types lack are passed separately, as `Schema`.
 
 Thread: a plugin object is called by one thread at a time, not always the same one.
 Source: Kafka's `org.apache.kafka.connect.{connector,source,sink,storage}`.
@@ -17,11 +17,10 @@ Source: Kafka's `org.apache.kafka.connect.{connector,source,sink,storage}`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-from kraal.config.batches import DEFAULT_MAX_RECORDS
 from kraal.config.checks import (
     Check,
     Rule,
@@ -37,6 +36,7 @@ from kraal.config.checks import (
     rule,
     unless_null,
 )
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.config.key import (
     REQUIRED,
     ConfigDef,
@@ -48,13 +48,13 @@ from kraal.config.key import (
     Width,
 )
 from kraal.config.provider import ConfigData, ConfigProvider
-from kraal.offsets import Offset, Primitive, SourcePartition, TopicPartition
-from kraal.plugins.columns import ByRecords, Columns, Expression, Part
-from kraal.plugins.converter import Converter, HeaderConverter
-from kraal.plugins.records import DataException, Header, Record, Struct
-from kraal.plugins.schema import Schema
-from kraal.plugins.stream import SourceStream, Streams
-from kraal.plugins.transformation import Predicate, Transformation
+from kraal.core.offsets import Offset, Primitive, SourcePartition, TopicPartition
+from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
+from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
+from kraal.plugins.model.records import DataException, Header, Record, Struct
+from kraal.plugins.model.schema import Schema
+from kraal.plugins.model.stream import SourceStream, Streams
+from kraal.plugins.model.transformation import Predicate, Transformation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +64,7 @@ __all__ = [
     "REQUIRED",
     "ByRecords",
     "Check",
+    "ColumnFormat",
     "Columns",
     "ConfigData",
     "ConfigDef",
@@ -81,6 +82,7 @@ __all__ = [
     "Offset",
     "OffsetsNotSupported",
     "Part",
+    "PartitionsLost",
     "Predicate",
     "Primitive",
     "Recommendation",
@@ -119,86 +121,90 @@ __all__ = [
 
 
 class RetriableError(Exception):
-    """Raised by a plugin for what may pass by itself; the runtime tries the same batch again later."""
+    """Raised by a plugin for a temporary error; the runtime retries the same batch later."""
+
+
+class PartitionsLost(Exception):
+    """Raised by `SinkBatch.check_owned`; sinks let it propagate. Nothing is committed; the new owner writes them."""
 
 
 SinkValues = Literal["json", "json-text", "text"]
-"""What a sink gets of keys and values: see `SinkTask.values`."""
+"""The format in which a sink receives keys and values; see `SinkTask.values`."""
 
 Reporter = Callable[[TopicPartition, int, BaseException], None]
-"""Takes what a sink says of one record: where it is, its offset, what is wrong."""
+"""Receives a sink's report of one failed record: its topic partition, its offset, and the error."""
 
 
 class OffsetsNotSupported(Exception):
-    """Raised by a connector's `alter_offsets` or `alter_sink_offsets`: its offsets cannot be changed from outside."""
+    """Raised by `alter_offsets` or `alter_sink_offsets` when the connector's offsets cannot be altered externally."""
 
 
 class WorkerView(Protocol):
-    """What plugins may know of the worker they run in."""
+    """The properties of the worker that are visible to plugins."""
 
     @property
     def bootstrap_servers(self) -> str:
-        """Kafka's address list, as in the worker config."""
+        """The Kafka bootstrap servers, as in the worker config."""
 
     @property
     def spark_is_local(self) -> bool:
-        """Spark runs in this machine's processes, so executors see its files."""
+        """Whether Spark runs in processes of this machine, so that executors can read its files."""
 
     @property
     def scratch(self) -> str:
-        """A directory of this worker's own, for files that may outlive it; nothing empties it."""
+        """A directory owned by this worker, for files that may outlive it; it is never cleared."""
 
 
 class ConnectorContext(Protocol):
-    """What a connector may ask of the runtime; any thread."""
+    """The requests that a connector can make to the runtime; thread-safe."""
 
     def request_task_reconfiguration(self) -> None:
-        """Have `task_configs` called again soon, because the work to split has changed."""
+        """Request another call of `task_configs` soon, because the work to divide has changed."""
 
     def raise_error(self, error: BaseException) -> None:
-        """Make the connector FAILED with `error`."""
+        """Set the connector's state to FAILED, with `error`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskContext:
-    """What a task knows of the place it runs in."""
+    """The environment in which a task runs."""
 
     connector: str
     task: int
     worker: WorkerView
     connector_config: Mapping[str, str]
-    """The connector's whole config, resolved."""
+    """The complete config of the connector, with variables resolved."""
     max_records: int = DEFAULT_MAX_RECORDS
-    """`max.records.per.batch`: so many records at most should a source's batch have. A sink's batches are cut by it."""
+    """`max.records.per.batch`: the limit that a source should observe; the runtime applies it to a sink's batches."""
 
 
 class Connector(ABC):
-    """Turns one config into the configs of tasks. One object for each start of a connector.
+    """Divides the work of one config into task configs. Each start of a connector creates a new object.
 
-    Raises whatever it likes: the runtime turns it into FAILED with a trace.
+    May raise any exception: the runtime sets the state to FAILED, with the trace.
     """
 
     kind: ClassVar[Literal["source", "sink"]]
     version: ClassVar[str]
     config_def: ClassVar[ConfigDef]
-    """The plugin's own keys; the runtime adds Connect's common ones."""
+    """The plugin's own keys; the runtime adds the keys common to all connectors."""
     task_class: ClassVar[type[SourceTask | SinkTask]]
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        """Begin; `config` is resolved and valid."""
+        """Start the connector; `config` is resolved and valid."""
 
     def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
-        """End; called once after `start`."""
+        """Stop the connector; called once after `start`."""
 
     @abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Return the config of each task, at most `max_tasks`; none is allowed."""
+        """Return the config of each task, at most `max_tasks` of them; may be empty."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
-        """Tell whether a source delivers each record exactly once with this config; None: nobody said so.
+        """Return whether a source delivers each record exactly once with this config; None if unknown.
 
-        Called on an object that was not started, when `exactly.once.support` is `required`; the config may be wrong.
+        Called on an object that was not started, when `exactly.once.support` is `required`; the config may be invalid.
         Source: SourceConnector.exactlyOnceSupport (KIP-618).
         """
         del config
@@ -207,11 +213,11 @@ class Connector(ABC):
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
     ) -> bool:
-        """Check a source's offsets that a user wants to have stored (KIP-875); None deletes one.
+        """Validate the source offsets that a user requests to store (KIP-875); None deletes an offset.
 
-        Called on an object that was not started, while the connector is STOPPED. True: the runtime's offsets are
-        all that there are. False: the connector may keep some elsewhere, and the user is told so.
-        Raises ValueError with a sentence for the user, or OffsetsNotSupported.
+        Called on an object that was not started, while the connector is STOPPED. Returns True if the runtime stores
+        all offsets, False if the connector may keep some elsewhere, which the response to the user then says.
+        Raises ValueError with a message for the user, or OffsetsNotSupported.
         Source: SourceConnector.alterOffsets.
         """
         del config, offsets
@@ -220,72 +226,72 @@ class Connector(ABC):
     def alter_sink_offsets(
         self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """The same for a sink: offsets of its consumer group. Source: SinkConnector.alterOffsets."""
+        """Validate a sink's offsets, those of its consumer group, likewise. Source: SinkConnector.alterOffsets."""
         del config, offsets
         return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceBatch:
-    """The next records of a source task: a range that can be read again until it is stored.
+    """The next records of a source task: a range that can be read again until its offsets are stored.
 
-    Exactly one of `table` (small, read already: at most a few thousand records), `read` and `discover` is given.
+    Set exactly one of `table` (a small batch in memory: at most a few thousand records), `read` and `discover`.
     """
 
     offsets: Mapping[SourcePartition, Offset]
-    """What to store when the batch is in Kafka: where the next one begins."""
+    """The offsets to store when the batch is in Kafka: the start of the next batch."""
     table: pa.Table | None = None
     read: Callable[[SparkSession], DataFrame] | None = None
     """Builds the frame on a job thread; must be lazy (no Spark action) and repeatable."""
     discover: Callable[[SparkSession], SourceBatch | None] | None = None
-    """For what `poll` cannot know in milliseconds, or without Spark: finds the batch, on a job thread, and may run
-    Spark actions. Returns one with `table` or `read`, whose fields count in place of this one's, or None: there is
-    nothing after all. Must be repeatable: it is called again when the job is tried again."""
+    """Finds the batch on a job thread when `poll` cannot do so in milliseconds or without Spark; may run Spark
+    actions. Returns a batch with `table` or `read`, whose fields replace this batch's, or None if there are no
+    records. Must be repeatable: each retry of the job calls it again."""
     topic: str | None = None
-    """The topic of every record; None: the frame has a column `topic`."""
+    """The topic of all records; None if the frame has a column `topic`."""
     value_schema: Schema | None = None
-    """Connect's schema of `value`; None is schemaless."""
+    """Connect's schema of `value`; None if schemaless."""
     key_schema: Schema | None = None
     size_hint: int | None = None
-    """Bytes in the batch, about."""
+    """The approximate size of the batch in bytes."""
     timestamp_ms: int | None = None
-    """Every record's timestamp where the frame has no such column, as transforms see it; since 1970."""
+    """The timestamp that transforms see for all records if the frame has no such column; milliseconds since 1970."""
 
 
 class SourceTask(Streams, ABC):
-    """Reads one share of a source."""
+    """Reads one task's share of a source."""
 
     class_name: ClassVar[str | None] = None
-    """What `task.class` says in the configs of such tasks; None: the Python class. A plugin that Java has as well
-    gives Java's name, for in a mixed group each kind of worker runs tasks that the other has configured."""
+    """The value of `task.class` in task configs; None for the name of the Python class. A plugin that also exists in
+    Java gives Java's name: in a mixed group, workers of either kind run tasks that the other kind configured."""
     poll_interval_s: ClassVar[float | None] = None
-    """How often an idle task is asked; None: the worker's `poll.interval.ms`, and `poll` costs microseconds."""
+    """The poll interval of an idle task; None for the worker's `poll.interval.ms`, if `poll` takes microseconds."""
 
     @abstractmethod
     def start(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
     ) -> None:
-        """Open the source at `offsets` (the connector's stored ones, all partitions)."""
+        """Open the source at `offsets`, the connector's stored offsets of all partitions."""
 
     @abstractmethod
     def poll(self) -> SourceBatch | None:
-        """Return what comes after everything returned before, or None when there is nothing new.
+        """Return the batch that follows all batches returned before, or None if there is no new data.
 
-        Must return in milliseconds. Called again only after the previous batch was written and its offsets
-        stored. Raises RetriableError to be asked again later; anything else fails the task.
+        Must return within milliseconds. The next call follows only after the previous batch was written and its
+        offsets stored. Raise RetriableError to be polled again later; any other exception fails the task.
         """
 
     def stop(self) -> None:
-        """Close; called once after `start`, also after a failure."""
+        """Close the source; called once after `start`, also after a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkBatch:
-    """Records to write: offsets `[start, end)` of each partition, in order within each partition.
+    """Records for a sink task to write: offsets `[start, end)` of each partition, in order within each partition.
 
     `frame` has the columns topic, partition, offset, timestamp, headers, key, value; one Spark partition holds
-    records of one Kafka partition, ascending. `value_schema` None: `value` is schemaless. `values`: how the task has
-    `key` and `value` (`SinkTask.values`); None: as the converters' columns, of any type.
+    records of one Kafka partition, in ascending order. `value_schema` is None if `value` is schemaless. `values` is
+    the format of `key` and `value` (`SinkTask.values`); None for the converters' columns, of any type.
     """
 
     frame: DataFrame
@@ -293,16 +299,31 @@ class SinkBatch:
     value_schema: Schema | None = None
     key_schema: Schema | None = None
     values: SinkValues | None = None
+    records: int | None = None
+    """The number of rows in `frame`, if the runtime has counted them."""
     reporter: Reporter | None = None
-    """The runtime's half of `report`; a test of a plugin gives its own."""
+    """The runtime's implementation of `report`; plugin tests can set their own."""
+    ownership: Callable[[], None] | None = None
+    """The runtime's implementation of `check_owned`; None if the partitions are always owned."""
+
+    def check_owned(self) -> None:
+        """Raise PartitionsLost if the task no longer owns all partitions of the batch; another task writes it then.
+
+        A sink that prepares its output calls this after all slow steps, immediately before the step that makes the
+        output visible (rename, append, commit of a transaction). Does not block; may be called on any thread of this
+        process while `write` runs.
+        """
+        if self.ownership is not None:
+            self.ownership()
 
     def report(self, place: TopicPartition, offset: int, error: BaseException) -> None:
-        """Say that a record cannot be written, and why; the others can, and go on (KIP-610).
+        """Report a record that cannot be written, with the error; the other records are written (KIP-610).
 
-        `place` and `offset`: its columns in `frame`, or where it was read. When `write` returns, the record counts
-        against `errors.tolerance`, is logged and becomes a dead letter, as the config has it. Any thread of this
-        process, while `write` runs. Raises what ends a task that tolerates no errors: let it pass; ValueError for a
-        record that is not in the batch. Source: ErrantRecordReporter.report; docs/errors.md.
+        `place` and `offset` are the record's columns in `frame`, or its original position in Kafka. When `write`
+        returns, the record counts against `errors.tolerance`, is logged and becomes a dead letter, as configured. May
+        be called on any thread of this process while `write` runs. Raises the error that fails a task without
+        tolerance, which the sink must not catch, and ValueError for a record that is not in the batch.
+        Source: ErrantRecordReporter.report; docs/errors.md.
         """
         if self.reporter is None:
             raise RuntimeError("nobody takes reports: this batch was made without a reporter")
@@ -310,36 +331,49 @@ class SinkBatch:
 
 
 class SinkTask(ABC):
-    """Writes one share of a sink's records."""
+    """Writes one task's share of a sink's records."""
 
     values: SinkValues = "json"
-    """What `key` and `value` are with transforms or `errors.*`, where each record has a schema of its own: VARIANT
-    columns of plain JSON, strings of such JSON with fields in their order (`json-text`), or strings as Java prints
-    values. Elsewhere they are the converters' columns. `start` may set it."""
+    """The format of `key` and `value` with transforms or `errors.*`, where each record has its own schema: VARIANT
+    columns of plain JSON (`json`), strings of such JSON that keep the order of fields (`json-text`), or strings as
+    Java prints values (`text`). Otherwise they are the converters' columns. `start` may set it."""
     class_name: ClassVar[str | None] = None
-    """As with SourceTask."""
+    """See `SourceTask.class_name`."""
     all_or_nothing: bool = False
-    """Whether a `write` whose frame cannot be computed leaves nothing (docs/errors.md); `start` may set it."""
+    """Whether a `write` whose frame fails to compute leaves no output (docs/errors.md); `start` may set it."""
     takes_pieces: bool = False
-    """Whether records of one Kafka partition may come in several Spark partitions, one after another, which are
-    computed at the same time; `start` may set it."""
+    """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
+    computed concurrently; `start` may set it."""
 
     @abstractmethod
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
         """Open the target."""
 
+    def open(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - nothing to do is the usual case
+        """Prepare for the partitions assigned to the task; `write` receives records of these only.
+
+        Called after `start` and after each rebalance, also for partitions that the task owned before: another task
+        may have written their records in between. Raises the same errors as `write`. Source: SinkTask.open.
+        """
+
+    def close(self, partitions: Collection[TopicPartition]) -> None:  # noqa: B027 - as above
+        """Release the partitions of the last `open`; called before the next `open` and before `stop`.
+
+        They may belong to other tasks already. Source: SinkTask.close.
+        """
+
     @abstractmethod
     def write(self, batch: SinkBatch) -> None:
-        """Write the batch; when this returns it is written. Runs on a job thread and may run Spark jobs.
+        """Write the batch completely before returning. Runs on a job thread and may run Spark jobs.
 
-        A batch may come again after a failure or a restart. Raises RetriableError to have it again. For single
-        records that cannot be written there is `batch.report`.
+        The same batch may be delivered again after a failure or a restart. Raise RetriableError to have it retried.
+        Report single records that cannot be written with `batch.report`.
         """
 
     def stop(self) -> None:  # noqa: B027 - nothing to do is the usual case
-        """Close; called once after `start`, also after a failure."""
+        """Close the target; called once after `start`, also after a failure."""
 
 
 def task_class_name(task: type[SourceTask | SinkTask]) -> str:
-    """Return what `task.class` says in the configs of tasks of this class."""
+    """Return the value of `task.class` in the configs of tasks of this class."""
     return task.class_name or f"{task.__module__}.{task.__qualname__}"

@@ -1,8 +1,8 @@
-"""One import of large packages at a time.
+"""A lock that serializes imports of large packages.
 
-Two threads that import modules of one package at once may each wait for a module that the other is importing. Python
-then gives one of them a module that is half there: `import pyspark` fails so while another thread imports
-`pyspark.sql.functions`. Spark's thread and whatever loads plugins, which import Spark too, therefore take turns.
+Two threads that import modules of the same package concurrently can each wait for a module that the other imports.
+Python then hands one of them a partially initialized module: `import pyspark` fails this way while another thread
+imports `pyspark.sql.functions`. Spark's thread and plugin loading, which also imports Spark, therefore share a lock.
 """
 
 from __future__ import annotations
@@ -10,4 +10,4 @@ from __future__ import annotations
 from threading import RLock
 
 ONE_AT_A_TIME = RLock()
-"""Held while plugins or Spark are imported; any thread. An import may load further plugins."""
+"""Held while plugins or Spark are imported, on any thread. Reentrant because an import may load further plugins."""

@@ -1,4 +1,4 @@
-"""A worker's plugins as its actors see them: make, tell apart, check."""
+"""The actors' interface to a worker's plugins: create connectors, look up kinds and versions, validate configs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kraal.config.clients.restrictions import check_urls
+from kraal.config.connector.sink import SINK
+from kraal.config.connector.source import SOURCE
+from kraal.config.connector.topic_creation import read_rules
 from kraal.config.key import Key
 from kraal.config.secret_keys import secret_values
-from kraal.config.topic_creation import read_rules
 from kraal.config.variables import Resolved, has_variable
-from kraal.errors import KraalError, ProviderFailed
-from kraal.ids import Config
-from kraal.plugins.aliases import alias_keys
+from kraal.core.errors import KraalError, ProviderFailed
+from kraal.core.ids import Config
+from kraal.core.secrets import HIDDEN, replaced, secrets
 from kraal.plugins.api import Connector
-from kraal.plugins.framework import WorkerDefaults, without_effect
-from kraal.plugins.infos import ConfigInfo, ConfigInfos
-from kraal.plugins.providers import Providers
+from kraal.plugins.config_providers import Providers
 from kraal.plugins.registry import Registry
-from kraal.plugins.validate import check_plugin_matches, validate_connector, validate_for_rest
-from kraal.secrets import HIDDEN, replaced, secrets
+from kraal.plugins.validation.aliases import alias_keys
+from kraal.plugins.validation.framework import WorkerDefaults, without_effect
+from kraal.plugins.validation.infos import ConfigInfo, ConfigInfos
+from kraal.plugins.validation.validate import check_plugin_matches, validate_connector, validate_for_rest
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +33,14 @@ _JAVA_CONFIG_EXCEPTION = "org.apache.kafka.common.config.ConfigException"
 
 @dataclass(frozen=True, slots=True)
 class ProvidedPlugins:
-    """The registry under one worker's defaults; any thread."""
+    """The plugin registry with the defaults of one worker; thread-safe."""
 
     registry: Registry
     defaults: WorkerDefaults
     providers: Providers = field(default_factory=Providers)
 
     def resolve(self, config: Config) -> Resolved:
-        """Resolve a connector's or a task's config; its secrets are hidden from now on.
+        """Resolve a connector or task config and register its secrets for redaction.
 
         Blocks as long as the config providers do. Raises ProviderFailed.
         """
@@ -46,11 +49,15 @@ class ProvidedPlugins:
         return resolved
 
     def make(self, config: Mapping[str, str]) -> Connector:
-        """Make the connector object that `connector.class` names.
+        """Create the connector object that `connector.class` names.
 
-        Raises BadRequest for an unknown class, ConfigInvalid for rules of topics that mean nothing.
+        Raises BadRequest for an unknown class; ConfigInvalid for values of Connect's own keys that are no longer valid,
+        for invalid topic creation rules, and for URLs that the operator does not allow.
+        Source: Worker.startConnector (Kafka 4.3.0).
         """
         connector = self.registry.connector_class(config["connector.class"])
+        (SINK if connector.kind == "sink" else SOURCE).parse(config)
+        check_urls(self.defaults.raw, config)
         exact = self.defaults.exactly_once_sources
         if idle := without_effect(config, connector.kind, self._keys(config), exactly_once=exact):
             log.warning("connector %s: these have no effect: %s", config.get("name"), ", ".join(idle))
@@ -61,24 +68,26 @@ class ProvidedPlugins:
         return connector()
 
     def kind_of(self, config: Config) -> str:
-        """Return `source`, `sink`, or `unknown` for a class that cannot be found or imported."""
-        try:
-            name = self.providers.resolve({_CLASS: config.get(_CLASS)}).config[_CLASS]
-            return self.registry.connector_class(name or "").kind
-        except KraalError:
-            return "unknown"
+        """Return `source` or `sink`; `unknown` for a class that cannot be found or imported."""
+        found = self._class_of(config)
+        return "unknown" if found is None else found.kind
+
+    def version_of(self, config: Config) -> str | None:
+        """Return the version of the plugin; None for a class that cannot be found or imported."""
+        found = self._class_of(config)
+        return None if found is None else found.version
 
     def check(self, config: Config) -> ConfigInfos:
-        """Validate a connector config; nothing that is returned or raised shows what a provider resolved.
+        """Validate a connector config; results and errors never show values that a provider resolved.
 
         Raises BadRequest for an unknown class, and ProviderFailed.
         """
         return self._checked(config, lambda known: validate_connector(self.registry, self.defaults, known))
 
     def check_for_rest(self, plugin: str, config: Config) -> ConfigInfos:
-        """Answer `PUT /connector-plugins/{plugin}/config/validate`. Raises as `validate_for_rest`.
+        """Handle `PUT /connector-plugins/{plugin}/config/validate`. Raises the same errors as `validate_for_rest`.
 
-        A config provider that fails is a 500 that names Java's exception.
+        A failing config provider leads to status 500 with the name of Java's exception.
         """
         check_plugin_matches(plugin, config)
         try:
@@ -97,8 +106,15 @@ class ProvidedPlugins:
             raise
         return as_written(infos, resolved)
 
+    def _class_of(self, config: Config) -> type[Connector] | None:
+        try:
+            name = self.providers.resolve({_CLASS: config.get(_CLASS)}).config[_CLASS]
+            return self.registry.connector_class(name or "")
+        except KraalError:
+            return None
+
     def _keys(self, config: Config) -> list[Key]:
-        """Return what the plugins that a config names declare; nothing of those that cannot be loaded."""
+        """Return the keys declared by the plugins that a config names, except those that cannot be loaded."""
         keys: list[Key] = []
         for role in (_CLASS, *_CONVERTERS):
             try:
@@ -112,7 +128,7 @@ class ProvidedPlugins:
 
 
 def as_written(infos: ConfigInfos, resolved: Resolved) -> ConfigInfos:
-    """Return the same findings with variables in the places of what they were resolved to."""
+    """Return the same infos with the original variables in place of their resolved values."""
     raw, known = resolved.raw, resolved.config
     shown = {name: (known[name] or "", text) for name, text in raw.items() if text and has_variable(text)}
     name = raw.get(_CLASS)

@@ -1,7 +1,7 @@
-"""Which plugins there are, by the names that Connect's users write.
+"""The registry of plugins, by the names that users write in configs.
 
-A `Registry` is a value that is passed down; there is no global one. It knows names at once and imports a
-class only when it is used, so that a worker starts fast and a broken plugin hurts only who names it. Plugins
+A `Registry` is a value passed as an argument; there is no global registry. It knows all names at once and imports
+classes on first use, so that a worker starts fast and a broken plugin affects only configs that name it. Plugins
 come from entry points; a checkout that is not installed reads them from its pyproject.toml.
 Source: Plugins, PluginScanResult, PluginUtils.computeAliases (Kafka 4.3.0); KIP-769, KIP-891.
 """
@@ -19,10 +19,10 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, e
 from pathlib import Path
 
 from kraal.config.key import ConfigDef
-from kraal.errors import BadRequest, PluginFailed
+from kraal.core.errors import BadRequest, PluginFailed
 from kraal.plugins.api import Connector, Converter, HeaderConverter, Predicate, Transformation
-from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 from kraal.plugins.importing import ONE_AT_A_TIME
+from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ PREDICATES_GROUP = "kraal.predicates"
 
 
 class PluginKind(StrEnum):
-    """What a plugin is, spelled as REST shows it; in the order in which all are listed."""
+    """The kinds of plugins, spelled as in the REST API and in the order of listings."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -59,7 +59,7 @@ _INTERFACES = (Connector, Converter, SimpleHeaderConverter, Transformation, Pred
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One class in one of its roles. `name` is the full name as users write it."""
+    """A class in one of its roles. `name` is the full name as users write it."""
 
     name: str
     kind: PluginKind
@@ -72,7 +72,7 @@ class Plugin:
         return self.name.replace("$", ".").rpartition(".")[2]
 
     def describe(self) -> str:
-        """Return the text that Connect's errors list the plugin with."""
+        """Return the plugin's text in the lists of Connect's error messages."""
         return (
             f"PluginDesc{{klass=class {self.name}, name='{self.name}', version='{self.version}', "
             f"encodedVersion={self.version}, type={self.kind}, typeName='{self.kind}', location='classpath'}}"
@@ -80,7 +80,7 @@ class Plugin:
 
 
 def _pruned(simple_name: str, kinds: Iterable[PluginKind]) -> set[str]:
-    """Return the aliases of a class: its simple name, and that without the ending of each of its kinds."""
+    """Return the aliases of a class: its simple name, and that name without the suffix of each of its kinds."""
     short = (
         simple_name[: simple_name.rfind(_ENDINGS[kind])] for kind in kinds if _ENDINGS[kind] in simple_name
     )
@@ -88,7 +88,7 @@ def _pruned(simple_name: str, kinds: Iterable[PluginKind]) -> set[str]:
 
 
 class _Entry:
-    """A name, and the class behind it once somebody needs it."""
+    """A plugin name and its class, imported on first use."""
 
     def __init__(self, name: str, group: str, load: Callable[[], object]) -> None:
         self.name = name
@@ -97,7 +97,7 @@ class _Entry:
 
     @cached_property
     def loaded(self) -> PluginClass:
-        """The class. Raises PluginFailed when it cannot be imported or is no plugin."""
+        """The class. Raises PluginFailed if it cannot be imported or is not a plugin."""
         try:
             with ONE_AT_A_TIME:
                 found = self._load()
@@ -110,7 +110,7 @@ class _Entry:
 
     @property
     def possible_kinds(self) -> tuple[PluginKind, ...]:
-        """The kinds that the name's group allows; known without an import."""
+        """The kinds that the entry point's group allows; does not import the class."""
         if self.group == CONNECTORS_GROUP:
             return (PluginKind.SINK, PluginKind.SOURCE)
         if self.group == TRANSFORMS_GROUP:
@@ -131,7 +131,7 @@ class _Entry:
 
 
 class Registry:
-    """The plugins of one worker. Threads: any; it never changes after it was made."""
+    """The plugins of one worker. Immutable, so thread-safe."""
 
     def __init__(self, entries: Sequence[_Entry]) -> None:
         self._entries = {entry.name: entry for entry in entries}
@@ -144,7 +144,7 @@ class Registry:
 
     @staticmethod
     def load() -> Registry:
-        """Find the installed plugins; imports none of them."""
+        """Find the installed plugins without importing them."""
         found = [
             _Entry(entry.name, group, entry.load)
             for group in (CONNECTORS_GROUP, CONVERTERS_GROUP, TRANSFORMS_GROUP, PREDICATES_GROUP)
@@ -154,22 +154,22 @@ class Registry:
 
     @staticmethod
     def of(classes: Mapping[str, type[Connector | Converter | Transformation | Predicate]]) -> Registry:
-        """Make a registry of given classes by their full names; for tests and embedding."""
+        """Create a registry of the given classes, by full name; for tests and embedding."""
         return Registry([_SIMPLE_HEADERS, *(_entry_of(name, cls) for name, cls in classes.items())])
 
     def with_connectors(self, classes: Mapping[str, type[Connector]]) -> Registry:
-        """Return a registry with these connectors, by their full names, in place of all that this one has."""
+        """Return a registry in which these connectors, by full name, replace all connectors of this one."""
         others = [entry for entry in self._entries.values() if entry.group != CONNECTORS_GROUP]
         return Registry([*others, *(_entry_of(name, cls) for name, cls in classes.items())])
 
     def resolve(self, name: str) -> str | None:
-        """Return the full name for a name or alias of any plugin; None when there is none."""
+        """Return the full name for a name or alias of any plugin; None if unknown."""
         return name if name in self._entries else self._aliases.get(name)
 
     def find(self, name: str, *kinds: PluginKind) -> Plugin | None:
-        """Return the plugin of a name or alias in the first of the kinds that it has; None when it has none.
+        """Return the plugin with a name or alias, in the first of `kinds` that it has; None if there is none.
 
-        Raises PluginFailed when the class cannot be imported.
+        Raises PluginFailed if the class cannot be imported.
         """
         full = self.resolve(name)
         if full is None:
@@ -178,7 +178,7 @@ class Registry:
         return next((role for kind in kinds or PluginKind for role in roles if role.kind is kind), None)
 
     def loaded(self, name: str) -> PluginClass:
-        """Return the class of a full name. Raises PluginFailed when it cannot be imported."""
+        """Return the class with a full name. Raises PluginFailed if it cannot be imported."""
         return self._entries[name].loaded
 
     def connector(self, name: str) -> Plugin:
@@ -229,7 +229,7 @@ class Registry:
     def plugins(self, *, connectors_only: bool = False) -> tuple[Plugin, ...]:
         """Return all plugins: sinks, sources, then the rest, each kind by name.
 
-        A plugin that cannot be imported is left out, with a line in the log.
+        Plugins that cannot be imported are logged and omitted.
         """
         wanted = {PluginKind.SINK, PluginKind.SOURCE} if connectors_only else set(PluginKind)
         found = [
@@ -246,7 +246,7 @@ class Registry:
         return tuple(role.version for role in self._entries[name].plugins())
 
     def names(self, kind: PluginKind) -> tuple[str, ...]:
-        """Return the full names of all plugins of a kind but a connector's, sorted; imports nothing."""
+        """Return the sorted full names of all plugins of a kind other than connectors, without importing them."""
         return tuple(sorted(name for name, entry in self._entries.items() if kind in entry.possible_kinds))
 
 
@@ -268,7 +268,7 @@ _SIMPLE_HEADERS = _Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda: Simp
 
 
 def installed(group: str) -> Sequence[EntryPoint]:
-    """Return the entry points of a group; those of a mere checkout come from its project file."""
+    """Return the entry points of a group; in a checkout that is not installed, those of its pyproject.toml."""
     found = tuple(entry_points(group=group))
     try:
         distribution("kraal")

@@ -1,1 +1,1 @@
-"""Bytes to values and back: what stands on the wire and in the internal topics."""
+"""Encoding and decoding of the group protocol and of records in the internal topics."""

@@ -1,11 +1,11 @@
-"""Typed fields out of JSON records. Everything raises ProtocolError with a sentence that names the field."""
+"""Typed fields of JSON records. All errors are ProtocolErrors whose message names the field."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kraal.errors import ProtocolError
-from kraal.ids import Json, TaskId
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import Json, TaskId
 from kraal.protocol.json_bytes import from_bytes, kind
 
 _INT32_MAX = 2**31 - 1
@@ -57,7 +57,7 @@ def count_of(fields: Mapping[str, Json], name: str) -> int:
 
 
 def task_id_of(text: str) -> TaskId:
-    """Parse `X-N`; the connector's name may hold `-` itself."""
+    """Parse `X-N`; the connector's name may contain `-` itself."""
     try:
         task = TaskId.parse(text)
     except ValueError as exc:

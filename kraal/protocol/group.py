@@ -1,4 +1,4 @@
-"""What workers and the leader tell each other when they join the group (contract 4.1, 4.2).
+"""The messages between workers and the leader during a join (contract 4.1, 4.2).
 
 Every worker sends one blob of metadata for each protocol that it offers; the broker elects the best protocol that
 all members offer; the leader answers each member with an assignment of that protocol's version.
@@ -7,14 +7,14 @@ all members offer; the leader answers each member with an assignment of that pro
     default      0         eager                      url and config offset
     compatible   1         incremental cooperative    allocation; revoked, delay (KIP-415)
     sessioned    2         the same                   nothing; internal requests are signed (KIP-507)
-    static       3         static, then the same      what a worker is kept for (KIP-987)
+    static       3         static, then the same      static assignments of a worker (KIP-987)
 
-Layouts only ever grow at the end: readers give missing trailing fields their default and ignore what follows the
+Layouts only ever grow at the end: readers give missing trailing fields their default and ignore bytes after the
 fields they know, so one reader serves all versions. A later version appends its own fields in
 `encode_metadata` and `decode_metadata`, and is one more row of the tables here. Only the blob under a protocol's own
-name has that protocol's fields: Java workers see from us what they see from each other.
+name has that protocol's fields: Java workers see the same from Kraal as from each other.
 Source: ConnectProtocol, IncrementalCooperativeConnectProtocol, ConnectProtocolCompatibility (Kafka 4.3.0); KIP-987,
-which leaves the bytes open: contract 5.2.
+which does not specify the bytes: contract 5.2.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from enum import IntEnum, StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kraal.errors import ProtocolError
-from kraal.ids import ConnectorName, Instance, TaskId
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import ConnectorName, Instance, TaskId
 from kraal.protocol import wire
 
 CONNECTOR = -1
-"""The task number that means the connector itself."""
+"""The task number that stands for the connector itself."""
 
 
 class Job(NamedTuple):
-    """A connector's own instance (task -1), or one of its tasks, as the group protocol writes it.
+    """A connector's own instance (task -1), or one of its tasks, as the group protocol encodes it.
 
-    A tuple and not an Instance: an assignment handles tens of thousands, and tuples hash and sort natively.
+    A tuple, not an Instance: an assignment handles tens of thousands, and tuples hash and sort natively.
     """
 
     connector: ConnectorName
@@ -44,12 +44,12 @@ class Job(NamedTuple):
 
     @property
     def instance(self) -> Instance:
-        """The same as the rest of Kraal names it."""
+        """The same job as an Instance."""
         return self.connector if self.task == CONNECTOR else TaskId(self.connector, self.task)
 
     @staticmethod
     def of(instance: Instance) -> Job:
-        """Return the job that `instance` is."""
+        """Return the job for `instance`."""
         if isinstance(instance, TaskId):
             return Job(instance.connector, instance.task)
         return Job(instance)
@@ -65,12 +65,12 @@ class GroupProtocol(StrEnum):
 
     @property
     def version(self) -> int:
-        """The version that its blobs start with."""
+        """The version in the first field of its blobs."""
         return _VERSIONS[self]
 
     @property
     def cooperative(self) -> bool:
-        """Whether members keep running their work while they rejoin."""
+        """Whether members continue to run their work while they rejoin."""
         return self.version >= GroupProtocol.COMPATIBLE.version
 
     @property
@@ -80,12 +80,12 @@ class GroupProtocol(StrEnum):
 
     @property
     def static(self) -> bool:
-        """Whether members run what they list (KIP-987)."""
+        """Whether members run their static assignments (KIP-987)."""
         return self.version >= GroupProtocol.STATIC.version
 
 
 class ConnectProtocol(StrEnum):
-    """What a user writes as `connect.protocol`; upper case in metrics."""
+    """The values of the key `connect.protocol`; upper case in metrics."""
 
     EAGER = "eager"
     COMPATIBLE = "compatible"
@@ -94,7 +94,7 @@ class ConnectProtocol(StrEnum):
 
     @property
     def offered(self) -> tuple[GroupProtocol, ...]:
-        """The protocols that such a worker offers, the preferred one first."""
+        """The protocols that a worker with this setting offers, the preferred one first."""
         return _OFFERED[self]
 
 
@@ -126,16 +126,16 @@ _OFFERED: Mapping[ConnectProtocol, tuple[GroupProtocol, ...]] = MappingProxyType
 
 
 class AssignmentError(IntEnum):
-    """Why an assignment is none. Codes that we do not know stay plain numbers."""
+    """The error code of an assignment. Unknown codes stay plain numbers."""
 
     NO_ERROR = 0
     CONFIG_MISMATCH = 1
-    """The leader has not read what some member has: everybody reads to the end and rejoins."""
+    """The leader has not read as far as some member: all members read to the end and rejoin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAssignment:
-    """What the leader tells one member; also how a member reports what it runs."""
+    """The leader's assignment for one member; also how a member reports what it runs."""
 
     version: int
     error: int = AssignmentError.NO_ERROR
@@ -143,31 +143,31 @@ class GroupAssignment:
     """Member id of the leader."""
     leader_url: str
     config_offset: int
-    """The config topic as the leader saw it: offset of the last record + 1."""
+    """The leader's position in the config topic: offset of the last record + 1."""
     assigned: tuple[Job, ...] = ()
-    """From version 1 only what is new; the member keeps the rest."""
+    """From version 1 only new work; the member keeps the rest."""
     revoked: tuple[Job, ...] = ()
     """Not in version 0."""
     delay_ms: int = 0
-    """When to rejoin, counted from now; 0 = never. Not in version 0."""
+    """Delay until the member rejoins; 0 = none. Not in version 0."""
 
     @property
     def failed(self) -> bool:
-        """Whether the member must not use it, but rejoin."""
+        """Whether the member must ignore it and rejoin."""
         return self.error != AssignmentError.NO_ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMetadata:
-    """What one worker tells the leader when it joins."""
+    """The metadata that one worker sends when it joins."""
 
     version: int
     url: str
     config_offset: int
     allocation: GroupAssignment | None = None
-    """What the worker runs, as if just assigned; None = nothing. Not in version 0."""
+    """The worker's current work, as if just assigned; None = nothing. Not in version 0."""
     static: tuple[Job, ...] | None = None
-    """Its static assignments, all that it is to run; None = it runs whatever it is given. From version 3 on."""
+    """Its static assignments, the only work it may run; None = it runs any work. From version 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +185,10 @@ def offers(
     allocation: GroupAssignment | None,
     static: tuple[Job, ...] | None = None,
 ) -> tuple[Offer, ...]:
-    """Make what a worker sends with JoinGroup, the preferred protocol first; `static` goes with `static` alone.
+    """Make a worker's offers for JoinGroup, the preferred protocol first; `static` is sent with protocol `static` only.
 
-    A failed allocation is sent as null, unless work from before goes on under it: the leader would take work that
-    nobody reports for lost, and have it run a second time.
+    A failed allocation is sent as null unless earlier work continues under it: the leader would treat work that no
+    member reports as lost, and start it a second time.
     """
     running = allocation
     if allocation is not None and allocation.failed and not allocation.assigned:
@@ -211,7 +211,7 @@ def offers(
 
 
 def encode_metadata(metadata: WorkerMetadata) -> bytes:
-    """Encode what a worker tells the leader; the allocation is written in the version of the whole.
+    """Encode a worker's metadata; the allocation is encoded in the same version.
 
     Shape: int16 version, STRING url, int64 config_offset, [version >= 1] NULLABLE_BYTES allocation (an assignment),
     [version >= 3] nullable ARRAY (count -1 = null) of (STRING connector, ARRAY of int32 task).
@@ -227,7 +227,7 @@ def encode_metadata(metadata: WorkerMetadata) -> bytes:
 
 
 def decode_metadata(data: bytes) -> WorkerMetadata:
-    """Decode what a worker told the leader, of whatever version. Raises ProtocolError."""
+    """Decode a worker's metadata of any version. Raises ProtocolError."""
     reader = wire.Reader(data)
     version = _version(reader)
     url, config_offset = reader.string("url"), reader.int64("config offset")
@@ -243,16 +243,16 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
 
 
 def encode_assignment(assignment: GroupAssignment) -> bytes:
-    """Encode what the leader tells one member.
+    """Encode the leader's assignment for one member.
 
     Shape: int16 version, int16 error, STRING leader, STRING leader_url, int64 config_offset, then an ARRAY of
-    (STRING connector, ARRAY of int32 task), [version >= 1] the same for what is revoked, int32 delay.
+    (STRING connector, ARRAY of int32 task), [version >= 1] the same for revoked work, int32 delay.
     """
     return _assignment(assignment, assignment.version)
 
 
 def decode_assignment(data: bytes) -> GroupAssignment:
-    """Decode what the leader told one member, of whatever version. Raises ProtocolError."""
+    """Decode an assignment of any version. Raises ProtocolError."""
     reader = wire.Reader(data)
     return GroupAssignment(
         version=_version(reader),
@@ -281,7 +281,7 @@ def _assignment(assignment: GroupAssignment, version: int) -> bytes:
 
 
 def _by_connector(jobs: Iterable[Job]) -> list[bytes]:
-    """Encode jobs, each connector once, in the order in which they first come."""
+    """Encode jobs grouped by connector, in the order of each connector's first job."""
     tasks: dict[ConnectorName, list[int]] = {}
     for connector, task in jobs:
         tasks.setdefault(connector, []).append(task)

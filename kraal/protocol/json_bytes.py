@@ -1,8 +1,8 @@
-r"""JSON as Connect's converters write it into internal topics and offset files: compact, Jackson's escapes.
+r"""JSON as Connect's converters write it into internal topics and offset files: compact, with Jackson's escapes.
 
-Bytes matter: an offset's key is found again by its bytes, by Java workers as well. Python's encoder differs
-in two places (4.3.0): control characters have capital hex digits (`\u001F`), and characters beyond
-the basic plane are written as two escapes (`\uD83D\uDE00`). Nothing that a user sends is impossible to write.
+The bytes matter: Kraal and Java workers find an offset's key by its bytes. Python's encoder differs in two
+places (4.3.0): control characters have upper-case hex digits (`\u001F`), and characters beyond the basic
+plane are written as two escapes (`\uD83D\uDE00`). Every value that a user sends can be written.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 
-from kraal.errors import ProtocolError
-from kraal.ids import Json
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import Json
 
 _TO_REWRITE = re.compile("(\\\\u[0-9a-f]{4})|(\\\\.)|[\ud800-\udfff\U00010000-\U0010ffff]")
-r"""An escaped code; any other escape, eaten whole (or `\\u` would look like a code); what Jackson escapes."""
+r"""An escaped code; any other escape, matched whole (or `\\u` would look like a code); what Jackson escapes."""
 _PLANE_START = 0x10000
 
 
@@ -45,7 +45,7 @@ def from_bytes(data: bytes) -> Json:
         value: Json = json.loads(data)
     except RecursionError as exc:
         raise ProtocolError("not JSON: nested too deeply") from exc
-    except ValueError as exc:  # bad JSON, bad UTF-8, a number of too many digits
+    except ValueError as exc:  # bad JSON, bad UTF-8, or a number with too many digits
         raise ProtocolError(f"not JSON: {exc}") from exc
     return value
 

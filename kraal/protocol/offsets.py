@@ -1,25 +1,25 @@
-"""Source offsets as bytes, in offset topic and offset file alike: `["connector",{partition}]` -> `{offset}`.
+"""Encoding of source offsets in offset topic and offset file: `["connector",{partition}]` -> `{offset}`.
 
 Source: OffsetUtils.processPartitionKey, OffsetStorageWriter (Kafka 4.3.0); contract 3.4.
 """
 
 from __future__ import annotations
 
-from kraal.errors import ProtocolError
-from kraal.ids import ConnectorName
-from kraal.offsets import Offset, Primitive, SourcePartition
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import Offset, Primitive, SourcePartition
 from kraal.protocol.json_bytes import from_bytes, kind, to_bytes
 
 _KEY_PARTS = 2
 
 
 def encode_key(connector: ConnectorName, partition: SourcePartition) -> bytes:
-    """Encode where an offset belongs; the order of the partition's fields decides the bytes."""
+    """Encode the key of an offset; the order of the partition's fields determines the bytes."""
     return to_bytes([connector, partition.as_dict()])
 
 
 def decode_key(key: bytes | None) -> tuple[ConnectorName, SourcePartition]:
-    """Decode a key. Raises ProtocolError, after which the entry is to be kept as it is, but passed over."""
+    """Decode a key. Raises ProtocolError; the caller must then keep the entry, but skip it."""
     if key is None:
         raise ProtocolError("an offset's key is null")
     value = from_bytes(key)
@@ -37,7 +37,7 @@ def encode_value(offset: Offset | None) -> bytes | None:
 
 
 def decode_value(value: bytes | None) -> Offset | None:
-    """Decode an offset; None and JSON's null mean that there is none. Raises ProtocolError."""
+    """Decode an offset; None and JSON's null mean no offset. Raises ProtocolError."""
     if value is None:
         return None
     fields = from_bytes(value)

@@ -1,7 +1,7 @@
 """Records of the config topic, as typed values and as bytes (contract 3.1, 3.2).
 
 Values are schemaless JSON, compact, fields in the order of Connect's schemas. Keys are dispatched by prefix,
-in Connect's order. Readers accept fields that they do not know.
+in Connect's order. Readers accept unknown fields.
 Source: KafkaConfigBackingStore (Kafka 4.3.0).
 """
 
@@ -12,13 +12,13 @@ import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kraal.errors import ProtocolError
-from kraal.ids import Config, ConnectorName, Json, TargetState, TaskId
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import Config, ConnectorName, Json, TargetState, TaskId
 from kraal.protocol.fields import count_of, json_of, object_of, string_of, task_id_of
 from kraal.protocol.json_bytes import kind, to_bytes
 
 _OLDER_TARGET = {TargetState.STOPPED: TargetState.PAUSED}
-"""What workers that do not know STOPPED are told instead (KIP-875)."""
+"""The state written for workers that do not know STOPPED (KIP-875)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ConnectorConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord:
-    """`target-state-X`: what the user wants; None goes back to STARTED."""
+    """`target-state-X`: the requested state; None resets it to STARTED."""
 
     name: ConnectorName
     target: TargetState | None
@@ -39,7 +39,7 @@ class TargetStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskConfigRecord:
-    """`task-X-N`: one raw task config, to be applied by the next commit record."""
+    """`task-X-N`: one raw task config, applied by the next commit record."""
 
     task: TaskId
     properties: Config
@@ -47,7 +47,7 @@ class TaskConfigRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCommitRecord:
-    """`commit-X`: the task configs before it are to be applied."""
+    """`commit-X`: applies the task configs before it."""
 
     name: ConnectorName
     tasks: int
@@ -64,7 +64,7 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskCountRecord:
-    """`tasks-fencing-X`: so many producers of this source connector were fenced (KIP-618)."""
+    """`tasks-fencing-X`: the number of fenced producers of this source connector (KIP-618)."""
 
     name: ConnectorName
     tasks: int
@@ -72,7 +72,7 @@ class TaskCountRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyRecord:
-    """`session-key`: what internal requests are signed with (KIP-507)."""
+    """`session-key`: the key for signing internal requests (KIP-507)."""
 
     key: bytes
     algorithm: str
@@ -81,7 +81,7 @@ class SessionKeyRecord:
 
 @dataclass(frozen=True, slots=True)
 class LoggerRecord:
-    """`logger-cluster-NS`: a level for every worker (KIP-976); as typed."""
+    """`logger-cluster-NS`: a level for every worker (KIP-976), as the user typed it."""
 
     namespace: str
     level: str
@@ -135,7 +135,7 @@ def _key_and_fields(record: ConfigRecord) -> tuple[str, Mapping[str, object] | N
 
 
 def decode(key: str, value: bytes | None) -> ConfigRecord:
-    """Decode a config-topic record. Raises ProtocolError with the reason, NotJson without JSON."""
+    """Decode a config-topic record. Raises ProtocolError with the reason, NotJson for invalid JSON."""
     data = json_of(value)
     for prefix, read in _READERS.items():
         if key.startswith(prefix):
@@ -154,7 +154,7 @@ def _target_state(name: str, data: Json) -> ConfigRecord:
         return TargetStateRecord(ConnectorName(name), None)
     fields = object_of(data)
     wanted = fields.get("state.v2")
-    if not isinstance(wanted, str):  # absent, or of a wrong type: the older field may still do
+    if not isinstance(wanted, str):  # missing, or of a wrong type: the older field may still be valid
         wanted = string_of(fields, "state")
     try:
         return TargetStateRecord(ConnectorName(name), TargetState(wanted))

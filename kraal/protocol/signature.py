@@ -1,7 +1,7 @@
-"""Signatures of requests between workers, and the session keys that they are made with (KIP-507, contract 4.8).
+"""Signatures of requests between workers, and the session keys for them (KIP-507, contract 4.8).
 
-A worker that is not the leader signs what it sends to the leader; the key stands in the config topic, readable by
-those only who may read that topic. A signature covers the raw body and nothing else: no path, no time.
+A worker that is not the leader signs its requests to the leader; the key is in the config topic, so only those who
+may read that topic can read it. A signature covers only the raw body: no path, no time.
 Source: InternalRequestSignature, DistributedHerder.verifyInternalRequestSignature (Kafka 4.3.0).
 """
 
@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from kraal.errors import BadRequest, Forbidden, Unavailable
+from kraal.core.errors import BadRequest, Forbidden, Unavailable
 from kraal.protocol.records import SessionKeyRecord
 
 SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 
 DEFAULT_ALGORITHM = "HmacSHA256"
-"""Of signatures and of keys."""
+"""The default algorithm of signatures and of keys."""
 
 DIGESTS: Mapping[str, str] = MappingProxyType(
     {
@@ -34,7 +34,7 @@ DIGESTS: Mapping[str, str] = MappingProxyType(
         "HmacMD5": "md5",
     }
 )
-"""The algorithms that we can use, by Java's names, with Python's names of their digests."""
+"""Supported algorithms by Java's names, with Python's names of their digests."""
 
 KEY_BYTES: Mapping[str, int] = MappingProxyType(
     {
@@ -46,13 +46,14 @@ KEY_BYTES: Mapping[str, int] = MappingProxyType(
         "HmacMD5": 64,
     }
 )
-"""How long a key is when `inter.worker.key.size` is not set. A Java leader that would make keys of another length
-replaces ours, so these are the JVM's."""
+"""Key lengths if `inter.worker.key.size` is not set. They are the JVM's, because a Java leader that makes keys of
+another length replaces Kraal's.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a request carried; either header may be missing."""
+    """The signature headers of a request; either may be missing."""
 
     value: str | None
     """Base64, as in the header."""
@@ -69,11 +70,25 @@ def signature_headers(key: bytes, body: bytes, algorithm: str = DEFAULT_ALGORITH
     return {SIGNATURE_HEADER: sign(key, body, algorithm), ALGORITHM_HEADER: algorithm}
 
 
-def verify(signature: Signature, body: bytes, *, key: bytes | None, allowed: Sequence[str]) -> None:
-    """Let a request pass that was signed with the session key; compares in constant time.
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A readable signature and the key to check it with."""
 
-    Checks in Connect's order and with its texts. Raises BadRequest without a signature that could be checked,
-    Unavailable while this worker has no key, Forbidden for a wrong signature.
+    given: bytes
+    algorithm: str
+    key: bytes
+
+    def check(self, body: bytes) -> None:
+        """Check that `body` was signed with the key; compares in constant time. Raises Forbidden."""
+        if not hmac.compare_digest(_mac(self.key, body, self.algorithm), self.given):
+            raise Forbidden("Internal request contained invalid signature.")
+
+
+def expected(signature: Signature, *, key: bytes | None, allowed: Sequence[str]) -> Expected:
+    """Parse a request's signature headers, without its body.
+
+    Checks in Connect's order and with its texts. Raises BadRequest without a signature that can be checked,
+    Unavailable while this worker has no key.
     """
     value, algorithm = signature.value, signature.algorithm
     if value is None or algorithm is None:
@@ -94,8 +109,7 @@ def verify(signature: Signature, body: bytes, *, key: bytes | None, allowed: Seq
         raise Unavailable(
             "This worker is still starting up and has not been able to read a session key from the config topic yet"
         )
-    if not hmac.compare_digest(_mac(key, body, algorithm), given):
-        raise Forbidden("Internal request contained invalid signature.")
+    return Expected(given, algorithm, key)
 
 
 def key_size(bits: int | None, algorithm: str = DEFAULT_ALGORITHM) -> int:
@@ -112,10 +126,10 @@ def new_key(now_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int | None = 
 def needs_new_key(
     key: SessionKeyRecord | None, now_ms: int, ttl_ms: int, algorithm: str = DEFAULT_ALGORITHM, size: int = 32
 ) -> bool:
-    """Whether the leader has to write a session key: there is none, it is old, or it is of another make.
+    """Whether the leader must write a session key: it is missing, expired, or has another algorithm or size.
 
-    `size` in bytes. A `ttl_ms` of 0 means that keys do not expire. (Java at its start takes 0 for "expired
-    already", and for "never" only after its first update.) Source: DistributedHerder.checkForKeyRotation.
+    `size` in bytes. A `ttl_ms` of 0 means that keys do not expire. (Java treats 0 as "already expired" at startup,
+    and as "never" only after its first update.) Source: DistributedHerder.checkForKeyRotation.
     """
     if key is None:
         return True
@@ -127,4 +141,4 @@ def _mac(key: bytes, body: bytes, algorithm: str) -> bytes:
     digest = DIGESTS.get(algorithm)
     if digest is None:
         raise BadRequest(f"Algorithm {algorithm} not available")
-    return hmac.digest(key, body, digest)
+    return hmac.new(key, body, digest).digest()  # unlike hmac.digest, lets other threads run

@@ -5,23 +5,25 @@ Source: KafkaStatusBackingStore (Kafka 4.3.0), KIP-558, KIP-891.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from kraal.errors import ProtocolError
-from kraal.ids import ConnectorName, Generation, Instance, Json, State, TaskId, TopicName, WorkerId
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import ConnectorName, Generation, Instance, Json, State, TaskId, TopicName, WorkerId
 from kraal.protocol.fields import int_of, json_of, object_of, string_of, task_id_of
 from kraal.protocol.json_bytes import to_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatusValue:
-    """What a status record says; `version` is the plugin's (KIP-891)."""
+class Status:
+    """One status record's value. `trace` is root cause first; `version` is the plugin's (KIP-891)."""
 
     state: State
     worker_id: WorkerId
     generation: Generation
     trace: str | None = None
     version: str | None = None
+    written_ms: int = field(default=-1, compare=False)
+    """The record's timestamp, by the wall clock of its writer; -1 is unknown. Not part of the value's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,12 @@ class StatusRecord:
     """`status-connector-X` or `status-task-X-N`; None deletes."""
 
     instance: Instance
-    status: StatusValue | None
+    status: Status | None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicUse:
-    """Who used a topic first, and when."""
+    """The first user of a topic, and the time."""
 
     task: int
     discovered_ms: int
@@ -68,7 +70,7 @@ def encode_status(record: StatusRecord | TopicRecord) -> tuple[str, bytes | None
 
 
 def status_key(instance: Instance) -> str:
-    """Return the key that an instance's status has."""
+    """Return the key of an instance's status."""
     return f"status-{'task' if isinstance(instance, TaskId) else 'connector'}-{instance}"
 
 
@@ -89,7 +91,7 @@ def decode_status(key: str, value: bytes | None) -> StatusRecord | TopicRecord:
     raise ProtocolError(f"unknown key {key!r}")
 
 
-def _status(data: Json) -> StatusValue | None:
+def _status(data: Json) -> Status | None:
     if data is None:
         return None
     fields = object_of(data)
@@ -99,7 +101,7 @@ def _status(data: Json) -> StatusValue | None:
     except ValueError as exc:
         raise ProtocolError(f"unknown state {state!r}") from exc
     trace, version = fields.get("trace"), fields.get("version")
-    return StatusValue(
+    return Status(
         state=known,
         worker_id=WorkerId(string_of(fields, "worker_id")),
         generation=Generation(int_of(fields, "generation")),

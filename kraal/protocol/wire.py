@@ -1,4 +1,4 @@
-"""Kafka's primitive types as bytes, big endian: what the group protocol is made of.
+"""Encoding of Kafka's primitive types, big endian, for the group protocol.
 
 Shape: STRING = int16 length + UTF-8; ARRAY = int32 count + elements; NULLABLE_BYTES = int32 length, -1 = null.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from kraal.errors import ProtocolError
+from kraal.core.errors import ProtocolError
 
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 _STRING_MAX = 2**15 - 1
@@ -16,14 +16,14 @@ _STRING_MAX = 2**15 - 1
 
 @dataclass(slots=True)
 class Reader:
-    """Reads one buffer from front to back. Every method raises ProtocolError where the buffer is too short."""
+    """Reads one buffer from front to back. Every method raises ProtocolError if the buffer is too short."""
 
     data: bytes
     position: int = 0
 
     @property
     def remaining(self) -> int:
-        """How many bytes are left."""
+        """Number of bytes left."""
         return len(self.data) - self.position
 
     def int16(self, field: str) -> int:
@@ -64,7 +64,7 @@ class Reader:
     def nullable_count(self, field: str) -> int | None:
         """Read the count of an array whose elements follow; any negative count is null, as in Java."""
         count = self.int32(field)
-        if count > self.remaining:  # an element has a byte at least: do not loop over what cannot be there
+        if count > self.remaining:  # each element has at least one byte: do not loop over missing ones
             raise ProtocolError(f"{field} claims {count} elements, but {self.remaining} bytes are left")
         return None if count < 0 else count
 
@@ -102,7 +102,7 @@ def int64(value: int) -> bytes:
 
 
 def string(value: str) -> bytes:
-    """Encode a string. A lone surrogate becomes `?`, as in Java: one odd name must not end a rebalance."""
+    """Encode a string. A lone surrogate becomes `?`, as in Java: one invalid name must not stop a rebalance."""
     data = value.encode(errors="replace")
     if len(data) > _STRING_MAX:
         raise ProtocolError(f"a string of {len(data)} bytes is too long, {_STRING_MAX} are allowed")

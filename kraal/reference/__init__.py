@@ -1,1 +1,1 @@
-"""The reference manual of all config keys, made of their declarations: `python -m kraal.reference`."""
+"""Reference manual of all config keys, generated from their declarations: `python -m kraal.reference`."""

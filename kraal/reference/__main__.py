@@ -17,7 +17,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def main(folder: Path | None) -> None:
-    """Write the pages; in our own folder, files of former pages go, and those of connectors are written as well."""
+    """Write the pages; in the project's own folder, also remove obsolete files and write the connectors' pages."""
     if folder is None and not (ROOT / "pyproject.toml").is_file():
         sys.exit(
             "This is no checkout of Kraal: say where to write, as in python -m kraal.reference DIRECTORY"
@@ -30,7 +30,7 @@ def main(folder: Path | None) -> None:
 
 
 def pages_of_connectors() -> dict[str, str]:
-    """Return what docs/connectors should hold: its hand-written pages filled in, and those that are made."""
+    """Return the files of docs/connectors: hand-written pages with generated parts, and generated pages."""
     return connector_files(shipped(), _texts(CONNECTORS, "*.md"), _texts(EXAMPLES, "*.properties"))
 
 

@@ -1,8 +1,8 @@
-"""The pages of connectors: tables of keys and example files in the hand-written ones, whole pages for all others.
+"""Pages of connectors: fills tables of keys and example files into hand-written pages, and generates all others.
 
-A hand-written page has the parts that are made between two marks, `<!-- keys of NAME, made by … -->` or
-`<!-- examples of NAME, made by … -->`, and `<!-- end -->`; it is the page of every connector whose keys it has. A
-connector that has none gets one, made of what it declares. The index has them all.
+A hand-written page marks generated parts by `<!-- keys of NAME, made by … -->` or
+`<!-- examples of NAME, made by … -->`, and `<!-- end -->`; it is the page of each connector whose keys it contains.
+Other connectors get a page generated from their declarations. The index lists all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kraal.config.key import ConfigDef, Key
-from kraal.config.properties import parse_properties
+from kraal.config.properties_file import parse_properties
 from kraal.plugins.api import Connector
 from kraal.plugins.registry import CONNECTORS_GROUP, installed
 from kraal.reference.markdown import INDEX, MADE
@@ -36,7 +36,7 @@ class Shipped:
 
     @property
     def names(self) -> tuple[str, str, str]:
-        """What `connector.class` may say, the shortest last."""
+        """Accepted values of `connector.class`, the shortest last."""
         simple = self.name.rpartition(".")[2]
         return self.name, simple, simple.removesuffix("Connector")
 
@@ -47,7 +47,7 @@ class Shipped:
 
     @property
     def file(self) -> str:
-        """The name of a page that is made for it alone: `spark-source.md` of SparkSource."""
+        """File name of its generated page: `spark-source.md` for SparkSource."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", self.short).lower() + ".md"
 
 
@@ -65,9 +65,9 @@ def shipped() -> list[Shipped]:
 def connector_files(
     connectors: Iterable[Shipped], written: Mapping[str, str], examples: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return all pages of connectors as they should be, by file name; `written` are those that there are now.
+    """Return all up-to-date pages of connectors by file name; `written` are the existing pages.
 
-    `examples` are property files, by name. Raises KeyError for a mark that names no connector.
+    `examples` are property files, by name. Raises KeyError for a mark with an unknown connector.
     """
     known = {each.short: each for each in connectors}
     configs = {name: parse_properties(text, name, "example") for name, text in examples.items()}
@@ -89,7 +89,7 @@ def connector_files(
 
 
 def table(keys: Iterable[Key]) -> str:
-    """Return a table of keys, in their order."""
+    """Return a table of keys, in the order of declaration."""
     lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key in keys:
         default = "required" if key.required else key.default_text
@@ -113,7 +113,7 @@ def _table_of(keys: ConfigDef) -> str:
 
 
 def _shown(examples: Mapping[str, str]) -> str:
-    """Return example files as they are; each without its first comment, which says where this page is."""
+    """Return example files, each without its first comment, which refers to the page."""
     return "\n".join(_blocks(examples)) if examples else "There is none yet.\n"
 
 

@@ -1,4 +1,4 @@
-"""The manual's pages as Markdown."""
+"""Rendering of the manual as Markdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ out; `null` is no value. Where a key has no effect, its text says so, and why.""
 
 
 def files(pages: Sequence[Page]) -> dict[str, str]:
-    """Return the manual: each file's text, by its name."""
+    """Return the manual as texts by file name."""
     return {INDEX: _index(pages), **{page.file: _page(page) for page in pages}}
 
 
@@ -44,7 +44,7 @@ def _index(pages: Sequence[Page]) -> str:
 
 
 def _sections(pages: Sequence[Page]) -> Iterator[tuple[Page, Section]]:
-    """Yield what is in the index."""
+    """Yield the pages and sections that the index lists."""
     return ((page, section) for page in pages for section in page.sections if not section.as_table)
 
 

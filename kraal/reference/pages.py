@@ -1,4 +1,4 @@
-"""What stands on which page of the manual: sections of declared keys, and of families of keys."""
+"""Contents of the manual's pages: sections of declared keys and families of keys."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import inspect
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from kraal.config.batches import BATCHES, SQL_FAMILY
-from kraal.config.clients import Client, client_def
-from kraal.config.connector import CONNECTOR, CONNECTOR_FAMILIES
-from kraal.config.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES
+from kraal.config.clients.keys import Client, client_def
+from kraal.config.connector.auto_restart import SUPERVISION
+from kraal.config.connector.batches import BATCHES, SQL_FAMILY
+from kraal.config.connector.keys import CONNECTOR, CONNECTOR_FAMILIES
+from kraal.config.connector.sink import SINK, SINK_FAMILIES
+from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES
 from kraal.config.families import Family
 from kraal.config.key import ConfigDef, Key
 from kraal.config.provider import ConfigProvider
-from kraal.config.sink import SINK, SINK_FAMILIES
-from kraal.config.source import SOURCE, SOURCE_FAMILIES
-from kraal.config.supervision import SUPERVISION
-from kraal.config.worker import own_client_keys
-from kraal.config.worker_keys import STANDALONE, WORKER, WORKER_FAMILIES
+from kraal.config.worker.config import own_client_keys
+from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES
+from kraal.config.worker.keys import STANDALONE, WORKER, WORKER_FAMILIES
 from kraal.plugins.api import Connector, Converter, Predicate, Transformation
-from kraal.plugins.headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
-from kraal.plugins.providers import PROVIDERS_GROUP
+from kraal.plugins.config_providers import PROVIDERS_GROUP
 from kraal.plugins.registry import (
     CONNECTORS_GROUP,
     CONVERTERS_GROUP,
@@ -28,6 +27,7 @@ from kraal.plugins.registry import (
     TRANSFORMS_GROUP,
     installed,
 )
+from kraal.plugins.values.simple_headers import SIMPLE_HEADER_CONVERTER, SimpleHeaderConverter
 
 _OWN_PACKAGE = "kraal."
 _NOTE_OF_OWN_CLIENTS = (
@@ -47,7 +47,7 @@ _NOTE_OF_BATCHES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Some keys under one heading. `slug` comes before keys' names in links; it is empty where names differ anyway."""
+    """Keys under one heading. `slug` precedes key names in links; it is empty if names are unique anyway."""
 
     title: str
     text: str = ""
@@ -55,11 +55,11 @@ class Section:
     families: tuple[Family, ...] = ()
     slug: str = ""
     as_table: bool = False
-    """One line each, for lists that are long and known."""
+    """Show one line per key, for long lists of well-known keys."""
 
     @property
     def entries(self) -> tuple[Key | Family, ...]:
-        """Return all that is declared here."""
+        """Return all declarations of the section."""
         return (*self.keys, *self.families)
 
 
@@ -74,12 +74,12 @@ class Page:
 
     @property
     def count(self) -> int:
-        """How many keys and families are on it."""
+        """The number of keys and families."""
         return sum(len(section.keys) + len(section.families) for section in self.sections)
 
 
 def pages(*, others: bool = False) -> list[Page]:
-    """Return the pages: of what ships with Kraal, or of `others`' installed plugins as well. Imports plugins."""
+    """Return the pages, with `others` also for installed plugins that are not part of Kraal. Imports plugins."""
     return [
         _workers(),
         _standalone(),
@@ -132,7 +132,7 @@ def _distributed() -> Page:
 
 
 def _own_clients(definition: ConfigDef) -> Section:
-    """Return what the worker's own clients take; the definition's defaults and checks count."""
+    """Return the keys of the worker's own clients, with the definition's defaults and checks."""
     names = own_client_keys() - {"client.id"} if "client.id" in definition else own_client_keys()
     keys = (definition.get(key.name) or key for key in client_def("admin") if key.name in names)
     return Section(
@@ -185,7 +185,7 @@ def _converters(*, others: bool) -> Page:
 
 
 def _transforms(*, others: bool) -> Page:
-    """Return transforms, then predicates; what has variants for keys and values stands once."""
+    """Return transforms, then predicates; variants for keys and values share one section."""
     sections: dict[str, Section] = {}
     for group in (TRANSFORMS_GROUP, PREDICATES_GROUP):
         for name, loaded in _plugins(group, others=others):
@@ -254,7 +254,7 @@ def _plugin_section(name: str, text: str, keys: Iterable[Key]) -> Section:
 
 
 def _plugins(group: str, *, others: bool) -> Iterator[tuple[str, object]]:
-    """Yield names and classes of installed plugins, by name; of ours alone, or of others as well."""
+    """Yield names and classes of installed plugins by name; only Kraal's unless `others`."""
     found = {
         entry.name: entry for entry in installed(group) if others or entry.value.startswith(_OWN_PACKAGE)
     }

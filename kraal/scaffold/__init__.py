@@ -1,1 +1,1 @@
-"""Writes the project of a new connector, with a test that runs."""
+"""Project templates for new connectors."""

@@ -1,7 +1,7 @@
-"""What a new connector's project is: names made of one name, and files made of templates.
+"""Project of a new connector: derived names, and files from templates.
 
-A name is lower-case words with hyphens: it becomes a package's name on an index, a Python package and a class. What it
-becomes must hide nothing: no module of Python's, none of Kraal's environment.
+A name consists of lower-case words with hyphens. The names of project, package and class are derived from it; they must
+not shadow modules of Python or of Kraal's environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import Final, Literal
 
-from kraal.errors import AlreadyExists, BadRequest
+from kraal.core.errors import AlreadyExists, BadRequest
 
 Kind = Literal["source", "sink"]
 LONGEST: Final = 50
@@ -26,7 +26,7 @@ _RESERVED: Final = frozenset({"tests", "test"})
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How one name is written where."""
+    """Names derived from the name of a connector."""
 
     project: str
     package: str
@@ -34,23 +34,23 @@ class Names:
 
     @classmethod
     def of(cls, name: str, kind: Kind) -> Names:
-        """Make them of a name. Raises BadRequest, which says what is allowed."""
-        allowed = f"lower-case letters, digits and single hyphens, a letter first, at most {LONGEST} in all: my-orders"
+        """Derive the names. Raises BadRequest if the name is invalid."""
+        allowed = f"at most {LONGEST} lower-case letters, digits and single hyphens, a letter first, such as my-orders"
         if len(name) > LONGEST or not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
-            raise BadRequest(f"{name!r} is no name for a connector: it has to be {allowed}.")
+            raise BadRequest(f"Invalid connector name {name!r}; expected {allowed}.")
         package = name.replace("-", "_")
         if package in sys.stdlib_module_names or keyword.iskeyword(package) or package in _RESERVED:
-            raise BadRequest(f"{name!r} is no name for a connector: {package} is Python's own.")
+            raise BadRequest(f"Invalid connector name {name!r}: {package} is reserved in Python.")
         if find_spec(package) is not None:
             raise BadRequest(
-                f"{name!r} is no name for a connector: there is a package {package} in Kraal's environment."
+                f"Invalid connector name {name!r}: Kraal's environment already contains a package {package}."
             )
         words = "".join(word.capitalize() for word in name.split("-"))
         return cls(name, package, f"{words}{kind.capitalize()}")
 
 
 def project_files(names: Names, kind: Kind) -> Mapping[str, str]:
-    """Return the project's files: path below its directory -> text."""
+    """Return the texts of the project's files by relative path."""
     values = {
         "project": names.project,
         "package": names.package,
@@ -73,14 +73,14 @@ def project_files(names: Names, kind: Kind) -> Mapping[str, str]:
 
 
 def write_project(parent: Path, names: Names, kind: Kind) -> Path:
-    """Write the project into a new directory; return it. Raises AlreadyExists, BadRequest."""
+    """Write the project to a new directory and return it. Raises AlreadyExists, BadRequest."""
     directory = parent / names.project
     try:
         directory.mkdir(parents=True)
     except FileExistsError:
-        raise AlreadyExists(f"{directory} is there already, and nothing in it was changed.") from None
+        raise AlreadyExists(f"{directory} already exists; nothing was changed.") from None
     except OSError as exc:
-        raise BadRequest(f"{directory} cannot be made: {exc.strerror or exc}.") from exc
+        raise BadRequest(f"Cannot create {directory}: {exc.strerror or exc}.") from exc
     for place, text in project_files(names, kind).items():
         file = directory / place
         file.parent.mkdir(parents=True, exist_ok=True)

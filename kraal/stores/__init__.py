@@ -1,1 +1,1 @@
-"""Where configs, statuses and offsets are kept: protocols, files, Kafka topics, memory."""
+"""Storage of configs, statuses and offsets: protocols, files, Kafka topics, memory."""

@@ -1,9 +1,9 @@
-"""Where state is kept: small interfaces, implemented by files, memory and (in a cluster) Kafka topics.
+"""Interfaces of state storage, implemented by files, memory and (in a cluster) Kafka topics.
 
 A `Log` is one internal topic: an ordered log of keyed records, compacted by key. An `OffsetStore` is Connect's
-offset map. Both block; only the actor that owns one calls it (`actors.writer`, `actors.reader`,
-`actors.offsets`), so nothing else ever waits for a disk or a broker. `GroupOffsets` are those of sinks, which
-Kafka keeps; an actor of its own waits for each request (`actors.offset_errands`).
+offset map. Both block; only the actor that owns one calls it (`actors.logs.writer`, `actors.logs.reader`,
+`actors.offsets.store`), so nothing else ever waits for a disk or a broker. `GroupOffsets` are the offsets of sinks,
+which Kafka stores; a separate actor waits for each request (`actors.offsets.request`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from kraal.ids import ConnectorName
-from kraal.offsets import Offset, SourcePartition, TopicPartition
-from kraal.records import Entry, Record
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.core.records import Entry, Record
 
 
 class Log(Protocol):
     """One internal topic. Offsets rise, with gaps where compaction removed a record.
 
-    A record's key is text, whatever its bytes were; "" stands for none.
+    A record's key is text, whatever its bytes were; "" means no key.
     """
 
     @property
@@ -27,24 +27,24 @@ class Log(Protocol):
         """The topic's name, for messages: `config`, `status`, or the Kafka topic."""
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Write `entries` in order, all or none, durably. Return the last one's offset. Raises StoreError.
+        """Write `entries` in order, atomically and durably. Return the last one's offset. Raises StoreError.
 
-        In Kafka "all or none" holds for a transaction, and for what one batch holds (`kafka_writer`).
-        Raises Fenced when another worker has claimed what was to be written.
+        In Kafka the write is atomic in a transaction, or if one batch holds all entries (`kraal.kafka.writer`).
+        Raises Fenced if another worker has claimed what was to be written.
         """
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`, in order; empty only at the log's end.
 
-        A log that others write too waits at most `wait_s` seconds for a record when there is none.
-        Thread: may run beside `append`. Raises StoreError.
+        A log with other writers waits at most `wait_s` seconds for a record if there is none.
+        Thread: may run concurrently with `append`. Raises StoreError.
         """
 
     def end(self) -> int:
         """Return the offset that the next record will get. Raises StoreError."""
 
     def claim(self) -> None:
-        """Keep everybody who claimed the log before from writing what only a leader may. Raises StoreError.
+        """Fence earlier claims of the log, so that only this worker writes leader-only keys. Raises StoreError.
 
         Does nothing unless the log is written in transactions (KIP-618).
         """
@@ -60,23 +60,23 @@ class OffsetStore(Protocol):
         """Return every stored, non-null offset of `connector`, after reading to the end. Raises StoreError."""
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Write all of `changes` durably, or none; None deletes. Raises StoreError."""
+        """Write all of `changes` durably and atomically; None deletes. Raises StoreError."""
 
     def close(self) -> None:
         """Release files and connections; the store is not used afterwards."""
 
 
 class GroupOffsets(Protocol):
-    """Offsets of sinks: what each one's consumer group has committed.
+    """Offsets that the consumer groups of sinks have committed.
 
-    `config` is the connector's, resolved; it may name the group, and how Kafka is reached. Any thread; every call
+    `config` is the connector's, resolved; it may set the group and the connection to Kafka. Any thread; every call
     blocks, at most about `timeout_s` seconds.
     """
 
     def read(
         self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
     ) -> Mapping[TopicPartition, int]:
-        """Return all that is committed; nothing for a group that does not exist. Raises StoreError."""
+        """Return all committed offsets; none for a group that does not exist. Raises StoreError."""
 
     def alter(
         self,

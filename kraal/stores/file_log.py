@@ -1,9 +1,9 @@
-"""A log in one file: what a standalone worker remembers. Confirmed appends survive kill -9 and power cuts.
+"""A log in one file, for standalone workers. Confirmed appends survive kill -9 and power cuts.
 
-One `write` and one `fsync` a batch; a batch whose writing was interrupted is cut off at the next start, with a
-warning. Records are read from the file, not kept in memory: a small index says where to look. When the file is
-opened it is compacted by key if that at least halves it; offsets go on rising, as the header keeps the next one.
-A second process that opens the same log is refused.
+Each batch takes one `write` and one `fsync`; the next start truncates a batch whose writing was interrupted, with a
+warning. Records are read from the file, not kept in memory, with the help of a small index. When the file is
+opened it is compacted by key if that at least halves it; offsets continue to rise, because the header holds the next
+one. A second process cannot open the same log.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from kraal.cluster.compaction import latest_by_key
-from kraal.errors import StoreError
-from kraal.records import Entry, Record
-from kraal.stores.files import replace_file, sync_directory
-from kraal.stores.frames import HEADER_SIZE, Damaged, Frame, frame, frames, header, header_offset
+from kraal.cluster.state.compaction import latest_by_key
+from kraal.core.errors import StoreError
+from kraal.core.private_files import make_directory
+from kraal.core.records import Entry, Record
+from kraal.stores.atomic_files import replace_file, sync_directory
+from kraal.stores.file_frames import HEADER_SIZE, Damaged, Frame, frame, frames, header, header_offset
 
 log = logging.getLogger(__name__)
 
 _INDEX_EVERY = 1 << 16
-"""Bytes between two entries of the index, and least bytes of one read."""
+"""Bytes between two entries of the index, and minimum size of one read."""
 _COMPACT_FROM = 1 << 16
-"""Smaller files are not worth it."""
+"""Minimum file size for compaction."""
 _BATCH = 1000
 """Records in one frame of a compacted file."""
 
 Compaction = Callable[[Sequence[Record]], Sequence[Record]]
-"""Chooses the records that stay, in order."""
+"""Returns the records to keep, in order."""
 
 
 class FileLog:
@@ -47,19 +48,19 @@ class FileLog:
         compaction: Compaction = latest_by_key,
         compact_from: int = _COMPACT_FROM,
     ) -> None:
-        """Open or make the log. Raises StoreError: damaged, in use by another process, or not accessible."""
+        """Open or create the log. Raises StoreError: damaged, in use by another process, or not accessible."""
         self._path = path
         self._name = name
         self._lock = threading.Lock()
         self._index: list[tuple[int, int]] = []
-        """Rising pairs: a frame's first offset, and where the frame begins."""
+        """Rising pairs: a frame's first offset and its position in the file."""
         self._next = 0
         self._size = 0
         self._tail = (0, HEADER_SIZE)
-        """Where a reader goes on that has read to the end: offset and position."""
+        """Offset and position where a reader that has read to the end continues."""
         self._broken: str | None = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(path.parent)
             self._guard = _exclusive(path.with_name(path.name + ".lock"), path)
             try:
                 self._file = self._open(compaction, compact_from)
@@ -79,7 +80,7 @@ class FileLog:
         return self._name
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Write `entries` durably, all or none; return the last one's offset. Raises StoreError."""
+        """Write `entries` durably and atomically; return the last one's offset. Raises StoreError."""
         self._check()
         base, now = self._next, time.time_ns() // 1_000_000
         if not entries:
@@ -104,7 +105,7 @@ class FileLog:
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records with offset ≥ `start`; never waits. Raises StoreError."""
-        del wait_s  # nobody else writes here
+        del wait_s  # there is no other writer
         self._check()
         with self._lock:
             position, size, following = self._position(start), self._size, self._next
@@ -134,7 +135,7 @@ class FileLog:
             return self._next
 
     def claim(self) -> None:
-        """Nobody else writes here as a leader."""
+        """Do nothing: there is no other leader."""
 
     def close(self) -> None:
         """Close the file and let other processes open it."""
@@ -148,7 +149,7 @@ class FileLog:
             raise StoreError(f"the log {self._name!r} at {self._path} cannot be used: {self._broken}")
 
     def _undo(self, cause: OSError) -> None:
-        """Take back what a failed append may have written, so that later ones follow sound data."""
+        """Undo what a failed append may have written, so that later ones follow valid data."""
         try:
             os.ftruncate(self._file, self._size)
         except OSError as exc:
@@ -205,14 +206,14 @@ class FileLog:
             self._index.append((offset, position))
 
     def _position(self, start: int) -> int:
-        """Return where a frame begins that is not behind the first record from `start` on."""
+        """Return the position of a frame at or before the first record from `start`."""
         if self._tail[0] == start:
             return self._tail[1]
         at = bisect.bisect_right(self._index, (start, self._size)) - 1
         return self._index[max(at, 0)][1] if self._index else HEADER_SIZE
 
     def _frames(self, position: int, size: int) -> list[Frame]:
-        """Read at least one whole frame from `position` on; the read may cut the last one it touches."""
+        """Read at least one whole frame from `position`; the last frame may be incomplete."""
         length = _INDEX_EVERY
         while True:
             data = os.pread(self._file, min(length, size - position), position)

@@ -1,11 +1,11 @@
-"""The one Java object that Connect's standalone offset file holds: a `HashMap<byte[], byte[]>`, serialised.
+"""The Java object in Connect's standalone offset file: a serialized `HashMap<byte[], byte[]>`.
 
 Shape, big endian: stream magic and version; TC_OBJECT with the class descriptor of java.util.HashMap; its fields
 float loadFactor and int threshold; a data block of int capacity and int size; then size pairs (key, value); the end
 mark. An array is TC_ARRAY, its class descriptor (whole the first time, a reference afterwards), int32 length and
-the bytes; or TC_NULL; or a reference to an array that came before. Objects are numbered in the order they begin.
+the bytes; or TC_NULL; or a reference to an earlier array. Objects are numbered in the order of their start.
 
-Writing what was read gives the same bytes, as Java made the map by putting its entries into an empty one.
+Writing back what was read gives the same bytes if Java made the map by putting its entries into an empty one.
 Source: Java Object Serialization Specification, chapter 6; FileOffsetBackingStore (Kafka 4.3.0).
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from kraal.errors import ProtocolError
+from kraal.core.errors import ProtocolError
 
 Pair = tuple[bytes | None, bytes | None]
 
@@ -33,13 +33,13 @@ _BLOCK_HEAD = b"w\x08"
 _INT = struct.Struct(">i")
 _FIRST_HANDLE = 0x7E0000
 _BYTES_HANDLE = _FIRST_HANDLE + 2
-"""After HashMap's descriptor and the map itself."""
+"""The number after HashMap's descriptor and the map itself."""
 _LOAD_FACTOR = 0.75
 _LEAST_CAPACITY = 16
 
 
 def dump(pairs: Sequence[Pair]) -> bytes:
-    """Serialise a map; the order of `pairs` is kept."""
+    """Serialize a map; keeps the order of `pairs`."""
     capacity = _LEAST_CAPACITY
     while len(pairs) > capacity * _LOAD_FACTOR:
         capacity *= 2
@@ -57,7 +57,7 @@ def dump(pairs: Sequence[Pair]) -> bytes:
 
 
 def load(data: bytes) -> list[Pair]:
-    """Read a map, in its order. Raises ProtocolError with the reason and the place."""
+    """Read a map, in order. Raises ProtocolError with the reason and the position."""
     return _Reader(data).read()
 
 
@@ -72,7 +72,7 @@ class _Reader:
         self._data = data
         self._at = 0
         self._handles: list[bytes | None] = [None, None]
-        """What the objects of the stream are, by number; None for all but arrays."""
+        """The objects of the stream, by number; None for all but arrays."""
 
     def read(self) -> list[Pair]:
         self._expect(_MAGIC, "a Java object stream")

@@ -1,4 +1,4 @@
-"""Stores in memory: for tests, for `kraal.testing`, and for a worker that is to forget. They implement all of it."""
+"""Complete in-memory stores, for tests, for `kraal.testing`, and for a worker without persistent state."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from kraal.errors import StoreError
-from kraal.ids import ConnectorName
-from kraal.offsets import Offset, SourcePartition
-from kraal.records import Entry, Record
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.core.records import Entry, Record
 
 Fault = Callable[[str], None]
-"""Called with `append`, `read`, `end`, `load` or `store` before each; raises to make it fail."""
+"""Called with `append`, `read`, `end`, `load` or `store` before each operation; raises to make it fail."""
 
 
 def _no_fault(_operation: str) -> None:
@@ -43,7 +43,7 @@ class MemoryLog:
         return self._name
 
     def append(self, entries: Sequence[Entry]) -> int:
-        """Write `entries`, all or none; return the last one's offset. Raises StoreError."""
+        """Write `entries` atomically; return the last one's offset. Raises StoreError."""
         self._check("append")
         with self._lock:
             base, now = self._end(), self._now_ms()
@@ -52,7 +52,7 @@ class MemoryLog:
 
     def read(self, start: int, limit: int, wait_s: float = 0.0) -> Sequence[Record]:
         """Return at most `limit` records from `start` on; never waits."""
-        del wait_s  # whoever writes here too says so
+        del wait_s  # other writers notify readers
         self._check("read")
         with self._lock:
             first = max(start - self._start, 0)
@@ -65,10 +65,10 @@ class MemoryLog:
             return self._end()
 
     def claim(self) -> None:
-        """Nobody else writes here as a leader."""
+        """Do nothing: there is no other leader."""
 
     def close(self) -> None:
-        """Refuse everything from now on."""
+        """Refuse all later calls."""
         self._closed = True
 
     def _end(self) -> int:
@@ -108,7 +108,7 @@ class MemoryOffsets:
                         known[partition] = dict(offset)
 
     def close(self) -> None:
-        """Refuse everything from now on."""
+        """Refuse all later calls."""
         self._closed = True
 
     def _check(self, operation: str) -> None:

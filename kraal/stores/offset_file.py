@@ -1,9 +1,9 @@
 """Source offsets in Connect's own standalone file (`offset.storage.file.filename`), which Java reads and writes too.
 
-The file is read once and replaced whole with every `store`. Entries that this worker cannot read (another
-program's keys) are kept as they are. Two differences to Java, on purpose (docs/compat.md): the file is replaced
-atomically, so a kill never leaves half of it; and a file that is damaged is an error that names it, where Java
-silently begins anew when it ends too early. An empty file counts as none, as in Java.
+The file is read once and replaced as a whole by every `store`. Entries that this worker cannot read (another
+program's keys) are kept unchanged. Two differences from Java are intentional (docs/compat.md): the file is replaced
+atomically, so a kill never leaves half of it; and a damaged file is an error that names it, where Java silently
+starts with no offsets if the file ends too early. An empty file counts as missing, as in Java.
 Source: FileOffsetBackingStore (Kafka 4.3.0).
 """
 
@@ -14,11 +14,12 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from kraal.errors import ProtocolError, StoreError
-from kraal.ids import ConnectorName
-from kraal.offsets import Offset, SourcePartition
+from kraal.core.errors import ProtocolError, StoreError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.core.private_files import make_directory
 from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
-from kraal.stores.files import replace_file
+from kraal.stores.atomic_files import replace_file
 from kraal.stores.java_serial import Pair, dump, load
 
 log = logging.getLogger(__name__)
@@ -36,7 +37,7 @@ class OffsetFile:
         self._lock = threading.Lock()
         self._values: _Values = dict(self._read())
         self._keys: _Keys = {}
-        """Where a partition's offset is: Java may have stored one partition under two orders of its fields."""
+        """The keys of each partition: Java may have stored one partition under two orders of its fields."""
         for key in self._values:
             self._learn(key)
 
@@ -51,7 +52,7 @@ class OffsetFile:
             return offsets
 
     def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
-        """Replace the file by one that has all of `changes`; None deletes. Raises StoreError."""
+        """Replace the file with one that includes all of `changes`; None deletes. Raises StoreError."""
         with self._lock:
             values, added = dict(self._values), list[bytes]()
             for connector, partitions in changes.items():
@@ -109,7 +110,7 @@ class OffsetFile:
 
     def _write(self, values: _Values) -> None:
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self._path.parent)
             replace_file(self._path, dump(list(values.items())))
         except OSError as exc:
             raise StoreError(f"cannot write the offset file {self._path}: {exc}") from exc

@@ -7,8 +7,8 @@
         c.kill_actor("task numbers-0")
         c.wait_for_states("numbers", ["RUNNING", "RUNNING"])
 
-What is named here stays; modules below may change. Nothing is imported before it is used, so that the pytest plugin
-costs a suite that does not use it nothing: no Spark, no Kafka client, no Arrow.
+Names in this module are stable; the modules below can change. Everything is imported on first use, so the pytest plugin
+costs nothing in a suite that does not use it: no Spark, no Kafka client, no Arrow.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraal.testing._simulation.plugin_work import NeedsSpark
+    from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+    from kraal.testing._simulation.topics import TopicRecord
+    from kraal.testing._simulation.worker import EmbeddedWorker
     from kraal.testing.local import Cluster
-    from kraal.testing.plugin_work import NeedsSpark
-    from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
     from kraal.testing.process import Answer, WorkerProcess
     from kraal.testing.process_cluster import ProcessCluster
-    from kraal.testing.topics import TopicRecord
-    from kraal.testing.worker import EmbeddedWorker
 
 __all__ = [
     "FAKE_SINK",
@@ -38,20 +38,20 @@ __all__ = [
 ]
 
 _WHERE = {
-    "FAKE_SINK": "plugins",
-    "FAKE_SOURCE": "plugins",
+    "FAKE_SINK": "_simulation.plugins",
+    "FAKE_SOURCE": "_simulation.plugins",
     "Answer": "process",
     "Cluster": "local",
-    "EmbeddedWorker": "worker",
-    "NeedsSpark": "plugin_work",
+    "EmbeddedWorker": "_simulation.worker",
+    "NeedsSpark": "_simulation.plugin_work",
     "ProcessCluster": "process_cluster",
-    "TopicRecord": "topics",
+    "TopicRecord": "_simulation.topics",
     "WorkerProcess": "process",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for."""
+    """Import a public name on first use."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)

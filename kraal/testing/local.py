@@ -1,4 +1,4 @@
-"""A cluster inside a test, for tests of connectors and of what happens when something dies.
+"""A cluster inside a test, for tests of connectors and of failures.
 
     with Cluster(workers=3, plugins=[Counter], seed=7) as c:
         c.create("ticks", {"connector.class": "Counter", "topic": "ticks"})
@@ -7,10 +7,10 @@
         c.kill_worker(1)
         c.wait_for_states("ticks", ["RUNNING", "RUNNING"])
 
-Workers, actors, group protocol, plugins, transforms and converters are the real ones; the topics are in memory, the
-time is virtual, and no JVM runs: a source's batches must be tables (`SourceBatch.table`), and a sink gets a small
-stand-in for a DataFrame. One thread: the seed decides the order of all messages, so a failure repeats. All times are
-virtual seconds, which cost nothing to wait for.
+Workers, actors, group protocol, plugins, transforms and converters are real; topics are in memory, time is virtual, and
+no JVM runs: a source's batches must be tables (`SourceBatch.table`), and a sink gets a small replacement for a
+DataFrame. Everything runs in one thread: the seed decides the order of all messages, so failures are reproducible.
+All times are virtual seconds, which cost nothing to wait for.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from actors.messages.herder import DeleteConnector, PutConfig, RestartConnector, SetTargetState
-from kraal.cluster import view
-from kraal.errors import KraalError, NotFound, TimedOut
-from kraal.ids import ConnectorName, Instance, TargetState, TaskId
-from kraal.testing.cluster import EmbeddedCluster
+from kraal.cluster.views import rest as view
+from kraal.core.errors import KraalError, NotFound, TimedOut
+from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId
+from kraal.testing._simulation.cluster import EmbeddedCluster
 
 if TYPE_CHECKING:
     from kraal.plugins.api import Connector
-    from kraal.testing.cluster_worker import ClusterWorker
-    from kraal.testing.topics import TopicRecord
+    from kraal.testing._simulation.cluster_worker import ClusterWorker
+    from kraal.testing._simulation.topics import TopicRecord
 
 PATIENCE_S = 120.0
-"""How long a wait lasts at most unless it is told otherwise; virtual."""
+"""Default timeout of waits, in virtual seconds."""
 _STEP_S = 0.05
 
 Plugins = Mapping[str, "type[Connector]"] | Iterable["type[Connector]"]
 
 
 class Cluster:
-    """Some workers in one thread and virtual time. Use it in `with`; not thread-safe."""
+    """A cluster of workers in one thread and virtual time. Use it in `with`; not thread-safe."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Cluster:
         """Start the workers; `with` waits until they are a group.
 
         Args:
-            workers: how many, at least 1.
+            workers: number of workers, at least 1.
             plugins: connector classes of your own, or such classes by the names that configs use. Without a name,
                 configs name a class by its Python name, whole (`package.module.Class`) or only `Class`.
             seed: decides the order of all messages, and every delay.
@@ -63,7 +63,7 @@ class Cluster:
             raise ValueError(f"a cluster has at least 1 worker, not {workers}")
         self.seed = seed
         self.embedded = EmbeddedCluster(workers, seed=seed, properties=properties, plugins=_named(plugins))
-        """What is below: more faults, snapshots, the scheduler."""
+        """The underlying cluster: more faults, snapshots, the scheduler."""
 
     def __enter__(self) -> Self:
         """Wait until the workers are a group."""
@@ -73,13 +73,13 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End all workers in good order; after a failed test, leave them as they are."""
+        """Stop all workers gracefully; after a failed test, leave them as they are."""
         del error, trace
         if kind is None:
             self.close()
 
     def close(self) -> None:
-        """End all workers in good order, so that every plugin's `stop` is called.
+        """Stop all workers gracefully, so that every plugin's `stop` is called.
 
         Raises AssertionError if an actor died of an error of its own, or something ran twice at once.
         """
@@ -90,7 +90,7 @@ class Cluster:
             self.embedded.close(worker)
         self.embedded.check()
 
-    # -- what a client asks --------------------------------------------------------------------------------
+    # -- client requests -----------------------------------------------------------------------------------
 
     def create(self, name: str, config: Mapping[str, str | None], *, state: str | None = None) -> None:
         """Create a connector through any worker; `state` is its `initial_state`: RUNNING, PAUSED or STOPPED.
@@ -108,7 +108,7 @@ class Cluster:
         self._want(name, TargetState.PAUSED)
 
     def resume(self, name: str) -> None:
-        """Go on after `pause` or `stop`. Raises NotFound. Source: `PUT /connectors/{name}/resume`."""
+        """Resume after `pause` or `stop`. Raises NotFound. Source: `PUT /connectors/{name}/resume`."""
         self._want(name, TargetState.STARTED)
 
     def stop(self, name: str) -> None:
@@ -116,7 +116,7 @@ class Cluster:
         self._want(name, TargetState.STOPPED)
 
     def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> None:
-        """Restart a connector, and its tasks unless told otherwise. Raises NotFound. Source: KIP-745."""
+        """Restart a connector, by default with its tasks. Raises NotFound. Source: KIP-745."""
         self.embedded.request(
             RestartConnector(name=ConnectorName(name), include_tasks=tasks, only_failed=only_failed)
         )
@@ -128,15 +128,15 @@ class Cluster:
     # -- faults --------------------------------------------------------------------------------------------
 
     def kill_actor(self, name: str, worker: int | None = None) -> None:
-        """Have an actor die: `task numbers-0`, `connector numbers`, `herder`, `membership`, `config reader`, ….
+        """Kill an actor: `task numbers-0`, `connector numbers`, `herder`, `membership`, `config reader`, ….
 
-        Its supervisor starts it again after a moment, which passes when something is waited for.
+        Its supervisor restarts it after a delay, which passes during waits.
 
         Args:
-            name: as log lines and `kraal describe` call it.
-            worker: on which worker; None: on the one that runs this task or connector, else on the leader.
+            name: its name in log lines and `kraal describe`.
+            worker: number of its worker; None: the one that runs this task or connector, else the leader.
 
-        Raises KeyError when no such actor lives there, with the names of those that do.
+        Raises KeyError if there is no such actor, with the names of the existing ones.
         """
         target = self._place_of(name) if worker is None else self.worker(worker)
         try:
@@ -147,23 +147,23 @@ class Cluster:
         self.embedded.advance(0)
 
     def kill_worker(self, number: int) -> None:
-        """End a worker as SIGKILL does; the others notice after the session timeout (6 s)."""
+        """Kill a worker as SIGKILL does; the others notice after the session timeout (6 s)."""
         self.embedded.kill(self._living(number))
 
     def stop_worker(self, number: int) -> None:
-        """End a worker in good order, as SIGTERM does."""
+        """Stop a worker gracefully, as SIGTERM does."""
         self.embedded.close(self._living(number))
 
     def freeze_worker(self, number: int) -> None:
-        """Have a worker do nothing, as SIGSTOP does, until `thaw_worker`."""
+        """Suspend a worker, as SIGSTOP does, until `thaw_worker`."""
         self.embedded.freeze(self._living(number))
 
     def thaw_worker(self, number: int) -> None:
-        """Let a frozen worker go on."""
+        """Continue a frozen worker."""
         self.embedded.thaw(self._living(number))
 
     def add_worker(self) -> int:
-        """Start one more worker, also in place of a dead one; return its number."""
+        """Start another worker, also as a replacement for a dead one; return its number."""
         self.embedded.add()
         return len(self.embedded.workers) - 1
 
@@ -176,7 +176,7 @@ class Cluster:
     # -- records -------------------------------------------------------------------------------------------
 
     def write(self, topic: str, *values: str | bytes | None, key: str | bytes | None = None) -> None:
-        """Write one record for each value to a topic, for sinks; texts become UTF-8."""
+        """Write one record per value to a topic, for sinks; strings become UTF-8."""
         now_ms = self.embedded.clock.wall_ms()
         for value in values:
             self.embedded.outside.topics.append(
@@ -184,11 +184,11 @@ class Cluster:
             )
 
     def records(self, topic: str) -> list[TopicRecord]:
-        """Return all records of a topic, in the order of their offsets; none of a topic that there is not."""
+        """Return all records of a topic, in offset order; none for a missing topic."""
         return self.embedded.outside.topics.read(topic)
 
     def values(self, topic: str) -> list[str | None]:
-        """Return the values of all records of a topic as texts. Raises UnicodeDecodeError for other bytes."""
+        """Return the values of all records of a topic as strings. Raises UnicodeDecodeError."""
         return [None if record.value is None else record.value.decode() for record in self.records(topic)]
 
     def feed(self, task: str, records: int) -> None:
@@ -199,36 +199,36 @@ class Cluster:
         """Return the numbers of all records that a task of a fake connector has written, repeated ones too."""
         return list(self.embedded.outside.written.get(TaskId.parse(task), []))
 
-    # -- what is seen --------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------
 
     @property
     def trace(self) -> list[tuple[str, str]]:
-        """Every message handled so far: the actor's name, the message's type. The same seed gives the same trace."""
+        """All messages handled so far: actor name and message type. The same seed gives the same trace."""
         return self.embedded.scheduler.trace
 
     @property
     def now_s(self) -> float:
-        """Virtual seconds since the cluster was made."""
+        """Virtual seconds since the cluster was created."""
         return self.embedded.clock.now()
 
     @property
     def alive(self) -> list[int]:
-        """The numbers of the workers whose process there is, frozen ones too."""
+        """The numbers of the living workers, including frozen ones."""
         return [number for number, worker in enumerate(self.embedded.workers) if worker.alive]
 
     @property
     def leader(self) -> int:
-        """The number of the worker that leads. Raises KeyError while nobody does."""
+        """The number of the leader. Raises KeyError while there is none."""
         return self.embedded.workers.index(self.embedded.leader)
 
     def worker(self, number: int) -> ClusterWorker:
-        """Return a worker, counted from 0. Raises KeyError when there never was one."""
+        """Return a worker by number, counted from 0. Raises KeyError for an unknown number."""
         if not 0 <= number < len(self.embedded.workers):
             raise KeyError(f"no worker {number}; there are 0 to {len(self.embedded.workers) - 1}")
         return self.embedded.workers[number]
 
     def owner(self, instance: str) -> int:
-        """Return the number of the worker that runs `name` or the task `name-0`. Raises KeyError when nobody does."""
+        """Return the number of the worker that runs `name` or the task `name-0`. Raises KeyError if none does."""
         for found in _instances(instance):
             owners = self.embedded.owners(found)
             if owners:
@@ -240,7 +240,7 @@ class Cluster:
         return view.connector_status(self.embedded.awake[0].snapshot, ConnectorName(name))
 
     def states(self, name: str) -> list[str]:
-        """Return the states of a connector and its tasks, in order; nothing while it has no status."""
+        """Return the states of a connector and its tasks, in order; empty while it has no status."""
         try:
             return list(map(str, self.embedded.states(name)))
         except NotFound:
@@ -249,11 +249,11 @@ class Cluster:
     # -- waiting -------------------------------------------------------------------------------------------
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass."""
+        """Advance virtual time."""
         self.embedded.advance(seconds)
 
     def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> None:
-        """Let time pass until `done()`. Raises TimedOut, with `what` was waited for and what runs where."""
+        """Advance time until `done()`. Raises TimedOut, with `what` and what runs where."""
         deadline = self.now_s + timeout_s
         while not done():
             if self.now_s >= deadline:
@@ -264,7 +264,7 @@ class Cluster:
             self.embedded.advance(_STEP_S)
 
     def wait_for_states(self, name: str, states: Iterable[str], *, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until every worker that is awake shows these states of a connector and its tasks. Raises TimedOut."""
+        """Wait until all workers that are not frozen show these states. Raises TimedOut."""
         wanted = list(states)
 
         def shown() -> bool:
@@ -276,13 +276,13 @@ class Cluster:
             raise TimedOut(f"{error}; it is {self.states(name)}") from None
 
     def settle(self, timeout_s: float = PATIENCE_S) -> float:
-        """Wait until everything runs as it is wanted, each once, and all workers agree; return how long it took.
+        """Wait until every instance is in its target state on one worker and all workers agree; return the time.
 
-        Raises AssertionError with what is missing: that a task is FAILED, for one.
+        Raises AssertionError with the differences, such as a FAILED task.
         """
         return self.embedded.settle(timeout_s)
 
-    # -- own -----------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------
 
     def _want(self, name: str, target: TargetState) -> None:
         self.embedded.request(SetTargetState(name=ConnectorName(name), target=target))

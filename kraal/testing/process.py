@@ -1,4 +1,4 @@
-"""A worker as a process of its own, for tests of what only processes show: signals, kill -9, restarts, sockets.
+"""A worker as a separate process, for tests of signals, kill -9, restarts and sockets.
 
     worker = WorkerProcess(tmp_path, bootstrap)
     worker.start()
@@ -8,8 +8,8 @@
     worker.start()  # with the same files
     assert worker.end() == 0
 
-REST is on a free port of loopback, another one after each start. Every wait has a deadline, and its error ends
-with the end of the worker's log, and with what its threads are doing.
+REST listens on a free loopback port, which changes with each start. Every wait has a deadline; its error contains the
+end of the worker's log and the stacks of its threads.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from typing import Any
 import httpx2
 import psutil
 
-from kraal import stacks
-from kraal.ids import Config
-from kraal.testing.stacks import stacks_of
+from kraal.core import stacks
+from kraal.core.ids import Config
+from kraal.testing._simulation.stacks import stacks_of
 
 PATIENCE_S = 240.0
-"""How long most things may take: Spark starts slowly on a busy machine."""
+"""Default timeout in seconds: Spark starts slowly on a busy machine."""
 END_S = 30.0
 _EVERY_S = 0.05
 _LISTENS = re.compile(r"REST listens at (http://\S+)/ ")
@@ -44,20 +44,20 @@ _STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What REST said: `body` is parsed JSON, None when there was no body."""
+    """A REST response: `body` is parsed JSON, None without a body."""
 
     status: int
     body: Any
 
 
 class WorkerProcess:
-    """`kraal standalone` or `kraal distributed`, its files in one directory; may be started again and again.
+    """`kraal standalone` or `kraal distributed`, with its files in one directory; can be started repeatedly.
 
     Not thread-safe.
     """
 
     stacks_signal = stacks.SIGNAL
-    """Has the process write its stacks to its log."""
+    """Signal that makes the process write its stacks to its log."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class WorkerProcess:
         connectors: Sequence[Path] = (),
         group: str | None = None,
     ) -> None:
-        """Describe the worker; nothing is started.
+        """Describe the worker without starting it.
 
         Args:
-            directory: where its properties file, log, offsets and data directory are; made when missing.
+            directory: for its properties file, log, offsets and data directory; created if missing.
             bootstrap: `bootstrap.servers`.
-            properties: worker properties that win over ours.
+            properties: worker properties, which override the defaults.
             connectors: connector files for the command line of a standalone worker.
-            group: `group.id` of a distributed worker, also the start of its topics' names; None: standalone.
+            group: `group.id` of a distributed worker, also the prefix of its topics' names; None: standalone.
         """
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
@@ -89,9 +89,9 @@ class WorkerProcess:
             **(_own_files(self.offset_file) if group is None else _of_group(group)),
             **(properties or {}),
         }
-        """Changes count from the next start on."""
+        """Worker properties; changes take effect at the next start."""
         self.connectors = list(connectors)
-        """The same."""
+        """Connector files; changes take effect at the next start."""
         self._mode = "standalone" if group is None else "distributed"
         self._popen: subprocess.Popen[bytes] | None = None
         self._log_start = 0
@@ -102,21 +102,21 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int:
-        """The process, also after its end. Raises RuntimeError before the first start."""
+        """The process id, also after its end. Raises RuntimeError before the first start."""
         return self._started().pid
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, negative for a signal; None while it runs. Raises RuntimeError before the first start."""
+        """The exit code, negative for a signal; None while it runs. Raises RuntimeError before the first start."""
         return self._started().poll()
 
     @property
     def alive(self) -> bool:
-        """Whether it was started and runs."""
+        """Whether the process runs."""
         return self._popen is not None and self._popen.poll() is None
 
     def launch(self) -> None:
-        """Start the process; for a worker that is expected not to come up. Else `start`."""
+        """Start the process without waiting; for a worker that is expected to fail. Otherwise use `start`."""
         if self.alive:
             raise RuntimeError(f"the worker runs already, as process {self.pid}")
         path = self.directory / "worker.properties"
@@ -132,7 +132,7 @@ class WorkerProcess:
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
                 env=os.environ | {"PYTHONPATH": search},
-                start_new_session=True,  # so that what outlives it can be found
+                start_new_session=True,  # to find processes that outlive it
             )
         self._known = {self._popen.pid: psutil.Process(self._popen.pid)}
 
@@ -144,11 +144,11 @@ class WorkerProcess:
         self.wait_until("REST answered", self._answers, timeout_s=timeout_s)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process alone."""
+        """Send a signal to the process only."""
         self._started().send_signal(number)
 
     def wait(self, timeout_s: float = END_S) -> int:
-        """Wait until the process has ended; return its exit code, negative for a signal."""
+        """Wait for the process to end; return its exit code, negative for a signal."""
         with suppress(subprocess.TimeoutExpired):
             return self._started().wait(timeout_s)
         raise AssertionError(f"the worker did not end in {timeout_s:g} s\n{self.evidence()}")
@@ -160,26 +160,26 @@ class WorkerProcess:
         return self.wait(timeout_s)
 
     def kill(self) -> list[psutil.Process]:
-        """End the process by SIGKILL; return what it has left behind, which should soon end by itself."""
+        """Kill the process by SIGKILL; return its remaining children, which should soon end by themselves."""
         self.tree()
         self.signal(signal.SIGKILL)
         self.wait()
         return self.tree()
 
     def close(self) -> None:
-        """End everything that any start has left running; for the end of a test."""
+        """End all processes that any start left running; for the end of a test."""
         self._close_client()
         if self._popen is None:
             return
         left = self.tree()
         for process in left:
             with suppress(psutil.Error):
-                process.kill()  # psutil looks whether the pid still is that process
+                process.kill()  # psutil checks that the pid still belongs to that process
         psutil.wait_procs(left, timeout=10)
         self._popen.wait(END_S)
 
     def tree(self) -> list[psutil.Process]:
-        """Return the living processes of the last start: the worker, and all that it started."""
+        """Return the living processes of the last start: the worker and its descendants."""
         session = self.pid
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
@@ -191,7 +191,7 @@ class WorkerProcess:
         return [process for process in self._known.values() if _lives(process)]
 
     def jvm(self) -> psutil.Process | None:
-        """Return the process of Spark's JVM while there is one."""
+        """Return the process of Spark's JVM, or None."""
         if self.alive:
             with suppress(psutil.Error):
                 for child in psutil.Process(self.pid).children():
@@ -209,14 +209,14 @@ class WorkerProcess:
 
     @property
     def url(self) -> str:
-        """Where REST is, without a slash at the end. Raises RuntimeError before it listens."""
+        """The URL of REST without a trailing slash. Raises RuntimeError before it listens."""
         url = self._url()
         if url is None:
             raise RuntimeError("the worker does not listen yet")
         return url
 
     def request(self, method: str, path: str, body: object = None) -> Answer:
-        """Ask REST; `body` is sent as JSON unless None."""
+        """Send a REST request; `body` is sent as JSON unless None."""
         if self._client is None:
             raise RuntimeError("the worker was not started")
         try:
@@ -227,23 +227,23 @@ class WorkerProcess:
         return Answer(answer.status_code, answer.json() if answer.content else None)
 
     def get(self, path: str) -> Answer:
-        """GET."""
+        """Send a GET request."""
         return self.request("GET", path)
 
     def put(self, path: str, body: object = None) -> Answer:
-        """PUT."""
+        """Send a PUT request."""
         return self.request("PUT", path, body)
 
     def post(self, path: str, body: object = None) -> Answer:
-        """POST."""
+        """Send a POST request."""
         return self.request("POST", path, body)
 
     def delete(self, path: str) -> Answer:
-        """DELETE."""
+        """Send a DELETE request."""
         return self.request("DELETE", path)
 
     def ask(self, method: str, path: str, body: object = None, timeout_s: float = PATIENCE_S) -> Answer:
-        """Ask REST, again as long as a rebalance makes it refuse (409), as clients of Connect do."""
+        """Send a REST request, and repeat it while a rebalance causes 409, as Connect's clients do."""
         deadline = time.monotonic() + timeout_s
         while True:
             answer = self.request(method, path, body)
@@ -255,20 +255,20 @@ class WorkerProcess:
             time.sleep(_EVERY_S)
 
     def create(self, name: str, config: Config, **more: object) -> Answer:
-        """Create a connector. Raises AssertionError when it was refused; `more` are fields of the request."""
+        """Create a connector. Raises AssertionError if refused; `more` are fields of the request."""
         answer = self.ask("POST", "/connectors", {"name": name, "config": config, **more})
-        assert answer.status == httpx2.codes.CREATED, answer  # noqa: S101 - a test's own assertion
+        assert answer.status == httpx2.codes.CREATED, answer  # noqa: S101 - an assertion for tests
         return answer
 
     def states(self, name: str) -> list[str]:
-        """Return the states of a connector and its tasks, in order; nothing while it has no status."""
+        """Return the states of a connector and its tasks, in order; empty while it has no status."""
         answer = self.get(f"/connectors/{name}/status")
         if answer.status != httpx2.codes.OK:
             return []
         return [each["state"] for each in (answer.body["connector"], *answer.body["tasks"])]
 
     def traces(self, name: str) -> list[str]:
-        """Return the traces of a connector and its tasks, where they have one."""
+        """Return the existing traces of a connector and its tasks."""
         body = self.get(f"/connectors/{name}/status").body
         return [each["trace"] for each in (body["connector"], *body["tasks"]) if "trace" in each]
 
@@ -281,7 +281,7 @@ class WorkerProcess:
         )
 
     def wait_until(self, what: str, done: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until `done()`. Raises AssertionError after `timeout_s`, or when the worker ends meanwhile."""
+        """Wait until `done()`. Raises AssertionError after `timeout_s`, or if the worker ends meanwhile."""
         deadline = time.monotonic() + timeout_s
         while not done():
             if not self.alive:
@@ -291,15 +291,15 @@ class WorkerProcess:
             time.sleep(_EVERY_S)
 
     def evidence(self) -> str:
-        """Return the end of the log, and what the threads are doing, which the process is asked to write there."""
+        """Return the end of the log, after asking the process to write its stacks there."""
         tail = self._tail()
         return f"{tail}\n{stacks_of(self.pid, self.log, self.stacks_signal)}" if self.alive else tail
 
-    # --- own ------------------------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------------------
 
     def _command(self, properties: Path) -> list[str]:
-        """Return what starts the worker; other kinds of workers have another command."""
-        code = "from kraal.cli import main; main()"
+        """Return the command that starts the worker; subclasses can replace it."""
+        code = "from kraal.cli.main import main; main()"
         return [sys.executable, "-c", code, self._mode, str(properties), *map(str, self.connectors)]
 
     def _started(self) -> subprocess.Popen[bytes]:

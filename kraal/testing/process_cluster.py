@@ -26,10 +26,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kraal.embedded.broker import Broker, free_port
-from kraal.embedded.records import read_topic, write_topic
+from kraal.broker.broker import Broker, free_port
+from kraal.broker.records import read_topic, write_topic
+from kraal.testing._simulation.topics import TopicRecord
 from kraal.testing.process import PATIENCE_S, Answer, WorkerProcess
-from kraal.testing.topics import TopicRecord
 
 _EVERY_S = 0.05
 _KAFKA_S = 30.0

@@ -1,7 +1,7 @@
 """Fixtures for tests of connectors: `kraal_cluster`, `kraal_processes`, `kraal_seed`.
 
-pytest loads this by its entry point. It imports nothing of Kraal until a fixture is asked for, so a suite that uses
-none pays nothing.
+pytest loads this module by its entry point. It imports nothing of Kraal until a fixture is requested, so it costs
+nothing in other suites.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def kraal_seed(request: pytest.FixtureRequest) -> int:
-    """The seed of `kraal_cluster`: what `--kraal-seed` says; a test may parametrize it."""
+    """The seed of `kraal_cluster`, from `--kraal-seed`; tests can parametrize it."""
     return int(request.config.getoption("--kraal-seed"))
 
 
@@ -39,7 +39,7 @@ def kraal_seed(request: pytest.FixtureRequest) -> int:
 def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
     """Makes clusters in this process: `kraal_cluster(workers=3, plugins=[MyConnector])`, a group already.
 
-    Takes what `kraal.testing.Cluster` takes; all are closed after the test, also a failed one.
+    Takes the arguments of `kraal.testing.Cluster`; all clusters are closed after the test, even if it failed.
     """
     from kraal.testing import Cluster  # noqa: PLC0415 - see above
 
@@ -58,9 +58,9 @@ def kraal_cluster(kraal_seed: int) -> Iterator[Callable[..., Cluster]]:
 
 @pytest.fixture(scope="session")
 def kraal_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    """A cluster of two worker processes with a broker of its own, for all tests of a session.
+    """A cluster of two worker processes with its own broker, shared by all tests of a session.
 
-    It takes some ten seconds to start. Tests leave it with two workers that run.
+    It takes about ten seconds to start. Tests must leave both workers running.
     """
     from kraal.testing import ProcessCluster  # noqa: PLC0415 - see above
 

@@ -1,1 +1,1 @@
-"""The transforms that ship."""
+"""The transforms that are part of Kraal."""

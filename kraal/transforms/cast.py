@@ -1,4 +1,4 @@
-"""Cast: other types for fields, or for a whole key or value."""
+"""Cast: changes the types of fields, or of a whole key or value."""
 
 from __future__ import annotations
 
@@ -13,19 +13,31 @@ from typing_extensions import override
 from kraal.config.checks import rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import as_strings, java_text, trim
-from kraal.plugins.columns import Columns
-from kraal.plugins.java_time import MS_PER_DAY, clock, iso_date, iso_time
-from kraal.plugins.java_values import double_text, exact_float32, float32, float_text
-from kraal.plugins.records import DATE, TIME, DataException, Float32, Instant, Record
-from kraal.plugins.schema import Field, Schema, Type
-from kraal.spark.column_parts import is_null
-from kraal.transforms.cast_columns import BITS, cast_column
-from kraal.transforms.column_parts import built, fields_read
-from kraal.transforms.errors import ConfigException
-from kraal.transforms.java_numbers import long_of, parse_double, parse_float, parse_whole, truncated, wrapped
-from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
-from kraal.transforms.replace_field import split_pair
-from kraal.transforms.structs import (
+from kraal.engine.columns.parts import is_null
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import DATE, TIME, DataException, Float32, Instant, Record
+from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.plugins.values.java_time import MS_PER_DAY, clock, iso_date, iso_time
+from kraal.plugins.values.java_values import double_text, exact_float32, float32, float_text
+from kraal.transforms.common.base import (
+    REPLACE_NULL,
+    PartTransformation,
+    PerSchema,
+    replace_null_key,
+    settings,
+)
+from kraal.transforms.common.cast_columns import BITS, cast_column
+from kraal.transforms.common.column_parts import built, fields_read
+from kraal.transforms.common.errors import ConfigException
+from kraal.transforms.common.java_numbers import (
+    long_of,
+    parse_double,
+    parse_float,
+    parse_whole,
+    truncated,
+    wrapped,
+)
+from kraal.transforms.common.structs import (
     basics_of,
     fields_of,
     java_class,
@@ -35,6 +47,7 @@ from kraal.transforms.structs import (
     struct,
     struct_schema,
 )
+from kraal.transforms.replace_field import split_pair
 
 _PURPOSE = "cast types"
 _TARGETS: Final = (
@@ -63,7 +76,7 @@ def _type(text: str) -> Type:
 
 
 def parse_spec(entries: Sequence[str]) -> dict[str | None, Type]:
-    """Return the type for each field; under None that for the whole. Raises ConfigException."""
+    """Return the type for each field; the key None holds the type for the whole. Raises ConfigException."""
     found: dict[str | None, Type] = {}
     for entry in entries:
         match split_pair(entry):
@@ -97,9 +110,9 @@ def _spec(_name: str, value: object) -> str | None:
 
 
 class Cast(PartTransformation):
-    """Casts fields, or the whole: numbers, booleans and texts to each other, bytes to a text in base64.
+    """Casts fields, or the whole: between numbers, booleans and strings, and from bytes to a base64 string.
 
-    Numbers are narrowed as Java narrows them: whole numbers wrap, floats lose their fraction and stop at the limits.
+    Numbers are narrowed as in Java: integers wrap; floats lose their fraction and are clamped to the limits.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -171,7 +184,7 @@ class Cast(PartTransformation):
             return given.with_part(replace(made, sure=True), (*doubts, *absent), is_key=self.is_key)
         fields, doubts = fields_read(part, replace_null=self._replace_null)
         if part.schemaless and not self._casts.keys() <= fields.keys():
-            return None  # of what is not there a map gets nulls
+            return None  # a map gets nulls for missing fields
         for field in updated.fields:
             if field.name in self._casts:
                 fields[field.name], more = cast_column(fields[field.name], field.schema)
@@ -219,7 +232,7 @@ def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
 
 
 def _source_type(value: Any) -> Type:
-    """Return the type of a value without a schema. Raises DataException for what Connect has no type of."""
+    """Return the type of a schemaless value. Raises DataException if Connect has no type for it."""
     match value:
         case bool():
             return Type.BOOLEAN
@@ -245,7 +258,7 @@ def _source_type(value: Any) -> Type:
 
 
 def _encoded(schema: Schema, value: Instant) -> int:
-    """Return what stands for a date or time: days, or milliseconds. Raises DataException."""
+    """Return a date or time as days or milliseconds. Raises DataException."""
     if schema.name == DATE:
         if value.ms % MS_PER_DAY:
             raise DataException(
@@ -258,7 +271,7 @@ def _encoded(schema: Schema, value: Instant) -> int:
 
 
 def _read(text: str, kind: Type) -> Any:
-    """Return what a text says; None where it says nothing of the type."""
+    """Parse a string as a type; None if that is not possible."""
     if kind is Type.BOOLEAN:
         return text.lower() == "true"
     if kind is Type.FLOAT32:

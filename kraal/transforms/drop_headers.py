@@ -10,9 +10,9 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Record
-from kraal.transforms.part import VERSION, settings, some_distinct_entries
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.transforms.common.base import VERSION, settings, some_distinct_entries
 
 
 class DropHeaders(Transformation):

@@ -1,4 +1,4 @@
-"""ExtractField: one field of a key or a value in its place."""
+"""ExtractField: replaces a key or value by one of its fields."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing_extensions import override
 
 from kraal.config.checks import one_of_ignoring_case
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Record
-from kraal.transforms.column_parts import with_default
-from kraal.transforms.errors import IllegalArgument
-from kraal.transforms.part import REPLACE_NULL, PartTransformation, replace_null_key, settings
-from kraal.transforms.paths import Path
-from kraal.transforms.structs import field_of, require_map, require_struct
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.transforms.common.base import REPLACE_NULL, PartTransformation, replace_null_key, settings
+from kraal.transforms.common.column_parts import with_default
+from kraal.transforms.common.errors import IllegalArgument
+from kraal.transforms.common.paths import Path
+from kraal.transforms.common.structs import field_of, require_map, require_struct
 
 _PURPOSE = "field extraction"
 
 
 class ExtractField(PartTransformation):
-    """Puts one field of a struct, or of an object without a schema, in place of the whole. Null passes as null."""
+    """Replaces a struct or schemaless object by one of its fields. Null stays null."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [

@@ -1,4 +1,4 @@
-"""Filter: drops records; which ones, its predicate says."""
+"""Filter: drops the records that its predicate selects."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef
 from kraal.plugins.api import Transformation
-from kraal.plugins.records import Record
-from kraal.transforms.part import VERSION
+from kraal.plugins.model.records import Record
+from kraal.transforms.common.base import VERSION
 
 
 class Filter(Transformation):
-    """Drops every record that it is applied to; a predicate chooses them."""
+    """Drops every record that it is applied to; a predicate selects them."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef()

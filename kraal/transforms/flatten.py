@@ -1,4 +1,4 @@
-"""Flatten: fields within fields become fields of the top, under joined names."""
+"""Flatten: moves nested fields to the top level, with joined names."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.plugins.records import DataException, Instant, Record, Struct
-from kraal.plugins.schema import Field, Schema, Type
-from kraal.transforms.part import PartTransformation, PerSchema, settings
-from kraal.transforms.structs import (
+from kraal.plugins.model.records import DataException, Instant, Record, Struct
+from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.transforms.common.base import PartTransformation, PerSchema, settings
+from kraal.transforms.common.structs import (
     basics_of,
     fields_of,
     java_class,
@@ -27,9 +27,9 @@ _PURPOSE = "flattening"
 
 
 class Flatten(PartTransformation):
-    """Lifts the fields of structs within structs, or of objects within objects, to the top; lists stay as they are.
+    """Moves the fields of nested structs or objects to the top level; arrays stay as they are.
 
-    A field that is lifted may be null when anything around it may, and takes its default from there as well.
+    A moved field is optional if any enclosing struct is, and takes its default from there as well.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -91,7 +91,7 @@ class Flatten(PartTransformation):
     def _fields(
         self, schema: Schema, prefix: str, around: Struct | None, *, optional: bool
     ) -> Iterator[Field]:
-        """Yield the flat fields; `around` is the default of what holds them, `optional` whether that may be null."""
+        """Yield the flat fields; `around` is the default of the enclosing struct, `optional` whether it can be null."""
         for field in fields_of(schema):
             name = self._name(prefix, field.name)
             may_be_null = optional or field.schema.optional

@@ -1,4 +1,4 @@
-"""HeaderFrom: fields of a key or a value become headers."""
+"""HeaderFrom: copies or moves fields of a key or value to headers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing_extensions import override
 
 from kraal.config.checks import one_of
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.plugins.records import DataException, Header, Record
-from kraal.plugins.schema import Schema
-from kraal.transforms.errors import ConfigException, NullPointer
-from kraal.transforms.part import (
+from kraal.plugins.model.records import DataException, Header, Record
+from kraal.plugins.model.schema import Schema
+from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     PerSchema,
@@ -21,7 +20,8 @@ from kraal.transforms.part import (
     replace_null_key,
     settings,
 )
-from kraal.transforms.structs import (
+from kraal.transforms.common.errors import ConfigException, NullPointer
+from kraal.transforms.common.structs import (
     field_of,
     fields_of,
     read,
@@ -50,7 +50,7 @@ def _names(name: str, doc: str) -> Key:
 
 
 class HeaderFrom(PartTransformation):
-    """Copies or moves fields into headers, the first field into the first header named, and so on."""
+    """Copies or moves fields to headers, pairing fields and headers by position."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -117,7 +117,7 @@ class HeaderFrom(PartTransformation):
         return replace(self.with_part(record, left_schema, left), headers=(*record.headers, *headers))
 
     def _rest(self, schema: Schema) -> Schema:
-        """Return the schema without the fields that are moved."""
+        """Return the schema without the moved fields."""
         moved = {name for name, _ in self._pairs}
         return struct_schema(schema, (field for field in fields_of(schema) if field.name not in moved))
 

@@ -8,16 +8,16 @@ from typing import ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Record
-from kraal.plugins.schema import Field, Schema
-from kraal.transforms.column_parts import built
-from kraal.transforms.part import PartTransformation, PerSchema, settings
-from kraal.transforms.structs import struct, struct_schema
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.plugins.model.schema import Field, Schema
+from kraal.transforms.common.base import PartTransformation, PerSchema, settings
+from kraal.transforms.common.column_parts import built
+from kraal.transforms.common.structs import struct, struct_schema
 
 
 class HoistField(PartTransformation):
-    """Wraps the whole key or value as the only field of a struct, or of an object where there is no schema."""
+    """Wraps the whole key or value as the only field of a struct, or of an object if there is no schema."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [

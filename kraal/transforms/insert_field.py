@@ -1,4 +1,4 @@
-"""InsertField: fields of what is known of a record, or of a text that is always the same."""
+"""InsertField: adds fields with a record's metadata or a constant string."""
 
 from __future__ import annotations
 
@@ -9,13 +9,26 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.plugins.columns import ByRecords, Columns, Part
-from kraal.plugins.records import TIMESTAMP, DataException, Instant, Record
-from kraal.plugins.schema import Field, Schema, Type
-from kraal.transforms.column_parts import built, constant, fields_read, frame_column, null_of
-from kraal.transforms.errors import ConfigException
-from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
-from kraal.transforms.structs import fields_of, read, require_map, require_struct, struct, struct_schema
+from kraal.plugins.model.columns import ByRecords, Columns, Part
+from kraal.plugins.model.records import TIMESTAMP, DataException, Instant, Record
+from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.transforms.common.base import (
+    REPLACE_NULL,
+    PartTransformation,
+    PerSchema,
+    replace_null_key,
+    settings,
+)
+from kraal.transforms.common.column_parts import built, constant, fields_read, frame_column, null_of
+from kraal.transforms.common.errors import ConfigException
+from kraal.transforms.common.structs import (
+    fields_of,
+    read,
+    require_map,
+    require_struct,
+    struct,
+    struct_schema,
+)
 
 _PURPOSE = "field insertion"
 _SUFFIXES = "Ends with ! to be required, with ? (or neither) to be optional."
@@ -40,12 +53,12 @@ _SCHEMAS: Mapping[str, Schema] = {
     "timestamp.field": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
     _STATIC: Schema(type=Type.STRING),
 }
-"""What each key inserts, in the order of the new fields."""
+"""Schema of the field that each key inserts, in the order of the new fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """One field to insert; `of` is the key that names it."""
+    """One field to insert; `of` is the config key that names it."""
 
     of: str
     name: str
@@ -65,10 +78,10 @@ class _Insertion:
 
 
 class InsertField(PartTransformation):
-    """Adds fields at the end: the record's topic, partition, offset or timestamp, or a given text.
+    """Adds fields at the end: the record's topic, partition, offset or timestamp, or a constant string.
 
-    A tombstone stays one. Where the record has no partition or timestamp, that field is null, or absent where there
-    is no schema.
+    Tombstones stay unchanged. If the record has no partition or timestamp, the field is null, or absent without a
+    schema.
     """
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -122,7 +135,7 @@ class InsertField(PartTransformation):
         return self.with_part(record, longer, struct(longer, {**kept, **new}))
 
     def _present(self, record: Record) -> Iterator[tuple[_Insertion, Any]]:
-        """Yield what is inserted into this record. Raises DataException for the offset of a source's record."""
+        """Yield the insertions for this record. Raises DataException for the offset of a source record."""
         for each in self._insertions:
             match each.of:
                 case "topic.field":

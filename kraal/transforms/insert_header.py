@@ -1,4 +1,4 @@
-"""InsertHeader: a header that is always the same."""
+"""InsertHeader: adds a constant header."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing_extensions import override
 from kraal.config.checks import non_null
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Header, Record
-from kraal.plugins.values import parse_string
-from kraal.transforms.part import VERSION, settings
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Header, Record
+from kraal.plugins.values.text import parse_string
+from kraal.transforms.common.base import VERSION, settings
 
 
 def _key(name: str, doc: str) -> Key:
@@ -29,7 +29,7 @@ def _key(name: str, doc: str) -> Key:
 
 
 class InsertHeader(Transformation):
-    """Adds a header with a given value to each record; the value's type is guessed from its text."""
+    """Adds a header with a given value to each record; the type is inferred from the text of the value."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(

@@ -1,4 +1,4 @@
-"""MaskField: nothing, or a replacement, in place of what nobody may see."""
+"""MaskField: replaces sensitive fields by an empty value or a replacement."""
 
 from __future__ import annotations
 
@@ -10,20 +10,27 @@ from typing_extensions import override
 
 from kraal.config.checks import non_empty
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.plugins.columns import ByRecords, Columns, Part
-from kraal.plugins.java_values import float32
-from kraal.plugins.records import DataException, Float32, Instant, Record
-from kraal.plugins.schema import Schema
-from kraal.transforms.column_parts import built, class_held, constant, emptied, fields_read, unless_null
-from kraal.transforms.java_numbers import big_decimal, long_of, wrapped
-from kraal.transforms.part import (
+from kraal.plugins.model.columns import ByRecords, Columns, Part
+from kraal.plugins.model.records import DataException, Float32, Instant, Record
+from kraal.plugins.model.schema import Schema
+from kraal.plugins.values.java_values import float32
+from kraal.transforms.common.base import (
     REPLACE_NULL,
     PartTransformation,
     replace_null_key,
     settings,
     some_distinct_entries,
 )
-from kraal.transforms.structs import java_class, read, require_map, require_struct, struct
+from kraal.transforms.common.column_parts import (
+    built,
+    class_held,
+    constant,
+    emptied,
+    fields_read,
+    unless_null,
+)
+from kraal.transforms.common.java_numbers import big_decimal, long_of, wrapped
+from kraal.transforms.common.structs import java_class, read, require_map, require_struct, struct
 
 _PURPOSE = "mask fields"
 
@@ -39,7 +46,7 @@ _NOTHING: Final[Mapping[str, Any]] = {
     "java.util.Date": Instant(0),
     "java.lang.String": "",
 }
-"""What masks a value of each class."""
+"""Mask for each class of values."""
 
 _BITS: Final[Mapping[str, int]] = {
     "java.lang.Byte": 8,
@@ -49,11 +56,11 @@ _BITS: Final[Mapping[str, int]] = {
 }
 
 _CAST: Final = frozenset(_BITS) - {"java.lang.Long"}
-"""What only a cast makes of JSON."""
+"""Classes that schemaless JSON values get only from a cast."""
 
 
 class MaskField(PartTransformation):
-    """Puts 0, false, an empty text or an empty list in place of fields, or a replacement for numbers and texts."""
+    """Replaces fields by 0, false, an empty string or list, or numbers and strings by a given replacement."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -113,7 +120,7 @@ class MaskField(PartTransformation):
             return None
         fields, doubts = fields_read(part, replace_null=self._replace_null)
         if part.schemaless and not fields.keys() >= set(self._fields):
-            return None  # of what is not there a map gets nulls
+            return None  # a map gets nulls for missing fields
         for name in self._fields:
             if name in fields:
                 fields[name] = self._masked_column(fields[name])

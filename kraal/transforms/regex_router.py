@@ -1,8 +1,7 @@
-"""RegexRouter: another topic, by a regular expression."""
+"""RegexRouter: renames topics by a regular expression."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
@@ -11,14 +10,14 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Record
-from kraal.transforms.java_regex import compiled, java_regex, replaced_first
-from kraal.transforms.part import VERSION, settings
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.transforms.common.base import VERSION, PerTopic, settings
+from kraal.transforms.common.java_regex import compiled, java_regex, replaced_first
 
 
 class RegexRouter(Transformation):
-    """Renames the topic of records whose topic the expression matches as a whole; the first match is replaced."""
+    """Renames the topic of records if the expression matches the whole name; replaces the first match."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -44,8 +43,8 @@ class RegexRouter(Transformation):
     schemaless_columns: ClassVar[bool] = True
 
     def __init__(self) -> None:
-        self._regex = re.compile("")
-        self._replacement = ""
+        self._regex, self._replacement = compiled(""), ""
+        self._renamed = PerTopic(self._rename)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -54,9 +53,13 @@ class RegexRouter(Transformation):
 
     @override
     def apply(self, record: Record) -> Record:
-        if self._regex.fullmatch(record.topic) is None:
-            return record
-        return replace(record, topic=replaced_first(self._regex, record.topic, self._replacement))
+        topic = self._renamed(record.topic)
+        return record if topic == record.topic else replace(record, topic=topic)
+
+    def _rename(self, topic: str) -> str:
+        if self._regex.fullmatch(topic) is None:
+            return topic
+        return replaced_first(self._regex, topic, self._replacement)
 
     @override
     def columns(self, given: Columns) -> Columns | None:

@@ -1,4 +1,4 @@
-"""ReplaceField: which fields stay, and under which names."""
+"""ReplaceField: removes and renames fields."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from typing_extensions import override
 from kraal.config.checks import distinct_entries, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import as_strings, java_text
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import DataException, Record
-from kraal.plugins.schema import Field, Schema
-from kraal.transforms.column_parts import built, fields_read
-from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
-from kraal.transforms.structs import (
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import DataException, Record
+from kraal.plugins.model.schema import Field, Schema
+from kraal.transforms.common.base import (
+    REPLACE_NULL,
+    PartTransformation,
+    PerSchema,
+    replace_null_key,
+    settings,
+)
+from kraal.transforms.common.column_parts import built, fields_read
+from kraal.transforms.common.structs import (
     field_of,
     fields_of,
     read,
@@ -31,7 +37,7 @@ _PAIR = 2
 
 
 def split_pair(text: str) -> list[str]:
-    """Split at colons as Java's String.split does: without empty parts at the end."""
+    """Split at colons as Java's String.split does, without empty parts at the end."""
     parts = text.split(":")
     while len(parts) > 1 and not parts[-1]:
         parts.pop()
@@ -62,7 +68,7 @@ def _list(name: str, doc: str) -> Key:
 
 
 class ReplaceField(PartTransformation):
-    """Leaves fields out, or all others, and gives those that stay other names."""
+    """Removes excluded fields, or all that are not included, and renames the rest."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -122,7 +128,7 @@ class ReplaceField(PartTransformation):
         return name not in self._exclude and (not self._include or name in self._include)
 
     def _changed(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
-        """Return the new schema, and of each of its fields the old one. Raises DataException where there is none."""
+        """Return the new schema and the old name of each field. Raises DataException without a struct schema."""
         changed = struct_schema(
             schema,
             (

@@ -1,4 +1,4 @@
-"""SetSchemaMetadata: another name or version of a schema."""
+"""SetSchemaMetadata: sets the name or version of a schema."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from typing import ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import DataException, Record, Struct
-from kraal.plugins.schema import Schema
-from kraal.transforms.column_parts import built, fields_read
-from kraal.transforms.errors import ConfigException
-from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
-from kraal.transforms.structs import fields_of, read, struct
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import DataException, Record, Struct
+from kraal.plugins.model.schema import Schema
+from kraal.transforms.common.base import (
+    REPLACE_NULL,
+    PartTransformation,
+    PerSchema,
+    replace_null_key,
+    settings,
+)
+from kraal.transforms.common.column_parts import built, fields_read
+from kraal.transforms.common.errors import ConfigException
+from kraal.transforms.common.structs import fields_of, read, struct
 
 
 def _key(name: str, kind: ConfigType, doc: str) -> Key:
@@ -30,7 +36,7 @@ def _key(name: str, kind: ConfigType, doc: str) -> Key:
 
 
 class SetSchemaMetadata(PartTransformation):
-    """Gives the schema another name, another version, or both; the data stays."""
+    """Sets the schema's name, version or both; the data stays unchanged."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -81,7 +87,7 @@ class SetSchemaMetadata(PartTransformation):
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
     def _renamed(self, schema: Schema) -> Schema:
-        fields_of(schema)  # Java asks for them, and so refuses all but structs
+        fields_of(schema)  # Java reads the fields, and so rejects all types but structs
         return replace(
             schema,
             name=schema.name if self._name is None else self._name,

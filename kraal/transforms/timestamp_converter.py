@@ -1,4 +1,4 @@
-"""TimestampConverter: times as texts, as numbers and as Connect's types."""
+"""TimestampConverter: converts times between strings, numbers and Connect's types."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from typing_extensions import override
 from kraal.config.checks import one_of
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.config.values import is_blank
-from kraal.plugins.java_time import MS_PER_DAY
-from kraal.plugins.records import DATE, TIME, TIMESTAMP, DataException, Instant, Record, Struct
-from kraal.plugins.schema import Field, Schema, Type
-from kraal.transforms.date_pattern import Element, PatternRefused, elements, formatted
-from kraal.transforms.date_text import parsed
-from kraal.transforms.errors import ConfigException, ConnectException
-from kraal.transforms.part import REPLACE_NULL, PartTransformation, PerSchema, replace_null_key, settings
-from kraal.transforms.structs import (
+from kraal.plugins.model.records import DATE, TIME, TIMESTAMP, DataException, Instant, Record, Struct
+from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.plugins.values.java_time import MS_PER_DAY
+from kraal.transforms.common.base import (
+    REPLACE_NULL,
+    PartTransformation,
+    PerSchema,
+    replace_null_key,
+    settings,
+)
+from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, formatted
+from kraal.transforms.common.date_text import parsed
+from kraal.transforms.common.errors import ConfigException, ConnectException
+from kraal.transforms.common.structs import (
     fields_of,
     java_class,
     read,
@@ -39,15 +45,15 @@ _SCHEMAS: Final[Mapping[str, Schema]] = {
     "Time": Schema(type=Type.INT32, name=TIME, version=1),
     "Timestamp": Schema(type=Type.INT64, name=TIMESTAMP, version=1),
 }
-"""What each target type is in a schema."""
+"""Schema of each target type."""
 _LOGICAL: Final[Mapping[str, str]] = {TIMESTAMP: "Timestamp", DATE: "Date", TIME: "Time"}
 _PER_MS: Final[Mapping[str, int]] = {"microseconds": 1000, "nanoseconds": 1_000_000}
-"""Units that are shorter than milliseconds."""
+"""Units shorter than a millisecond: how many make a millisecond."""
 _LARGEST: Final = 2**63 - 1
 
 
 class TimestampConverter(PartTransformation):
-    """Converts a field, or the whole, between texts of a format, counts since 1970, and Connect's types of times."""
+    """Converts a field, or the whole, between formatted strings, Unix time and Connect's time types."""
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
@@ -151,7 +157,7 @@ class TimestampConverter(PartTransformation):
         return struct(schema, new)
 
     def _converted(self, value: Any, schema: Schema | None) -> Any:
-        """Return one time as the target type has it; null stays null. Raises DataException or ConnectException."""
+        """Return a time in the target type; null stays null. Raises DataException or ConnectException."""
         kind = None if schema is None else _type_of(schema)
         if value is None:
             return None
@@ -194,7 +200,7 @@ class TimestampConverter(PartTransformation):
 
 
 def _type_of(schema: Schema) -> str:
-    """Return which type of time a schema stands for. Raises ConnectException."""
+    """Return the time type of a schema. Raises ConnectException."""
     if schema.name is not None and schema.name in _LOGICAL:
         return _LOGICAL[schema.name]
     if schema.type is Type.STRING:

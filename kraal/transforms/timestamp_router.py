@@ -1,4 +1,4 @@
-"""TimestampRouter: another topic, by the record's time."""
+"""TimestampRouter: renames topics by the record's timestamp."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
-from kraal.plugins.columns import Columns
-from kraal.plugins.java_values import java_text
-from kraal.plugins.records import DataException, Record
-from kraal.plugins.schema import Schema
-from kraal.transforms.date_pattern import Element, PatternRefused, elements, formatted
-from kraal.transforms.errors import ConfigException
-from kraal.transforms.part import VERSION, settings
-from kraal.transforms.structs import shown
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import DataException, Record
+from kraal.plugins.model.schema import Schema
+from kraal.plugins.values.java_values import java_text
+from kraal.transforms.common.base import VERSION, settings
+from kraal.transforms.common.date_pattern import Element, PatternRefused, elements, formatted
+from kraal.transforms.common.errors import ConfigException
+from kraal.transforms.common.structs import shown
 
 
 class TimestampRouter(Transformation):
-    """Renames the topic by a format with the topic and the record's time in it."""
+    """Renames the topic by a format that contains the topic and the record's timestamp."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -80,7 +80,7 @@ class TimestampRouter(Transformation):
 
 
 def _shown(record: Record) -> str:
-    """Return a record as Java's ConnectRecord prints itself."""
+    """Return a record in the format of ConnectRecord.toString."""
     headers = ", ".join(
         f"ConnectHeader(key={header.key}, value={java_text(header.value)}, schema={_schema(header.schema)})"
         for header in record.headers

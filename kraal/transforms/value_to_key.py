@@ -1,4 +1,4 @@
-"""ValueToKey: a key of fields of the value."""
+"""ValueToKey: replaces the key by fields of the value."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import DataException, Record
-from kraal.plugins.schema import Schema
-from kraal.transforms.column_parts import built, fields_read
-from kraal.transforms.part import (
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import DataException, Record
+from kraal.plugins.model.schema import Schema
+from kraal.transforms.common.base import (
     REPLACE_NULL,
     VERSION,
     PerSchema,
@@ -22,13 +21,14 @@ from kraal.transforms.part import (
     settings,
     some_distinct_entries,
 )
-from kraal.transforms.structs import field_of, read, require_map, require_struct, struct, struct_schema
+from kraal.transforms.common.column_parts import built, fields_read
+from kraal.transforms.common.structs import field_of, read, require_map, require_struct, struct, struct_schema
 
 _PURPOSE = "copying fields from value to key"
 
 
 class ValueToKey(Transformation):
-    """Makes a new key of some of the value's fields; the value stays as it is."""
+    """Makes a new key from some of the value's fields; the value stays unchanged."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(

@@ -13,25 +13,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from kraal.errors import KraalError
-from scripts.bench import (
+from kraal.core.errors import KraalError
+from scripts.bench.control import (
     assign,
-    big,
-    busy100,
     churn,
     cluster_lost,
     create100,
-    latency,
-    mirror_latency,
-    read_log,
     rest,
     restart,
     restart_cluster,
     rolling,
+    start,
+)
+from scripts.bench.data import (
+    big,
+    busy100,
+    latency,
+    mirror_latency,
+    read_log,
     sink,
     sink_transforms,
     source,
-    start,
     transforms,
 )
 from scripts.bench.lab import GIGABYTES, SIDES, Lab, Options, opened

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kraal.embedded.broker import Broker, free_port
+from kraal.broker.broker import Broker, free_port
 from scripts.harness.clusters import Cluster
 from scripts.harness.lines import ON_DISK, size, write_lines
 from scripts.harness.processes import wait_until

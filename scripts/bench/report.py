@@ -16,8 +16,8 @@ from typing import Any
 
 import psutil
 
-from kraal.embedded.jars import ensure
-from kraal.embedded.java import find_java
+from kraal.jars.jars import ensure
+from kraal.jars.java import find_java
 
 
 @dataclass(frozen=True, slots=True)

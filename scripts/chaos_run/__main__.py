@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from scripts.chaos_run.run import Plan, run
-from scripts.chaos_run.schedule import KINDS
+from scripts.chaos_run.schedule import ACTORS, CLIENTS, KINDS
 from scripts.chaos_run.verdict import passed
 
 _TERMINATED = 128 + signal.SIGTERM
@@ -34,6 +34,7 @@ def main() -> int:
         workers=chosen.workers,
         pipes=chosen.pipes,
         kinds=tuple(chosen.only or KINDS),
+        first=tuple(chosen.first or ()),
     )
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -71,6 +72,13 @@ def _arguments() -> argparse.Namespace:
         choices=KINDS,
         metavar="KIND",
         help=f"do nothing but this; may be given several times: {', '.join(KINDS)}",
+    )
+    parser.add_argument(
+        "--first",
+        action="append",
+        choices=[kind for kind in KINDS if kind not in (ACTORS, CLIENTS)],
+        metavar="KIND",
+        help="let this fault come before all others; may be given several times",
     )
     parser.add_argument("--directory", type=Path, metavar="DIR", help="where files and logs go, and are kept")
     return parser.parse_args()

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-SIZE_MIB: Final = 256
+SIZE_MIB: Final = 512
 """Enough for what an hour's pipes write, and for Spark's own files."""
 _FILL: Final = "fill"
 _PIECE: Final = 1024 * 1024

@@ -11,8 +11,11 @@ from contextlib import suppress
 from typing import Final
 
 import psutil
+from confluent_kafka import KafkaException
 
-from kraal.embedded.errors import BrokerError
+from kraal.jars.errors import BrokerError
+from scripts.chaos_run.kinds.scene import Scene, Undo
+from scripts.chaos_run.kinds.table import DO, EXTRA_S
 from scripts.chaos_run.members import Member, Members
 from scripts.chaos_run.proxy import Mode
 from scripts.chaos_run.schedule import RECOVERY_S, Actor, ActorStep, Heavy, HeavyStep, choose
@@ -22,23 +25,28 @@ JVM_S: Final = 20.0
 LATE_S: Final = 2.0
 """An actor is not killed later than this: its deaths would come too close to each other."""
 _MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
-_UNDOING_S: Final = {Heavy.KILL_WORKER: 20.0, Heavy.STOP_BROKER: 8.0, Heavy.KILL_BROKER: 8.0}
-"""About so long it takes to undo what takes long."""
+_UNDOING_S: Final = {Heavy.KILL_WORKER: 20.0, Heavy.STOP_BROKER: 8.0, Heavy.KILL_BROKER: 8.0, **EXTRA_S}
+"""About so long it takes to do and undo what takes long."""
+_ELSEWHERE: Final = frozenset({Heavy.STOP_BROKER, Heavy.KILL_BROKER, *DO} - {Heavy.SUSPEND})
+"""Faults that are not about the worker that the step names."""
 
 
 class Faults:
     """Hurts the members until it is told to stop."""
 
-    def __init__(self, members: Members, timeline: Timeline) -> None:
-        """Nothing is hurt yet."""
+    def __init__(self, members: Members, timeline: Timeline, scene: Scene | None = None) -> None:
+        """Nothing is hurt yet. `scene`: for the faults of `kinds`, which cannot be done without one."""
         self.counts: Counter[str] = Counter()
         """What was carried out, by kind; a thread of its own for each half of the keys."""
         self.failed: list[str] = []
+        self.half_open: list[tuple[int, int]] = []
+        """When connections of a worker were half-open: begin and end, in milliseconds since 1970."""
         self.ended: list[str] = []
         """Workers that ended though nobody killed them."""
         self._members = members
         self._timeline = timeline
-        self._stopped = threading.Event()
+        self._scene = scene
+        self._stopped = threading.Event() if scene is None else scene.stopped
 
     def stop(self) -> None:
         """Begin nothing more; what was done is still undone."""
@@ -66,7 +74,9 @@ class Faults:
                 self._kill_actor(step)
 
     def revive(self) -> None:
-        """Start what is down; a worker that nobody killed is noted."""
+        """Start what is down, and let go on what hangs; a worker that nobody killed is noted."""
+        if self._scene is not None:
+            self._scene.release()
         if self._members.broker.pid is None:
             self._members.broker.start()
         for member in self._members.all:
@@ -80,28 +90,33 @@ class Faults:
 
     def _one(self, step: HeavyStep) -> None:
         member = self._members.all[step.worker]
-        about_broker = step.fault in (Heavy.STOP_BROKER, Heavy.KILL_BROKER)
+        elsewhere = step.fault in _ELSEWHERE
         try:
-            if not about_broker:
+            if not elsewhere:
                 self._check(member)
-            undo = self._do(step.fault, member)
+            undo = self._do(step, member)
             if undo is None:
                 self._timeline.say(f"{step.fault}: cannot be done to {member} now")
                 return
             self.counts[step.fault] += 1
+            begin_ms = _now_ms()
             self._timeline.say(
-                f"{step.fault}" + ("" if about_broker else f": {member}") + f", for {step.hold_s:g} s"
+                f"{step.fault}" + ("" if elsewhere else f": {member}") + f", for {step.hold_s:g} s"
             )
             self._stopped.wait(step.hold_s)
             undo()
+            if step.fault is Heavy.HALF_OPEN:
+                self.half_open.append((begin_ms, _now_ms()))
             self._timeline.say(f"  over: {step.fault}")
-        except (AssertionError, BrokerError, OSError, psutil.Error) as exc:
+        except (AssertionError, BrokerError, KafkaException, OSError, psutil.Error) as exc:
             self.failed.append(f"+{self._timeline.now_s():.1f} s {step.fault} of {member}: {exc}")
             self._timeline.say(f"  FAILED: {step.fault}: {str(exc).partition(chr(10))[0]}")
 
-    def _do(self, fault: Heavy, member: Member) -> Callable[[], None] | None:
+    def _do(self, step: HeavyStep, member: Member) -> Undo | None:
         """Do it; return what undoes it, or None when it could not be done."""
-        broker = self._members.broker
+        fault, broker = step.fault, self._members.broker
+        if fault in DO:
+            return None if self._scene is None else DO[fault](self._scene, step)
         if fault in _MODES:
             member.proxy.set(_MODES[fault])
             return lambda: member.proxy.set(Mode.STRAIGHT)
@@ -178,3 +193,7 @@ def _go_on(processes: Sequence[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGCONT)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -14,7 +14,7 @@ from typing import Any, Final
 import psutil
 from typing_extensions import override
 
-from kraal.embedded.broker import HOST, Broker, free_port
+from kraal.broker.broker import HOST, Broker, free_port
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from scripts.chaos_run.disk import Disk
@@ -85,7 +85,7 @@ class Member:
         self.left += self.process.tree()
         return code
 
-    def control(self, **request: str) -> dict[str, Any]:
+    def control(self, **request: str | float) -> dict[str, Any]:
         """Ask the control port; `error` is in the answer of a worker that is down, or frozen."""
         port = self._control
         if port is None:

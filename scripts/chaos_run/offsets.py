@@ -4,6 +4,10 @@ Each task goes on from the offset that was committed last, and commits what it h
 only ever rise, of sources in the worker's offset topic and of sinks in Kafka's own. What an old owner commits once the
 new one has committed is behind that, and seen here. Records do not say who wrote them: an old owner's commit that is
 not behind is not seen, and does no harm, for it tells of records that came out.
+
+An offset that a source's worker sent while its connections were half-open is another matter: the network may hold it
+back until the new owner has committed, and no client can call it back. Only exactly-once support fences it. Such
+offsets are counted apart.
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from kraal.embedded.records import BrokerRecord
+from kraal.broker.records import BrokerRecord
 from scripts.chaos_run.pipes import Pipe
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
@@ -22,20 +27,37 @@ _LAST_COMMIT_KEY: Final = 1
 """Keys of this version or below are of commits; above are groups. Source: CoordinatorRecordType (Kafka 4.3.0)."""
 
 
-def backwards(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) -> list[str]:
-    """Return where the offset of a pipe's source went back; `records` are the offset topic's, in their order."""
+@dataclass(frozen=True, slots=True)
+class Backwards:
+    """Where the offset of a pipe's source went back."""
+
+    sent_late: Sequence[str]
+    """By a worker that was not the owner any more when it sent the offset."""
+    held_back: Sequence[str]
+    """By the network: the offset was sent while connections were half-open."""
+
+
+def backwards(
+    records: Iterable[BrokerRecord], pipes: Sequence[Pipe], half_open: Sequence[tuple[int, int]]
+) -> Backwards:
+    """Return where the offset of a pipe's source went back; `records` are the offset topic's, in their order.
+
+    `half_open`: when connections of some worker were, in milliseconds since 1970.
+    """
     ours = {f"{pipe.name}-source" for pipe in pipes}
     newest: dict[bytes, int] = {}
-    found = []
+    found: list[str] = []
+    held: list[str] = []
     for record in records:
         connector, _ = json.loads(record.key or b"[null, null]")
         if connector not in ours or record.key is None or record.value is None:
             continue
         position = int(json.loads(record.value)["position"])
         if position < newest.get(record.key, 0):
-            found.append(f"{connector}: from {newest[record.key]} to {position}")
+            was_held = any(begin <= record.timestamp_ms <= end for begin, end in half_open)
+            (held if was_held else found).append(f"{connector}: from {newest[record.key]} to {position}")
         newest[record.key] = position
-    return found
+    return Backwards(found, held)
 
 
 def commits_backwards(records: Iterable[BrokerRecord], pipes: Sequence[Pipe]) -> list[str]:

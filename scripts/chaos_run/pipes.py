@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import Final
 
+from scripts.chaos_run.kinds.install import FILE_SINK, FILES_SINK
+from scripts.chaos_run.kinds.once import contents, range_files
+from scripts.chaos_run.kinds.orders import ORDERS, Orders
 from scripts.chaos_run.lines import Delivery, judge, line, number_of
 from scripts.harness.lines import size
 
@@ -18,8 +23,26 @@ LINES: Final = 20
 LOOK_S: Final = 0.05
 SIDE_TOPIC: Final = "side"
 SIDES: Final = 4
+HANGING: Final = "hanging"
+"""The connector whose tasks hang."""
+MAX_POLL_S: Final = 6.0
+"""`max.poll.interval.ms` of sinks that obey orders: as short as the session timeout lets it be."""
 _SOURCE: Final = "FileStreamSource"
 _SINK: Final = "FileStreamSink"
+_BATCH_BYTES: Final = "1024"
+"""Bytes after which a producer switches to the other partition; its default of 256 KiB takes a minute."""
+_END: Final = 1_000
+
+
+class Target(Enum):
+    """What a pipe's sink writes to."""
+
+    FILE = auto()
+    """One file."""
+    SLOW_FILE = auto()
+    """One file, by a sink that obeys orders."""
+    FILES = auto()
+    """Files of offsets in a folder, exactly once, by a sink that obeys orders."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,31 +52,73 @@ class Pipe:
     name: str
     source_file: Path
     sink_file: Path
+    """A folder where the sink writes files."""
+    target: Target = Target.FILE
+    orders: Orders = field(default_factory=lambda: Orders(Path()))
+    """For the sink."""
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the topic has."""
+        return 2 if self.target is Target.FILES else 1
 
     @property
     def configs(self) -> dict[str, dict[str, str]]:
         """The connectors' configs by name, as they are in the end."""
         source = {"connector.class": _SOURCE, "tasks.max": "1", "topic": self.name}
-        sink = {"connector.class": _SINK, "tasks.max": "1", "topics": self.name}
+        if self.partitions > 1:
+            source["producer.override.batch.size"] = _BATCH_BYTES
         return {
             f"{self.name}-source": source | {"file": str(self.source_file)},
-            f"{self.name}-sink": sink | {"file": str(self.sink_file)},
+            f"{self.name}-sink": {"tasks.max": "1", "topics": self.name} | self._sink,
         }
 
     def delivery(self, written: int) -> Delivery:
-        """Read the whole sink file, and judge it."""
-        if not self.sink_file.exists():
-            return judge(self.name, written, [])
-        content = self.sink_file.read_bytes()
+        """Read all that the sink has written, and judge it."""
+        content = b"".join(self._contents())
         return judge(self.name, written, content.removesuffix(b"\n").split(b"\n") if content else [])
 
     def last(self) -> int:
-        """Return the number of the sink file's last whole line, -1 when it has none."""
-        if not self.sink_file.exists():
+        """Return the number of the last whole line of the sink's file, the highest one of several; -1 for none."""
+        if self.target is not Target.FILES:
+            return self._last_of(self.sink_file)
+        newest = {file.place: file for file in range_files(self.sink_file)}
+        return max((self._last_of(self.sink_file / file.name) for file in newest.values()), default=-1)
+
+    def progress(self) -> int:
+        """Return a number that changes whenever the sink has written."""
+        if self.target is not Target.FILES:
+            return size(self.sink_file)
+        with suppress(FileNotFoundError):
+            return self.sink_file.stat().st_mtime_ns
+        return 0
+
+    @property
+    def _sink(self) -> dict[str, str]:
+        file = str(self.sink_file)
+        if self.target is Target.FILE:
+            return {"connector.class": _SINK, "file": file}
+        obeys = {
+            ORDERS: str(self.orders.prefix),
+            "consumer.override.max.poll.interval.ms": str(int(MAX_POLL_S * 1000)),
+        }
+        if self.target is Target.SLOW_FILE:
+            return {"connector.class": FILE_SINK, "file": file} | obeys
+        return {"connector.class": FILES_SINK, "spark.format": "text", "path": file} | obeys
+
+    def _contents(self) -> Iterator[bytes]:
+        if self.target is Target.FILES:
+            yield from (content for _, content in contents(self.sink_file))
+        elif self.sink_file.exists():
+            yield self.sink_file.read_bytes()
+
+    def _last_of(self, path: Path) -> int:
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, size(path) - _END))
+                lines = file.read().split(b"\n")[:-1]
+        except FileNotFoundError:  # not there yet, or replaced just now
             return -1
-        with self.sink_file.open("rb") as file:
-            file.seek(max(0, size(self.sink_file) - 1_000))
-            lines = file.read().split(b"\n")[:-1]
         number = number_of(self.name, lines[-1]) if lines else None
         return -1 if number is None else number
 
@@ -96,13 +161,13 @@ class Feeder:
             self._thread.join()
 
     def _run(self) -> None:
-        sizes = {pipe: size(pipe.sink_file) for pipe in self._pipes}
+        sizes = {pipe: pipe.progress() for pipe in self._pipes}
         grew = {pipe: time.monotonic() for pipe in self._pipes}
         due = time.monotonic()
         while not self._ended.wait(LOOK_S):
             now = time.monotonic()
             for pipe in self._pipes:
-                if (found := size(pipe.sink_file)) != sizes[pipe]:
+                if (found := pipe.progress()) != sizes[pipe]:
                     sizes[pipe], grew[pipe] = found, now
                 self.standstill_s = max(self.standstill_s, now - grew[pipe])
             if now >= due:

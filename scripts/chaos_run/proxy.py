@@ -9,7 +9,7 @@ from contextlib import suppress
 from enum import Enum
 from typing import Any, Final
 
-from kraal.embedded.broker import HOST
+from kraal.broker.broker import HOST
 
 DELAY_S: Final = 0.25
 """Of each piece of data, in each direction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -12,15 +13,20 @@ from typing import Final
 
 import psutil
 
-from kraal.control import REASON
-from kraal.embedded.records import BrokerRecord, read_topic
+from kraal.broker.records import BrokerRecord, read_topic
+from kraal.worker.control_port import REASON
 from scripts.chaos_run.clients import Clients
 from scripts.chaos_run.faults import Faults
+from scripts.chaos_run.kinds import once
+from scripts.chaos_run.kinds.groups import ends
+from scripts.chaos_run.kinds.install import install
+from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.leaks import Held, leaks
 from scripts.chaos_run.lines import line
 from scripts.chaos_run.members import Members
 from scripts.chaos_run.offsets import GROUPS_TOPIC, backwards, commits_backwards, is_commit
-from scripts.chaos_run.pipes import SIDE_TOPIC, Feeder, Pipe
+from scripts.chaos_run.pipes import HANGING, SIDE_TOPIC, Feeder, Pipe, Target
 from scripts.chaos_run.schedule import Schedule, schedule
 from scripts.chaos_run.settling import Settling, bound_s
 from scripts.chaos_run.timeline import Timeline
@@ -50,12 +56,15 @@ class Plan:
     pipes: int
     kinds: tuple[str, ...]
     """Of `KINDS`: nothing else is done."""
+    first: tuple[str, ...] = ()
+    """Heavy faults that come before all others."""
 
 
 def run(plan: Plan, directory: Path) -> list[Line]:
     """Do it all and end all of it; return the verdict. Raises AssertionError when the cluster does not come up."""
     began_s = time.monotonic()
     with ExitStack() as stack:
+        install(directory / "plugins")
         members = Members(directory, plan.workers)
         stack.callback(members.close)
         stage = _Stage(plan, members, directory)
@@ -69,16 +78,31 @@ class _Stage:
     """The parts of a run."""
 
     def __init__(self, plan: Plan, members: Members, directory: Path) -> None:
-        names = [f"pipe-{number}" for number in range(plan.pipes)]
-        disk = members.disk.path
-        self._pipes = [Pipe(name, directory / f"{name}.in", disk / f"{name}.out") for name in names]
+        disk, orders = members.disk.path, directory / "orders"
+        orders.mkdir(exist_ok=True)
+
+        def pipe(name: str, target: Target = Target.FILE) -> Pipe:
+            return Pipe(name, directory / f"{name}.in", disk / f"{name}.out", target, Orders(orders / name))
+
+        self._once, slow = pipe("once", Target.FILES), pipe("slow", Target.SLOW_FILE)
+        self._pipes = [*(pipe(f"pipe-{number}") for number in range(plan.pipes)), slow, self._once]
         (directory / "side.in").write_bytes(b"".join(line("side", number) for number in range(100)))
         self._plan, self._members = plan, members
         self._timeline = Timeline()
         self._feeder = Feeder(self._pipes)
         self._clients = Clients(members, self._pipes, directory, self._timeline)
-        self._faults = Faults(members, self._timeline)
-        self._settling = Settling(members, self._pipes, self._clients)
+        self._scene = Scene(
+            members=members,
+            slow=slow,
+            once=self._once,
+            hanging=Orders(orders / HANGING),
+            ask=self._clients.ask,
+            pipes=self._pipes,
+            timeline=self._timeline,
+            stopped=threading.Event(),
+        )
+        self._faults = Faults(members, self._timeline, self._scene)
+        self._settling = Settling(members, self._pipes, self._clients, self._behind)
         self._before: list[Held] = []
         self._bound_s = 0.0
 
@@ -86,8 +110,9 @@ class _Stage:
         """Start all, and wait until lines flow."""
         self._timeline.say("starting the broker and the workers")
         self._members.start()
-        for topic in (SIDE_TOPIC, *(pipe.name for pipe in self._pipes)):
-            create_topic(self._members.broker.bootstrap, topic)
+        create_topic(self._members.broker.bootstrap, SIDE_TOPIC)
+        for pipe in self._pipes:
+            create_topic(self._members.broker.bootstrap, pipe.name, partitions=pipe.partitions)
         deadline_s = time.monotonic() + UP_S
         missing = self._settling.want(deadline_s)
         self._feeder.start()
@@ -106,7 +131,8 @@ class _Stage:
 
     def hurt(self, seconds: float) -> tuple[float | None, str]:
         """Do what the schedule says for so long, repair all, and wait; return how long it took, and what is missing."""
-        steps = schedule(self._plan.seed, self._plan.seconds, self._plan.workers, self._plan.kinds)
+        plan = self._plan
+        steps = schedule(plan.seed, plan.seconds, plan.workers, plan.kinds, plan.first)
         self._timeline.say(f"faults for {seconds:.0f} s")
         self._side_by_side(steps, seconds)
         self._timeline.say("no more faults; repairing")
@@ -129,6 +155,7 @@ class _Stage:
             for member in self._members.all:
                 self._timeline.say(f"{member}: {member.control(do='clients')}")
         sources = self._records(f"{self._members.group}-offset")
+        back_to = backwards(sources, self._pipes, self._faults.half_open)
         sinks = self._records(GROUPS_TOPIC)
         ended = [*self._faults.ended, *self._end()]
         left = [each for member in self._members.all for each in member.left]
@@ -146,8 +173,11 @@ class _Stage:
                 missing=back[1],
                 ended=ended,
                 died=[each for member in self._members.all for each in member.deaths(REASON)],
-                backwards=[*backwards(sources, self._pipes), *commits_backwards(sinks, self._pipes)],
+                backwards=[*back_to.sent_late, *commits_backwards(sinks, self._pipes)],
+                held_back=back_to.held_back,
                 commits=len(sources) + sum(is_commit(each, self._pipes) for each in sinks),
+                twice=once.faults(self._records(self._once.name), once.contents(self._once.sink_file)),
+                broken=self._scene.broken,
                 leaks=leaked,
                 left=[f"{each.pid}: {_name(each)}" for each in alive],
                 failed=self._faults.failed,
@@ -162,6 +192,12 @@ class _Stage:
         self._clients.stop()
         self._feeder.stop()
         self._clients.close()
+
+    def _behind(self, pipe: Pipe) -> str:
+        if pipe.target is not Target.FILES:
+            return ""
+        bootstrap = self._members.broker.bootstrap
+        return once.behind(once.range_files(pipe.sink_file), ends(bootstrap, pipe))
 
     def _records(self, topic: str) -> list[BrokerRecord]:
         return read_topic(self._members.broker.bootstrap, topic, timeout_s=READ_S)

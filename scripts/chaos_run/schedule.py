@@ -45,6 +45,13 @@ class Heavy(StrEnum):
     HALF_OPEN = "half-open connections of a worker to Kafka"
     FULL_DISK = "full disk, under a worker whose JVM is killed"
     READ_ONLY_DISK = "read-only data directory of a worker whose JVM is killed"
+    SLOW_TARGET = "slow target of a sink"
+    HANG_TARGET = "hanging target of a sink"
+    MOVE_BACK = "partition of a sink that moves away and back uncommitted"
+    OVERLAP_RESTART = "restart of a task that hangs in its target"
+    OVERLAP_FROZEN = "SIGSTOP of the Python of a task that hangs in its target"
+    SUSPEND = "suspension of a worker"
+    EXHAUST_POOL = "more hanging tasks than workers have threads"
 
 
 HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
@@ -60,6 +67,13 @@ HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
     Heavy.HALF_OPEN: (3.0, 10.0),
     Heavy.FULL_DISK: (4.0, 8.0),
     Heavy.READ_ONLY_DISK: (4.0, 8.0),
+    Heavy.SLOW_TARGET: (30.0, 36.0),
+    Heavy.HANG_TARGET: (8.0, 14.0),
+    Heavy.MOVE_BACK: (1.0, 4.0),
+    Heavy.OVERLAP_RESTART: (1.0, 3.0),
+    Heavy.OVERLAP_FROZEN: (FROZEN_S, FROZEN_S),
+    Heavy.SUSPEND: (FROZEN_S, FROZEN_S),
+    Heavy.EXHAUST_POOL: (2.0, 22.0),
 }
 """Seconds from the fault to its end, at least and at most."""
 
@@ -129,12 +143,16 @@ _WEIGHTS: Final[dict[Request, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeavyStep:
-    """Do `fault` to the worker of this number (nothing to the broker), and undo it `hold_s` seconds later."""
+    """Do `fault` to the worker of this number, if it is about one, and undo it `hold_s` seconds later.
+
+    `pick` chooses among the ways to do it.
+    """
 
     at_s: float
     fault: Heavy
     worker: int
     hold_s: float
+    pick: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +184,18 @@ class Schedule:
     requests: tuple[RequestStep, ...]
 
 
-def schedule(seed: int, seconds: float, workers: int, kinds: Sequence[str] = KINDS) -> Schedule:
+def schedule(
+    seed: int, seconds: float, workers: int, kinds: Sequence[str] = KINDS, first: Sequence[str] = ()
+) -> Schedule:
     """Return what happens within `seconds`: every fault is undone by then, with time left to recover.
 
-    `kinds`: some of `KINDS`; steps of the others are left out.
+    `kinds`: some of `KINDS`; steps of the others are left out. `first`: heavy faults that come before all others, in
+    this order.
     """
     faults = [fault for fault in Heavy if kind_of(fault) in kinds]
+    begin = [fault for kind in first for fault in faults if kind_of(fault) == kind]
     return Schedule(
-        heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults)),
+        heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults, begin)),
         actors=tuple(_actors(_random(seed, "actors"), seconds, workers)) if ACTORS in kinds else (),
         requests=tuple(_requests(_random(seed, "requests"), seconds, workers)) if CLIENTS in kinds else (),
     )
@@ -189,9 +211,15 @@ def _random(seed: int, part: str) -> random.Random:
 
 
 def _heavy(
-    chance: random.Random, seconds: float, workers: int, faults: Sequence[Heavy]
+    chance: random.Random,
+    seconds: float,
+    workers: int,
+    faults: Sequence[Heavy],
+    first: Sequence[Heavy],
 ) -> Iterator[HeavyStep]:
-    at, bag = CALM_S, list[Heavy]()
+    at = CALM_S
+    others = [fault for fault in faults if fault not in first]
+    bag = [*chance.sample(others, len(others)), *reversed(first)]
     while faults:
         if not bag:  # every fault once before any comes again
             bag = chance.sample(list(faults), len(faults))
@@ -200,7 +228,8 @@ def _heavy(
         after = at + hold + chance.uniform(*RECOVERY_S)
         if after > seconds:
             return
-        yield HeavyStep(round(at, 1), fault, chance.randrange(workers), round(hold, 1))
+        worker, pick = chance.randrange(workers), round(chance.random(), 6)
+        yield HeavyStep(round(at, 1), fault, worker, round(hold, 1), pick)
         at = after
 
 

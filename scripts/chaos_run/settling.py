@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from scripts.chaos_run.clients import Call, Clients
 from scripts.chaos_run.members import Member, Members
-from scripts.chaos_run.pipes import SIDES, Feeder, Pipe
+from scripts.chaos_run.pipes import HANGING, SIDES, Feeder, Pipe
 
 BOUND_S: Final = 120.0
 """So long the cluster may take, from the last repair on, until all is as it is wanted, on a machine at leisure."""
@@ -31,9 +31,12 @@ def bound_s(start_s: float) -> float:
 class Settling:
     """Waits for the wanted state: every pipe runs with one task each, and all its lines are through."""
 
-    def __init__(self, members: Members, pipes: Sequence[Pipe], clients: Clients) -> None:
-        """Nothing is asked yet."""
+    def __init__(
+        self, members: Members, pipes: Sequence[Pipe], clients: Clients, behind: Callable[[Pipe], str]
+    ) -> None:
+        """Nothing is asked yet. `behind` says what of a pipe's topic its sink has not written; empty: nothing."""
         self._members, self._pipes, self._clients = members, pipes, clients
+        self._behind = behind
         self._wanted = {name: config for pipe in pipes for name, config in pipe.configs.items()}
 
     def want(self, deadline_s: float) -> str:
@@ -43,6 +46,7 @@ class Settling:
         ]
         calls += [Call("PUT", f"/connectors/{name}/resume") for name in self._wanted]
         calls += [Call("DELETE", f"/connectors/side-{number}") for number in range(SIDES)]
+        calls.append(Call("DELETE", f"/connectors/{HANGING}"))
         for asked in calls:
             why = self._until_accepted(asked, deadline_s)
             if why:
@@ -74,6 +78,8 @@ class Settling:
             last = pipe.last()
             if feeder is not None and last != feeder.written - 1:
                 return f"the last line of {pipe.name} is {last}, of {feeder.written} that were written"
+            if behind := self._behind(pipe):
+                return f"{pipe.name}: {behind}"
         return ""
 
     def _undo(self) -> None:

@@ -33,11 +33,17 @@ class Findings:
     """Deaths of actors that nobody asked for."""
     backwards: Sequence[str]
     """Offsets of sources and sinks that went back: an old owner's commit after the new one's."""
+    held_back: Sequence[str]
+    """Offsets of sources that the network delivered after those of the new owner."""
     commits: int
     """Of the pipes' sources and sinks, that were looked at."""
     leaks: Sequence[str]
     left: Sequence[str]
     """Processes that outlived what they belong to."""
+    twice: Sequence[str]
+    """Where a sink that writes each record exactly once did not."""
+    broken: Sequence[str]
+    """Promises that were broken while a fault lasted."""
     failed: Sequence[str]
     """Faults that the script could not carry out or undo."""
     standstill_s: float
@@ -74,7 +80,7 @@ def _told(found: Findings) -> list[Line]:
         Line(f"faults: {faults or 'none'}", None),
         Line(f"REST: {codes or 'nothing'}; {found.unanswered} without an answer", None),
         Line(f"records: {written}, of which {repeated} came again, in {stretches} stretches", None),
-        Line(f"commits looked at: {found.commits}", None),
+        Line(f"commits looked at: {found.commits}; {len(found.held_back)} held back by the network", None),
         Line(f"longest standstill of a pipe: {found.standstill_s:.1f} s", None),
     ]
 
@@ -84,6 +90,7 @@ def _judged(found: Findings) -> list[Line]:
     took = "never" if found.back_s is None else f"after {found.back_s:.1f} s"
     return [
         *(_delivered(pipe, each) for pipe, each in sorted(found.deliveries.items())),
+        _none("files of offsets hold each record exactly once", found.twice),
         Line(
             f"back to the wanted state {took} (bound {found.bound_s:.0f} s){_and(found.missing, back=back)}",
             back,
@@ -91,8 +98,9 @@ def _judged(found: Findings) -> list[Line]:
         _none("every answer of REST is well-formed", found.malformed),
         _none("no worker ended by itself, and all ended with 0", found.ended),
         _none("no actor died of anything but this script", found.died),
-        _none("no offset of a source or sink went back: no commit of an old owner", found.backwards),
+        _none("no offset of a source or sink went back: no old owner sent a commit", found.backwards),
         *([] if found.commits else [Line("not one commit was found", met=False)]),
+        _none("sinks that are slow commit, and workers that are stuck say so", found.broken),
         _none("no thread or file was leaked", found.leaks),
         _none("no process was left", found.left),
         _none("every fault was carried out and undone", found.failed),

@@ -28,10 +28,10 @@ from urllib.parse import quote
 
 import httpx2
 
-from kraal.embedded.broker import Broker, free_port
-from kraal.embedded.jars import classpath
-from kraal.embedded.java import find_java
-from kraal.embedded.lock import KAFKA
+from kraal.broker.broker import Broker, free_port
+from kraal.jars.jars import classpath
+from kraal.jars.java import find_java
+from kraal.jars.lock import KAFKA
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import Worker, distributed, java_standalone
 

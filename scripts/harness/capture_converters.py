@@ -11,7 +11,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from kraal.embedded.lock import KAFKA
+from kraal.jars.lock import KAFKA
 from scripts.harness.capture_config_golden import GOLDEN, printed
 from scripts.harness.converter_cases import cases
 

@@ -21,7 +21,7 @@ import httpx2
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kraal.embedded.broker import Broker, free_port
+from kraal.broker.broker import Broker, free_port
 from scripts.harness.processes import wait_until
 from scripts.harness.workers import Worker, distributed
 

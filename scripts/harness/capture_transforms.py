@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from kraal.embedded.jars import classpath
-from kraal.embedded.java import find_java
-from kraal.embedded.lock import KAFKA
+from kraal.jars.jars import classpath
+from kraal.jars.java import find_java
+from kraal.jars.lock import KAFKA
 from kraal.plugins.registry import PREDICATES_GROUP, TRANSFORMS_GROUP, installed
 from scripts.harness.transform_cases import CASES
 

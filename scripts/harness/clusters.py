@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from scripts.harness.group import RUNNING, Rebalance, Status, Statuses, rebalances
 from scripts.harness.processes import ScriptFailed, wait_until
 from scripts.harness.workers import UP_S, Worker, distributed

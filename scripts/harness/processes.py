@@ -14,7 +14,7 @@ from types import FrameType
 
 import psutil
 
-from kraal.errors import KraalError
+from kraal.core.errors import KraalError
 
 STOP_S = 20.0
 """How long a process may take to stop by itself before it is killed."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kraal.embedded.broker import free_port
-from kraal.embedded.jars import classpath
-from kraal.embedded.java import find_java
+from kraal.broker.broker import free_port
+from kraal.jars.jars import classpath
+from kraal.jars.java import find_java
 from scripts.harness.processes import Running, wait_until
 from scripts.harness.rest import Rest
 
@@ -150,7 +150,9 @@ def _kraal() -> list[str]:
     """Return what runs `kraal`: the command beside this Python, or the same for a checkout not installed."""
     command = Path(sys.executable).with_name("kraal")
     return (
-        [str(command)] if command.exists() else [sys.executable, "-c", "from kraal.cli import main; main()"]
+        [str(command)]
+        if command.exists()
+        else [sys.executable, "-c", "from kraal.cli.main import main; main()"]
     )
 
 

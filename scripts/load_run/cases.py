@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from kraal.testing.plugins import FAKE_SOURCE
+from kraal.protocol.signature import signature_headers
+from kraal.testing._simulation.plugins import FAKE_SOURCE
 from scripts.load_run.clients import Answers, ask_all, in_turns, request
 from scripts.load_run.worker import LoadedWorker, Shape, config_of, loaded_worker
-from web.admission import Limits
+from web.middleware.admission import Limits
 
 _PATIENCE_S = 600.0
 _DEPTH = re.compile(r'^kraal_mailbox_messages\{actor="(?P<actor>[^"]+)"\} (?P<depth>\d+)$', re.MULTILINE)
@@ -117,7 +118,9 @@ def bodies(size: int = 1_000, limits: Limits | None = None) -> list[Told]:
     with loaded_worker(Shape(distributed=True, limits=limits or Limits())) as worker:
         until("it was up", lambda: "healthy" in get(worker.port, "/health"))
         large = json.dumps(config_of("large", pad="x" * 900_000)).encode()
-        inner = request("POST", "/connectors/large/tasks", b"[" + b" " * 8_000_000 + b"]")
+        body = b"[" + b" " * 8_000_000 + b"]"
+        # With a wrong signature: without one no body is read.
+        inner = request("POST", "/connectors/large/tasks", body, signature_headers(b"guessed", body))
         return [
             flood(worker, f"{size} validations of 900 kB", [request("PUT", _VALIDATE, large)] * size),
             flood(worker, f"{size // 5} of 8 MB as of workers", [inner] * (size // 5)),

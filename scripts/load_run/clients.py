@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from types import MappingProxyType
 
 ANSWER_S = 120.0
 NOTHING = 0
@@ -63,9 +64,12 @@ async def _exchange(port: int, message: bytes) -> tuple[int, str]:
         writer.close()
 
 
-def request(method: str, path: str, body: bytes = b"") -> bytes:
+def request(
+    method: str, path: str, body: bytes = b"", headers: Mapping[str, str] = MappingProxyType({})
+) -> bytes:
     """Return the bytes of a request after whose answer the connection ends."""
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body

@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from kraal.process import open_as_many_as_allowed
-from kraal.records import Entry
+from kraal.core.records import Entry
+from kraal.protocol.records import encode
+from kraal.protocol.signature import new_key
 from kraal.stores.memory import MemoryLog
-from kraal.testing.plugins import FAKE_SOURCE
-from tests.fakes.rest_worker import rest_worker
-from web.admission import Limits
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.worker.process import open_as_many_as_allowed
+from tests.fakes.workers.rest_worker import rest_worker
+from web.middleware.admission import Limits
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -79,6 +81,8 @@ def loaded_worker(shape: Shape | None = None) -> Iterator[LoadedWorker]:
 def _serve(pipe: Connection, shape: Shape) -> None:
     open_as_many_as_allowed()
     log = MemoryLog("config")
+    if shape.distributed:  # its requests are signed
+        log.append([Entry(*encode(new_key(0)))])
     if shape.records:
         log.append(list(_old(shape.records, shape.connectors)))
     with rest_worker(config_log=log, distributed=shape.distributed, limits=shape.limits) as worker:

@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kraal.embedded.broker import Broker, free_port
-from tests.differential.all_steps import SCRIPT
+from kraal.broker.broker import Broker, free_port
 from tests.differential.replay import Patience
 from tests.differential.stage import Replayed, replay_all
+from tests.differential.steps.all_steps import SCRIPT
 
 PATIENCE = Patience(condition_s=15, script_s=150)
 

@@ -56,12 +56,13 @@ def whole(row: str, java: int, kraal: int) -> Allowance:
 
 
 def status(row: str, java: int, kraal: int) -> Allowance:
-    """Only the statuses differ, so."""
+    """Only the statuses differ, so; an error's body repeats its status."""
 
     def forgive(one: Answer, other: Answer) -> Pair:
         if (one.status, other.status) != (java, kraal):
             return one, other
-        return replace(one, status=kraal, reason=other.reason), other
+        body = one.body.replace(f'{{"error_code":{java},', f'{{"error_code":{kraal},', 1)
+        return replace(one, status=kraal, reason=other.reason, body=body), other
 
     return Allowance(row=row, forgive=forgive)
 
@@ -223,7 +224,7 @@ def _with_sorted_configs(value: Any) -> Any:
             return value
 
 
-UNOPENED = fields("unopened-version", "version", chance=True)
-"""What has not opened yet has no version here."""
+VERSIONS = fields("plugin-versions", "version", chance=True)
+"""After several restarts at once, Java's version is null at times."""
 TASKS_LATER = fields("put-creates", "tasks", chance=True)
 """A PUT that creates may be answered before the tasks are there, or after."""

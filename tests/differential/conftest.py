@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.differential.all_steps import SCRIPT
 from tests.differential.replay import Patience
 from tests.differential.stage import PROPERTIES, Replayed, replay_all
-from tests.fakes.java_worker import JavaWorker
+from tests.differential.steps.all_steps import SCRIPT
+from tests.fakes.workers.java_worker import JavaWorker
 
 
 @pytest.fixture(scope="session")

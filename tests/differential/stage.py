@@ -13,11 +13,11 @@ from typing import Final
 from kraal.testing.process import WorkerProcess
 from kraal.testing.process_cluster import QUICK
 from tests.differential.compare import Verdict, judge
-from tests.differential.everywhere import EVERYWHERE
 from tests.differential.exchange import DISTRIBUTED, Answer, Here
 from tests.differential.replay import Patience, Replay
 from tests.differential.script import MODES, Step
-from tests.fakes.java_worker import JavaWorker
+from tests.differential.steps.everywhere import EVERYWHERE
+from tests.fakes.workers.java_worker import JavaWorker
 
 PROPERTIES: Final = {"offset.flush.interval.ms": "1000", "spark.driver.memory": "512m"}
 """Of all workers; Java stores offsets every 60 s by default."""

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.differential.all_steps import SCRIPT
 from tests.differential.rows import PAGE, ids_in
 from tests.differential.script import MODES
 from tests.differential.stage import Replayed
+from tests.differential.steps.all_steps import SCRIPT
 
 Outcome = Mapping[str, Mapping[str, Replayed]]
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.differential.causes import cause_of
 from tests.differential.chains import SINKS, Chained
-from tests.fakes.pipe import create_topic
+from tests.fakes.spark.pipe import create_topic
 
 LOOK_S: Final = 0.1
 PATIENCE_S: Final = 120.0

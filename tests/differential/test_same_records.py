@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import Answer, WorkerProcess
 from tests.differential.causes import cause_of, without_details
 from tests.differential.chains import CHAINS, WORDS, Chained

@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from tests.differential.all_steps import SCRIPT
-from tests.differential.everywhere import EVERYWHERE
 from tests.differential.rows import PAGE, ids_in
 from tests.differential.script import MODES
+from tests.differential.steps.all_steps import SCRIPT
+from tests.differential.steps.everywhere import EVERYWHERE
 from web.openapi.paths import ADMIN, PATHS
 
 OPERATIONS = [(method.upper(), path) for path, methods in {**PATHS, **ADMIN}.items() for method in methods]

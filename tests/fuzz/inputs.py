@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

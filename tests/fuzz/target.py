@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from actors.mailbox import ask
 from actors.messages.supervisor import ListActors
+from actors.runtime.mailbox import ask
 from kraal.plugins.registry import Registry
-from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
-from tests.fakes.rest_worker import rest_worker
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
+from tests.fakes.workers.rest_worker import rest_worker
 
 if TYPE_CHECKING:
     from kraal.plugins.api import Connector, Converter

@@ -42,33 +42,15 @@ class Wanted500:
     """The message, as a pattern."""
 
 
-_STANDALONE: Final = "Kafka Connect in standalone mode does not support "
-_VALIDATE_TEXTS: Final = (
-    "Connector config .* contains no connector type",
-    "Failed to find any class that implements Connector and which name matches .*",
-)
 WANTED_500: Final = (
-    # Contract 1.4: validate leaves its exceptions as they are.
-    Wanted500(
-        r"PUT /connector-plugins/[^/]+/config/validate",
-        rf"org\.apache\.kafka\.connect\.runtime\.rest\.errors\.BadRequestException: ({'|'.join(_VALIDATE_TEXTS)})",
-    ),
     Wanted500(
         r"PUT /connector-plugins/[^/]+/config/validate",
         r"org\.apache\.kafka\.common\.config\.ConfigException: Could not .*",  # a config provider
     ),
-    # Contract 1.4: standalone has no internal requests.
-    Wanted500(r"POST /connectors/[^/]+/tasks", rf"{_STANDALONE}externally setting task configurations\."),
-    Wanted500(r"PUT /connectors/[^/]+/fence", rf"{_STANDALONE}exactly-once source connectors\."),
     # Contract 2.1 and 6.4: what does not start.
     Wanted500(r"POST /connectors/[^/]+/restart", r"Failed to start connector: .*"),
     Wanted500(r"POST /connectors/[^/]+/tasks/[^/]+/restart", r"Failed to start task: .*"),
-    # Contract 9: the connector's own objections to offsets, and what the group says.
-    Wanted500(
-        r"(PATCH|DELETE) /connectors/[^/]+/offsets",
-        r"Offsets may only contain .*|Offsets cannot be modified if .*|(Partition|Offset) objects should .*"
-        r"|The value for the '(position|filename)' key in the .* is .*",
-    ),
+    # Contract 9: what the group says.
     Wanted500(r"(PATCH|DELETE) /connectors/[^/]+/offsets", r"Failed to (modify|alter|reset) .*"),
 )
 

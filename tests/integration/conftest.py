@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraal.embedded.broker import Broker
-from kraal.spark.engine import SparkEngine
-from tests.fakes.secured_kafka import SecuredKafka, secured_kafka
-from tests.fakes.spark_stage import Stage, await_ready, make_engine
+from kraal.broker.broker import Broker
+from kraal.engine.engine import SparkEngine
+from tests.fakes.kafka.secured_kafka import SecuredKafka, secured_kafka
+from tests.fakes.spark.stage import Stage, await_ready, make_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from kraal.cli import main
-from kraal.embedded.broker import Broker, free_port
-from kraal.embedded.errors import BrokerError
+from kraal.broker.broker import Broker, free_port
+from kraal.cli.main import main
+from kraal.jars.errors import BrokerError
 
 
 def kraal(*arguments: str) -> Result:
@@ -73,7 +73,7 @@ def test_a_broker_that_kraal_did_not_start_is_left_alone(kafka: Broker, tmp_path
     where = ["--data-dir", str(tmp_path), "--port", str(kafka.port)]
     started = kraal("start", *where)
     assert (started.exit_code, started.stderr.count("\n")) == (1, 1)
-    assert f"Port {kafka.port} on 127.0.0.1 cannot be used" in started.stderr
+    assert f"Cannot use port {kafka.port} on 127.0.0.1" in started.stderr
     stopped = kraal("stop", *where)
     assert (stopped.exit_code, stopped.stderr.count("\n")) == (1, 1)
     assert "Kraal did not start it" in stopped.stderr
@@ -85,7 +85,7 @@ def test_a_port_that_accepts_but_is_no_kafka_does_not_answer(kafka: Broker, tmp_
         port = server.getsockname()[1]
         assert kraal("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1
     elsewhere = Broker(kafka.data_dir, free_port())
-    with pytest.raises(BrokerError, match=f"runs already, on port {kafka.port}"):
+    with pytest.raises(BrokerError, match=f"is already running on port {kafka.port}"):
         elsewhere.start()
 
 
@@ -99,7 +99,7 @@ def test_bad_settings_end_in_a_sentence_with_the_reason(tmp_path: Path) -> None:
 def test_status_and_stop_from_the_command_line(tmp_path: Path) -> None:
     where = ["--data-dir", str(tmp_path), "--port", str(free_port())]
     started = kraal("start", *where)
-    assert (started.exit_code, started.output.startswith("Kafka answers on 127.0.0.1:")) == (0, True)
+    assert (started.exit_code, started.output.startswith("Kafka is ready on 127.0.0.1:")) == (0, True)
     assert kraal("status", *where).exit_code == 0
-    assert kraal("stop", *where).output == "Kafka has stopped\n"
+    assert kraal("stop", *where).output == "Kafka stopped\n"
     assert kraal("status", *where).exit_code == 1

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kraal.config.kafka.stores import Unusable, read_identity, read_trust
-from kraal.embedded.java import find_java
-from tests.fakes.certificates import Certified, make_authority
+from kraal.config.clients.key_stores import Unusable, read_identity, read_trust
+from kraal.jars.java import find_java
+from tests.fakes.kafka.certificates import Certified, make_authority
 
 PASSWORD = "store secret"  # noqa: S105 - of stores that live as long as a test
 

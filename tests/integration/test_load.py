@@ -10,7 +10,7 @@ from http import HTTPStatus
 import pytest
 
 from scripts.load_run.cases import CASES, Told, bodies, connectors, faults, replay, requests, tasks
-from web.admission import Limits
+from web.middleware.admission import Limits
 
 OK, ACCEPTED, BUSY, TOO_LARGE = (
     HTTPStatus.OK,
@@ -40,6 +40,7 @@ def test_large_bodies_take_no_more_memory_than_they_may() -> None:
     assert checks.answers.statuses[OK] > 0
     assert checks.answers.statuses[BUSY] > 0
     assert internal.answers.statuses[BUSY] > 0
+    assert set(internal.answers.statuses) <= {BUSY, HTTPStatus.FORBIDDEN}
     assert set(huge.answers.statuses) == {TOO_LARGE}
 
 

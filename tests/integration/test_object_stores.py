@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kraal.connectors.range_files import parse
-from kraal.embedded.broker import Broker
-from kraal.embedded.records import read_topic
+from kraal.broker.broker import Broker
+from kraal.broker.records import read_topic
+from kraal.connectors.frames.range_files import parse
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import create_topic
-from tests.fakes.s3_server import S3Server, s3_server
+from tests.fakes.servers.s3_server import S3Server, s3_server
+from tests.fakes.spark.pipe import create_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from kraal.embedded.broker import Broker, free_port
-from kraal.embedded.records import read_topic
+from kraal.broker.broker import Broker, free_port
+from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
-from tests.fakes.outlets import READ_S, Outlets
+from tests.fakes.spark.outlets import READ_S, Outlets
 
 log = logging.getLogger(__name__)
 

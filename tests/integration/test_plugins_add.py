@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from kraal.embedded.broker import Broker
-from kraal.embedded.records import write_topic
-from kraal.locked.lock import read_lock
+from kraal.broker.broker import Broker
+from kraal.broker.records import write_topic
+from kraal.plugin_lock.lock import read_lock
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import create_topic
-from tests.fakes.postgresql import PostgreSQL, postgresql
+from tests.fakes.servers.postgresql import PostgreSQL, postgresql
+from tests.fakes.spark.pipe import create_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -42,7 +42,7 @@ def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
 
 def plugins(*arguments: str) -> list[str]:
     """Run `kraal plugins`; return the lines that it prints."""
-    code = "from kraal.cli import main; main()"
+    code = "from kraal.cli.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "plugins", *arguments],
         capture_output=True,
@@ -83,7 +83,7 @@ def test_a_driver_is_added_and_the_task_that_needs_it_runs_after_a_restart(
     assert locked.added == (DRIVER,)
     assert DRIVER in [each.name for each in locked.jars]
     worker_id = worker.url.partition("//")[2]
-    assert said[-2].endswith("have it from their next start: a new jar needs a new Spark engine."), said
+    assert said[-2].endswith("to load them; jars are only loaded when Spark starts."), said
     assert said[-1] == f"A restart of worker {worker_id} stops: idle-0", "what has failed is not stopped"
 
     jvm = worker.jvm()

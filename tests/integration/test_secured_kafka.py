@@ -10,7 +10,7 @@ import threading
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import confluent_kafka as ck
 import pyarrow as pa
@@ -18,20 +18,24 @@ import pytest
 from confluent_kafka import cimpl
 from kafka.net.compat import KafkaNetClient
 
-from kraal.config.kafka.kafka_python import kafka_python_options
-from kraal.config.kafka.librdkafka import librdkafka_options
-from kraal.errors import StoreError
-from kraal.ids import ConnectorName, TaskId
-from kraal.offsets import SourcePartition
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.clients.restrictions import ALLOWED_URLS
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Committed, Failed, Opened, Stopped
+from kraal.engine.records.topics import TopicFailed
+from kraal.engine.source.topics import read_source_topics
+from kraal.kafka.cluster_info import cluster_id
+from kraal.kafka.tokens import TokenProvider
 from kraal.plugins.api import SourceBatch
-from kraal.spark.api import BatchDone, Committed, Failed, Opened, Stopped
-from kraal.spark.records.topics import TopicFailed
-from kraal.spark.source_topics import read_source_topics
-from kraal.stores.kafka_info import cluster_id
-from kraal.stores.tokens import TokenProvider
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.secured_kafka import SECRET, SecuredKafka
-from tests.fakes.spark_stage import Stage
+from tests.fakes.kafka.secured_kafka import SECRET, SecuredKafka
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PREFIX = "allowed-"
 
@@ -162,9 +166,19 @@ def test_topics_of_a_source_are_created_as_far_as_its_administrator_may(
 @pytest.mark.parametrize(
     "way", ["SCRAM-SHA-512, PKCS12", "PLAIN, PEM file", "OAUTHBEARER", "certificate, PEM inline"]
 )
-def test_spark_writes_and_a_sink_reads(kafka_with_logins: SecuredKafka, way: str, stage: Stage) -> None:
+def test_spark_writes_and_a_sink_reads(
+    kafka_with_logins: SecuredKafka,
+    way: str,
+    stage: Stage,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A source's producer and a sink's reader are Java's, a sink's group member is librdkafka."""
     kafka, task = kafka_with_logins, f"secured-{uuid.uuid4().hex[:8]}"
+    if way == "OAUTHBEARER":  # the operator allows it, before the worker and its JVM start
+        jvm: Any = spark.sparkContext._jvm
+        jvm.java.lang.System.setProperty(ALLOWED_URLS, kafka.endpoint.url)
+        monkeypatch.setenv("KAFKA_OPTS", f"-D{ALLOWED_URLS}={kafka.endpoint.url}")
     topic, config = topic_of(kafka), overrides(WAYS[way](kafka))
     values = [f"v{number}" for number in range(600)]  # more than a tail: Spark reads them
     batch = SourceBatch(
@@ -190,6 +204,19 @@ def test_spark_writes_and_a_sink_reads(kafka_with_logins: SecuredKafka, way: str
     sink.run.stop()
     sink.expect(Stopped)
     assert [value for *_, value in plugins.WRITTEN[task]] == values
+
+
+def test_a_connector_gets_no_tokens_from_where_the_operator_does_not_allow(
+    kafka_with_logins: SecuredKafka, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+    task, config = f"secured-{uuid.uuid4().hex[:8]}", overrides(kafka_with_logins.token())
+    url = kafka_with_logins.endpoint.url
+    for connector in ("ListSource", "ListSink"):
+        trace = stage.open(task, connector, {**config, "topics": "t"}).expect(Failed).trace
+        for client in ("producer", "consumer"):
+            key = f"{client}.override.sasl.oauthbearer.token.endpoint.url"
+            assert f"Invalid value {url} for configuration {key}: The URL cannot" in trace
 
 
 def test_a_wrong_password_is_told_by_librdkafka(kafka_with_logins: SecuredKafka) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraal.peers import Peers
-from kraal.testing.plugins import FakeSourceConnector
+from kraal.testing._simulation.plugins import FakeSourceConnector
 from tests.kips.modes import OneWorker, ThreeWorkers
 from tests.kips.stage import Outlook, Stage
 

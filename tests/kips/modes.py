@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from actors.assembly import Assembly
-from actors.mailbox import Address
-from kraal.ids import ConnectorName, TaskId
-from kraal.testing.cluster import EmbeddedCluster
-from kraal.testing.engine import FakeEngine, Outside
-from kraal.testing.worker import WORKER_ID, EmbeddedWorker
+from actors.runtime.mailbox import Address
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.engine import FakeEngine, Outside
+from kraal.testing._simulation.worker import WORKER_ID, EmbeddedWorker
 from tests.kips.stage import Answer, Json, Outlook, Stage
 
 if TYPE_CHECKING:

@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from actors.assembly import Assembly
-from actors.mailbox import Address
-from kraal.config.supervision import AutoRestart
-from kraal.ids import ConnectorName, TaskId
-from kraal.metrics.oversight import Oversight
+from actors.runtime.mailbox import Address
+from kraal.config.connector.auto_restart import AutoRestart
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.metrics.stall_detection import StallDetection
 from kraal.plugins.registry import Registry
-from kraal.testing.engine import FakeEngine
-from kraal.testing.metrics import scrape_of
-from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
+from kraal.testing._simulation.engine import FakeEngine
+from kraal.testing._simulation.metrics import scrape_of
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
 from web.app import create_apps
 from web.settings import Settings
 
 if TYPE_CHECKING:
     from kraal.plugins.api import ConnectorContext
-    from kraal.plugins.infos import ConfigInfos
+    from kraal.plugins.validation.infos import ConfigInfos
     from kraal.stores.memory import MemoryLog
-    from kraal.testing.scheduler import Scheduler
+    from kraal.testing._simulation.scheduler import Scheduler
 
 IDLE_TURNS = 25
 """So often the event loop turns without a message before time passes: an answer takes a few turns to arrive."""
@@ -213,7 +213,7 @@ class Stage(ABC):
                 _never,
                 settings,
                 scrape=scrape_of(worker, url),
-                oversight=Oversight(worker.board, AutoRestart()),
+                oversight=StallDetection(worker.board, AutoRestart()),
             ).main
             door = self._doors[url] = Door(worker, httpx2.ASGITransport(app=app))
         return door

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kraal.records import Entry
+from kraal.core.records import Entry
 from tests.kips.modes import ThreeWorkers
 from tests.kips.stage import Stage
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from kraal.config.distributed import parse_distributed
-from kraal.config.distributed_keys import DISTRIBUTED
-from kraal.config.standalone import parse_standalone
-from kraal.config.worker_keys import STANDALONE
-from kraal.errors import ConfigInvalid
-from kraal.testing.worker import DEFAULTS
-from tests.fakes.worker_config import GROUP
+from kraal.config.worker.distributed import parse_distributed
+from kraal.config.worker.distributed_keys import DISTRIBUTED
+from kraal.config.worker.keys import STANDALONE
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.errors import ConfigInvalid
+from kraal.testing._simulation.worker import DEFAULTS
+from tests.fakes.workers.worker_config import GROUP
 from tests.kips.stage import Stage
 
 NAME = "some-source"

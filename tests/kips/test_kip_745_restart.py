@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kraal.errors import StoreError
+from kraal.core.errors import StoreError
 from tests.kips.stage import Stage, states_of
 from web.settings import Settings
 

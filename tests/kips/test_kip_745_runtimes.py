@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.cluster.restart import RestartRequest, restart_entry
-from kraal.ids import ConnectorName, State
-from kraal.testing.plugins import FakeSourceConnector
+from kraal.cluster.decisions.restart import RestartRequest, restart_entry
+from kraal.core.ids import ConnectorName, State
+from kraal.testing._simulation.plugins import FakeSourceConnector
 from tests.kips.modes import ThreeWorkers
 from tests.kips.stage import Stage, states_of
 
@@ -288,7 +288,7 @@ def conflicts(stage: ThreeWorkers, path: str, via: str) -> set[str]:
 
 
 def test_a_rebalance_in_the_way_is_a_conflict(distributed: ThreeWorkers) -> None:
-    """The connector has other tasks from now on, and its tasks take a moment to stop.
+    """A restart waits for the end of a rebalance; it is refused when the group's coordinator goes away in one.
 
     > 409 CONFLICT when a rebalance is needed, forthcoming, or underway while restarting any of the Connector
     > and/or Task objects
@@ -303,10 +303,15 @@ def test_a_rebalance_in_the_way_is_a_conflict(distributed: ThreeWorkers) -> None
     assert distributed.owner(name) != leader
     config = {**distributed.get(f"/connectors/{NAME}/config").body, "tasks.max": "6"}
     assert distributed.put(f"/connectors/{NAME}/config", config).status == 200
+    assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204, "it waits"
+    assert distributed.put(f"/connectors/{NAME}/config", {**config, "tasks.max": "5"}).status == 200
+    distributed.cluster.broker.stop()
+    distributed.cluster.advance(30)
     texts = conflicts(distributed, f"/connectors/{name}/restart", leader)
     assert texts
     assert all("momentarily" in text or "conflicting operation" in text for text in texts)
-    distributed.cluster.settle(30)
+    distributed.cluster.broker.start()
+    distributed.cluster.settle(60)
     assert distributed.request("POST", f"/connectors/{name}/restart", via=leader).status == 204
 
 

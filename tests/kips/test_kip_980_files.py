@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kraal.config.files import read_connector_file
-from kraal.errors import BadRequest
-from kraal.standalone import apply_file
+from kraal.config.connector.files import read_connector_file
+from kraal.core.errors import BadRequest
+from kraal.worker.standalone import apply_file
 from tests.kips.modes import OneWorker
 from tests.kips.stage import fake_config
 

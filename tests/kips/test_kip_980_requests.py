@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kraal.cluster import commands
-from kraal.errors import StoreError
-from kraal.ids import ConnectorName, TargetState
+from kraal.cluster.decisions import commands
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName, TargetState
+from kraal.core.records import Entry
 from kraal.protocol.records import TargetStateRecord, encode
-from kraal.records import Entry
-from kraal.testing.plugins import FAKE_SINK, FakeSourceConnector
+from kraal.testing._simulation.plugins import FAKE_SINK, FakeSourceConnector
 from tests.kips.modes import ThreeWorkers
 from tests.kips.stage import Answer, Stage, fake_config
 

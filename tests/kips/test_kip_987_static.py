@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.distributed import parse_distributed
-from kraal.ids import ConnectorName, Instance, TaskId
+from kraal.config.worker.distributed import parse_distributed
+from kraal.core.ids import ConnectorName, Instance, TaskId
 from kraal.protocol.group import ConnectProtocol, GroupProtocol
-from kraal.testing.cluster_worker import ClusterWorker
-from tests.fakes.worker_config import LEAST
+from kraal.testing._simulation.cluster_worker import ClusterWorker
+from tests.fakes.workers.worker_config import LEAST
 from tests.kips.modes import ThreeWorkers
 
 ONE, TWO = ConnectorName("one"), ConnectorName("two")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kraal.errors import BadRequest
-from kraal.ids import ConnectorName
+from kraal.core.errors import BadRequest
+from kraal.core.ids import ConnectorName
 from kraal.peers import PeerFailed, PeerRefused, send_fence, send_task_configs
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER
 from tests.unit.web.workers import Stranger, stranger

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from kraal.cli import main
-from tests.fakes.howto import ROOT, blocks, follow, properties
+from kraal.cli.main import main
+from tests.fakes.workers.howto import ROOT, blocks, follow, properties
 
 CODE = """
 import json, sys
 from pathlib import Path
-from kraal.config.standalone import load_worker_properties
-from kraal.locked.start import jars_of_worker
+from kraal.config.worker.standalone import load_worker_properties
+from kraal.plugin_lock.start import jars_of_worker
 from kraal.plugins.registry import Registry
 from kraal.testing import Cluster
 

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from kraal.config.client_texts import client_texts
-from kraal.config.clients import client_names
-from kraal.config.distributed import parse_distributed
-from kraal.config.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES, TOPIC_SETTINGS
+from kraal.config.clients.keys import client_names
+from kraal.config.clients.texts import client_texts
 from kraal.config.families import Family
 from kraal.config.key import ConfigType, Key
-from kraal.config.standalone import parse_standalone
-from kraal.config.worker import own_client_keys
-from kraal.config.worker_keys import STANDALONE, WORKER_FAMILIES
+from kraal.config.worker.config import own_client_keys
+from kraal.config.worker.distributed import parse_distributed
+from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES, TOPIC_SETTINGS
+from kraal.config.worker.keys import STANDALONE, WORKER_FAMILIES
+from kraal.config.worker.standalone import parse_standalone
 from kraal.reference import __main__ as command
 from kraal.reference.connector_pages import Shipped, connector_files, shipped
 from kraal.reference.markdown import INDEX, MADE, files
 from kraal.reference.pages import Page, pages
-from kraal.testing.worker import DEFAULTS
+from kraal.testing._simulation.worker import DEFAULTS
 
 ROOT = Path(__file__).parents[2]
 PAGES = pages()
@@ -32,8 +32,8 @@ ENTRIES = [(page, entry) for page in PAGES for section in page.sections for entr
 KEYS = [(page, entry) for page, entry in ENTRIES if isinstance(entry, Key)]
 CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 ELSEWHERE = {
-    ROOT / "kraal/config/kafka/librdkafka.py",
-    ROOT / "kraal/spark/kafka_options.py",
+    ROOT / "kraal/config/clients/librdkafka.py",
+    ROOT / "kraal/engine/client_options.py",
     ROOT / "kraal/converters/registry/client.py",
 }
 """They speak librdkafka's, Spark's and the registry's client's words as well."""

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kraal.cli import main
-from kraal.errors import BadRequest
+from kraal.cli.main import main
+from kraal.core.errors import BadRequest
 from kraal.scaffold.project import Kind, Names
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ def test_the_project_of_a_new_sink_passes_its_own_test(tmp_path: Path) -> None:
 def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     code, said = new("mine", "--in", str(tmp_path))
-    assert (code, "is there already" in said) == (1, True)
+    assert (code, "already exists" in said) == (1, True)
     assert list((tmp_path / "mine").iterdir()) == []
 
 
@@ -62,7 +62,7 @@ def test_a_name_that_is_none_is_refused_with_what_is_allowed(name: str, tmp_path
 
 @pytest.mark.parametrize("name", ["json", "class", "kraal", "actors", "pyarrow", "tests"])
 def test_a_name_that_hides_another_module_is_refused(name: str) -> None:
-    with pytest.raises(BadRequest, match="is no name for a connector: "):
+    with pytest.raises(BadRequest, match="Invalid connector name "):
         Names.of(name, "source")
 
 

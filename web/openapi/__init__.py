@@ -1,7 +1,7 @@
-"""Our own OpenAPI document: what every endpoint takes and answers, for clients, generators and fuzzers.
+"""Kraal's OpenAPI document: the requests and answers of every endpoint, for clients, generators and fuzzers.
 
-It is written once, as data: `paths` has the operations, `schemas` the shapes. A test holds it against the route
-tables: an endpoint that is not in it, or is no more, fails the build.
+It is written once, as data: `paths` has the operations, `schemas` the shapes. A test compares it with the route
+tables: a missing or outdated endpoint fails the build.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The shape of `GET /admin/assignments`, spelled out where it is used: it stands only where `/admin` is."""
+"""Schema of `GET /admin/assignments`, inline because it is only documented where `/admin` is served."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from kraal.ids import Json
+from kraal.core.ids import Json
 from web.openapi.operation import Schema
 from web.openapi.shapes import MAYBE_TEXT, NUMBER, TEXT, list_of, object_of
 

@@ -1,4 +1,4 @@
-"""Makes the document of a worker and serves it at `/openapi.json`."""
+"""OpenAPI document of a worker, served at `/openapi.json`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kraal.ids import Json
+from kraal.core.ids import Json
 from web.openapi.paths import ADMIN, PATHS
 from web.openapi.schemas import SCHEMAS
-from web.render import JSON, to_json
+from web.rendering import JSON, to_json
 from web.resource import Resource
 from web.settings import Services, Settings
 
@@ -60,7 +60,7 @@ def routes(services: Services) -> list[Route]:
     body = to_json(document(services.settings))
 
     async def get(_services: Services, _request: Request) -> Response:
-        """GET /openapi.json: the same bytes as long as the worker lives."""
+        """GET /openapi.json: the same bytes for the lifetime of the worker."""
         return Response(body, headers={"Content-Type": JSON})
 
     return [Route("/openapi.json", Resource(services, any_type=("GET", "HEAD"), GET=get))]

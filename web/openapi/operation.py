@@ -1,4 +1,4 @@
-"""One operation of the API as data, and how it looks in an OpenAPI 3.1 document."""
+"""One operation of the API as data, and its rendering in an OpenAPI 3.1 document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
-from kraal.ids import Json
+from kraal.core.ids import Json
 
 Schema = Mapping[str, Json]
 """A JSON schema (draft 2020-12)."""
@@ -50,15 +50,15 @@ class Query:
     about: str
     schema: Schema
     many: bool = False
-    """It may stand several times."""
+    """The parameter may be repeated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What one method of one path does.
+    """One method of one path.
 
     `answers` has the schema of each success by its status, as a schema's name, the schema, or None when there is no
-    body. `errors` are those besides what any operation may have.
+    body. `errors` are the statuses in addition to those that every operation may have.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Operation:
     query: tuple[Query, ...] = ()
     errors: tuple[int, ...] = ()
     internal: bool = False
-    """Between workers: signed, where the group has signatures, and never with a password."""
+    """Sent between workers: signed if the group uses signatures, and never with a password."""
     media_type: str = "application/json"
     located: tuple[int, ...] = ()
-    """Statuses with a `Location`."""
+    """Statuses with a `Location` header."""
     then: tuple[str, ...] = ()
-    """Names of the operations that the same connector is there for when this one has succeeded: OpenAPI's links."""
+    """Operations available for the same connector after this one has succeeded: OpenAPI's links."""
 
     def to_json(self, path: str, *, secured: bool) -> dict[str, Json]:
         """Return the OpenAPI operation object."""

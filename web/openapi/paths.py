@@ -1,6 +1,6 @@
-"""The operations by path and method. Paths are those of the route tables.
+"""Operations by path and method, with the paths of the route tables.
 
-`HEAD` is wherever `GET` is, and `OPTIONS` everywhere; they are not listed.
+Every path with `GET` also has `HEAD`, and every path has `OPTIONS`; they are not listed.
 """
 
 from __future__ import annotations
@@ -388,7 +388,7 @@ ADMIN: Final[Operations] = {
         ),
     },
 }
-"""Below `/admin`: in the document of those listeners that have them."""
+"""Paths below `/admin`; documented for the listeners that serve them."""
 
 PATHS: Final[Operations] = {**_CONNECTORS, **_TASKS, **_TOPICS, **_OFFSETS, **_PLUGINS, **_WORKER}
-"""All others."""
+"""All other paths."""

@@ -1,4 +1,4 @@
-"""The shapes of bodies, by name; fields in the order in which answers have them (contract 1.3)."""
+"""Schemas of bodies by name; fields in the order of the answers (contract 1.3)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _INITIAL: Final = ("RUNNING", "PAUSED", "STOPPED")
 
 
 def _any_case(word: str) -> str:
-    """Return the pattern of a word in any letter case; JSON schemas have no flag for it."""
+    """Return a pattern for a word in any letter case; JSON schemas have no flag for it."""
     return "".join(f"[{letter}{letter.lower()}]" for letter in word)
 
 
 SENT_CONFIG: Final[Schema] = map_of({"type": ["string", "number", "boolean", "null"]})
-"""What is taken where a config is."""
+"""Config values accepted in requests."""
 
 _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     "state": {"type": "string", "enum": [*_STATES]},

@@ -1,11 +1,11 @@
-"""The parts that schemas of bodies are made of."""
+"""Building blocks of body schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.ids import Json
+from kraal.core.ids import Json
 from web.openapi.operation import Schema
 
 TEXT: Final[Schema] = {"type": "string"}
@@ -16,7 +16,7 @@ MAYBE_TEXT: Final[Schema] = {"type": ["string", "null"]}
 def object_of(
     fields: Mapping[str, Schema], *, optional: tuple[str, ...] = (), about: str = "", maybe: bool = False
 ) -> dict[str, Json]:
-    """Return the schema of an object with these fields and no others; `maybe`: or null."""
+    """Return the schema of an object with exactly these fields; `maybe`: or null."""
     described: dict[str, Json] = {"description": about} if about else {}
     return {
         "type": ["object", "null"] if maybe else "object",
@@ -28,7 +28,7 @@ def object_of(
 
 
 def ref(name: str) -> Schema:
-    """Return what stands for the named schema."""
+    """Return a reference to the named schema."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -38,5 +38,5 @@ def list_of(schema: Schema) -> Schema:
 
 
 def map_of(schema: Schema) -> Schema:
-    """Return the schema of an object whose fields may have any name."""
+    """Return the schema of an object with arbitrary field names."""
     return {"type": "object", "additionalProperties": dict(schema)}

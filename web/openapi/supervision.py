@@ -1,12 +1,12 @@
-"""The shapes of what is told beside Connect's states, by name. Ours."""
+"""Schemas of supervision data, Kraal's addition to Connect's states, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from kraal.cluster.supervision import GivenUp
-from kraal.config.supervision import Restarted
+from kraal.cluster.decisions.auto_restart import GivenUp
+from kraal.config.connector.auto_restart import Restarted
 from web.openapi.operation import Schema
 from web.openapi.shapes import NUMBER, TEXT, list_of, object_of, ref
 

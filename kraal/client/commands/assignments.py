@@ -1,4 +1,4 @@
-"""`kraal assignments`: who may run what, what runs where, what waits and why."""
+"""`kraal assignments`: show workers, their static assignments, and what runs where."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from kraal.client.commands.command import ClientCommand, asking, emit, emit_table, output_option, say
+from kraal.client.commands.command import ClientCommand, asking, output_option
+from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
-from kraal.errors import KraalError
+from kraal.core.errors import KraalError
 
 _MS = 1000
 
@@ -18,7 +19,7 @@ _MS = 1000
 @click.command(
     "assignments",
     cls=ClientCommand,
-    short_help="Show workers, what they list, what runs where, and what waits.",
+    short_help="Show workers and the connectors and tasks assigned to them.",
     examples=(
         "kraal assignments",
         "kraal assignments -o json",
@@ -27,18 +28,18 @@ _MS = 1000
 @output_option
 @asking
 def assignments(rest: Rest, *, style: str) -> None:
-    """Show the workers of the cluster, their static assignments (KIP-987), and what runs where.
+    """Show the workers of the cluster, their static assignments (KIP-987), and what they run.
 
-    Below, what is assigned to nobody, and why; and the last rebalance, with what made it necessary. Any worker may be
-    asked; the leader answers.
+    Also shows unassigned connectors and tasks with the reason, and the last rebalance with its cause. Any worker
+    accepts the request and forwards it to the leader.
     """
     try:
         found: dict[str, Any] = rest.get("admin", "assignments")
     except Refused as error:
         if error.no_such_path:
             raise KraalError(
-                f"{error}; this worker does not show assignments: it is not Kraal, or has /admin on listeners of "
-                "its own (admin.listeners)"
+                f"{error}; this worker does not serve /admin/assignments on this listener: it is not a Kraal "
+                "worker, or admin.listeners is set"
             ) from error
         raise
     if style != "table":
@@ -79,7 +80,7 @@ def _closing(found: Mapping[str, Any]) -> Iterator[str]:
         return
     when = datetime.fromtimestamp(last["completed_ms"] / _MS, UTC).isoformat(" ", "seconds")
     delay = (
-        f"; the next one follows within {last['delay_ms'] / _MS:g} s, for work that was lost"
+        f"; the next rebalance follows within {last['delay_ms'] / _MS:g} s to reassign lost work"
         if last["delay_ms"]
         else ""
     )

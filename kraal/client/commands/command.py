@@ -1,16 +1,13 @@
-"""What the client's commands share: options, exit codes, errors, names that complete, output.
+"""Base of the client's commands: common options, exit codes, error handling, completion of names.
 
-Exit codes: 0 done; 1 something failed, or differs; 2 the command line cannot be understood. Results go to standard
-output, errors to standard error, a line each; never a traceback, never a secret.
+Exit codes: 0 success; 1 failure, or a difference found; 2 invalid usage. Results go to standard output, errors to
+standard error, one line each. Tracebacks and secrets are never printed.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,31 +16,30 @@ import click
 from click.shell_completion import CompletionItem
 from typing_extensions import override
 
+from kraal.client.output import complain
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.client.target import DEFAULT_URL, BadTarget, Target, parse_target
-from kraal.client.text import one_line, printable, table
-from kraal.client.yaml_writer import to_yaml
-from kraal.errors import KraalError
+from kraal.core.errors import KraalError
 
 FAILED = 1
 USAGE = 2
-EXIT_CODES = "Exit codes: 0 done; 1 something failed; 2 the command line cannot be understood."
+EXIT_CODES = "Exit codes: 0 success; 1 failure; 2 invalid usage."
 CONNECTING = (
-    "The worker: --url or KRAAL_URL; user and password in the URL, or in KRAAL_USER and KRAAL_PASSWORD; "
-    "a CA for https: --cacert or KRAAL_CACERT."
+    "Set the worker with --url or KRAAL_URL, user and password in the URL or with KRAAL_USER and KRAAL_PASSWORD, "
+    "and trusted CA certificates for https with --cacert or KRAAL_CACERT."
 )
 _COMPLETION_S = 2.0
 
 
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
-    """Write command lines into a help text, unwrapped: they are there to be copied."""
+    """Write example command lines into a help text without wrapping, so that users can copy them."""
     with formatter.section("Examples"):
         for line in examples:
             formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
 class _Shown(click.Command):
-    """Has examples, and its own exit code for a command line that cannot be understood."""
+    """Command with examples in its help and exit code 2 for invalid usage."""
 
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -61,10 +57,10 @@ class _Shown(click.Command):
 
 
 class ClientCommand(_Shown):
-    """A command that ends with the client's exit codes, and says so in its help."""
+    """Command that uses the client's exit codes and documents them in its help."""
 
     trouble = FAILED
-    """The exit code when a worker refuses or does not answer."""
+    """Exit code when a worker rejects a request or does not respond."""
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
@@ -89,7 +85,7 @@ class ClientCommand(_Shown):
 
 
 class ClientGroup(_Shown, click.Group):
-    """A group of such commands."""
+    """Group of client commands."""
 
     command_class = ClientCommand
 
@@ -107,14 +103,14 @@ class ClientGroup(_Shown, click.Group):
 
 
 class NameType(click.ParamType[str]):
-    """A connector's name, which is not empty; completes to those that the worker has."""
+    """Non-empty connector name; completes to the names that the worker knows."""
 
     name = "name"
 
     @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if not value:
-            self.fail("a connector's name is not empty", param, ctx)
+            self.fail("connector name must not be empty", param, ctx)
         return str(value)
 
     @override
@@ -129,7 +125,7 @@ class NameType(click.ParamType[str]):
 def complete(
     ctx: click.Context, incomplete: str, ask: Callable[[Rest], Iterable[str]], given: Sequence[str] = ()
 ) -> list[CompletionItem[Any]]:
-    """Complete a word to what a worker has, quickly; to nothing when there is any trouble."""
+    """Complete a word from the worker's answer; return no completions if any error occurs."""
     try:
         target = parse_target(
             ctx.params.get("url") or os.environ.get("KRAAL_URL") or DEFAULT_URL,
@@ -158,6 +154,8 @@ NAME = NameType()
 name_argument = click.argument("name", type=NAME, metavar="NAME")
 names_argument = click.argument("names", type=NAME, nargs=-1, metavar="[NAME]...")
 
+all_option = click.option("--all", "everything", is_flag=True, help="Select all connectors.")
+
 output_option = click.option(
     "-o",
     "--output",
@@ -165,12 +163,12 @@ output_option = click.option(
     type=click.Choice(["table", "json", "yaml"]),
     default="table",
     show_default=True,
-    help="How to print.",
+    help="Output format.",
 )
 
 
 def asking(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options that say whom to ask, and call it with a `Rest` first."""
+    """Add the connection options to a command and pass it a `Rest` as first argument."""
 
     @click.option(
         "--url",
@@ -178,14 +176,14 @@ def asking(function: Callable[..., None]) -> Callable[..., None]:
         default=DEFAULT_URL,
         show_default=True,
         show_envvar=True,
-        help="Any worker's REST API.",
+        help="REST API URL of any worker in the cluster.",
     )
     @click.option(
         "--cacert",
         type=click.Path(path_type=Path, dir_okay=False),
         envvar="KRAAL_CACERT",
         show_envvar=True,
-        help="PEM file of the authorities to trust, for https.",
+        help="PEM file with trusted CA certificates for https.",
     )
     @click.option(
         "--request-timeout",
@@ -193,7 +191,7 @@ def asking(function: Callable[..., None]) -> Callable[..., None]:
         default=100.0,
         show_default=True,
         metavar="SECONDS",
-        help="How long to wait for one answer.",
+        help="Timeout of a single request.",
     )
     @functools.wraps(function)
     def run(**options: Any) -> None:
@@ -204,7 +202,7 @@ def asking(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _target(options: dict[str, Any]) -> Target:
-    """Take what says whom to ask out of a command's options. Raises BadTarget."""
+    """Remove the connection options from a command's options and parse them. Raises BadTarget."""
     return parse_target(
         options.pop("url"),
         user=os.environ.get("KRAAL_USER"),
@@ -214,44 +212,12 @@ def _target(options: dict[str, Any]) -> Target:
     )
 
 
-def complain(error: Exception | str) -> None:
-    """Print an error, on one line."""
-    click.echo(f"Error: {one_line(str(error))}", err=True)
-
-
-def say(text: str) -> None:
-    """Print a line for people; nothing in it moves the cursor."""
-    click.echo(printable(text, keep="\n\t"))
-
-
-def emit(value: Any, style: str) -> None:
-    """Print data as JSON or YAML, without any change."""
-    if style == "yaml":
-        click.echo(to_yaml(value), nl=False)
-        return
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    if printable(text, keep="\n") != text:  # then everything beyond ASCII is escaped, as JSON has it
-        text = json.dumps(value, indent=2)
-    click.echo(text)
-
-
-def emit_table(head: Sequence[str], rows: Iterable[Sequence[str]], nothing: str) -> None:
-    """Print a table, cut to the terminal's width if it is one; without rows, the sentence `nothing`, as an error."""
-    laid_out = list(rows)
-    if not laid_out:
-        click.echo(nothing, err=True)
-        return
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in table(head, laid_out, width):
-        click.echo(line)
-
-
 def for_each(
     names: Iterable[str], act: Callable[[str], None], *, ignore: Callable[[Refused], bool] | None = None
 ) -> bool:
-    """Do something for each connector, whatever becomes of the others; tells whether all went well.
+    """Call `act` for each connector, continuing after errors; return whether all calls succeeded.
 
-    Errors are printed, but for those that `ignore` says are none. Raises Unreachable at once.
+    Prints errors except those for which `ignore` returns True. Raises Unreachable immediately.
     """
     well = True
     for name in dict.fromkeys(names):
@@ -266,13 +232,13 @@ def for_each(
 
 
 def end(*, well: bool) -> None:
-    """End the command with exit code 1 unless all went well."""
+    """Exit with code 1 unless everything succeeded."""
     if not well:
         raise click.exceptions.Exit(FAILED)
 
 
 def chosen(rest: Rest, names: Sequence[str], *, everything: bool) -> list[str]:
-    """Return the connectors that a command line means: those named, or all. Raises UsageError."""
+    """Return the connectors selected by names or by --all. Raises UsageError unless exactly one is given."""
     if everything == bool(names):
-        raise click.UsageError("Name connectors, or give --all.")
+        raise click.UsageError("Specify connector names or --all.")
     return rest.names() if everything else list(dict.fromkeys(names))

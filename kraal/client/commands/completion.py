@@ -1,4 +1,4 @@
-"""`kraal completion`: what a shell needs to complete commands, options, and what the worker has."""
+"""`kraal completion`: print shell completion scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(
     "completion",
     cls=ClientCommand,
-    short_help="Print a shell's completion script.",
+    short_help="Print a shell completion script.",
     examples=(
         "bash:  echo 'eval \"$(kraal completion bash)\"' >> ~/.bashrc",
         "zsh:   echo 'eval \"$(kraal completion zsh)\"' >> ~/.zshrc     (after compinit)",
@@ -23,9 +23,9 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that has a shell complete `kraal`: commands, options, connectors, plugins, loggers.
+    """Print the script with which a shell completes commands, options, connectors, plugins and loggers.
 
-    Names are asked of the worker of --url or KRAAL_URL, for at most two seconds.
+    Names come from the worker that --url or KRAAL_URL specifies; the request times out after two seconds.
     """
     root = ctx.find_root()
     found = get_completion_class(shell)

@@ -1,4 +1,4 @@
-"""`kraal offsets get`, `alter`, `reset`: where connectors go on (KIP-875)."""
+"""`kraal offsets get`, `alter`, `reset`: offsets of connectors (KIP-875)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ from typing import Any
 
 import click
 
-from kraal.client.commands.command import (
-    ClientGroup,
-    asking,
-    emit,
-    emit_table,
-    name_argument,
-    output_option,
-    say,
-)
+from kraal.client.commands.command import ClientGroup, asking, name_argument, output_option
 from kraal.client.manifests import STDIN, YAML
+from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
-from kraal.client.yaml_reader import YamlError, read_yaml, typed
-from kraal.errors import BadRequest, KraalError
+from kraal.core.errors import BadRequest, KraalError
 
 _SINK = {"kafka_topic", "kafka_partition"}
 
@@ -30,7 +22,7 @@ _SINK = {"kafka_topic", "kafka_partition"}
 @click.group(
     "offsets",
     cls=ClientGroup,
-    short_help="See and change where connectors go on.",
+    short_help="Show and change the offsets of connectors.",
     examples=(
         "kraal offsets get orders-source",
         "kraal stop orders-source --wait",
@@ -39,7 +31,7 @@ _SINK = {"kafka_topic", "kafka_partition"}
     ),
 )
 def offsets() -> None:
-    """See and change where connectors go on: source positions, or sinks' committed offsets (KIP-875)."""
+    """Show and change the offsets of connectors: source offsets, or committed offsets of sinks (KIP-875)."""
 
 
 @offsets.command(
@@ -53,7 +45,10 @@ def offsets() -> None:
 @output_option
 @asking
 def get(rest: Rest, name: str, *, style: str) -> None:
-    """Show a connector's offsets, in any state of it. What -o json prints is what `alter -f` reads."""
+    """Show the offsets of a connector in any state.
+
+    `kraal offsets alter -f` reads the output of -o json.
+    """
     found = _asked(rest, "GET", name)
     if style != "table":
         emit(found, style)
@@ -94,7 +89,7 @@ def _compact(value: Any) -> str:
     "--file",
     "path",
     metavar="FILE",
-    help="JSON, or YAML by extension, as `get` prints; - for standard input.",
+    help="Output of `kraal offsets get` as JSON, or as YAML (.yaml, .yml); - for standard input.",
 )
 @click.option(
     "--set",
@@ -102,14 +97,14 @@ def _compact(value: Any) -> str:
     nargs=2,
     multiple=True,
     metavar="PARTITION OFFSET",
-    help="Both as JSON; the offset null forgets that partition. Repeatable.",
+    help="Partition and offset as JSON; the offset null resets the partition (repeatable).",
 )
 @asking
 def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, str], ...]) -> None:
-    """Set offsets of a STOPPED connector. Partitions that are not named keep theirs."""
+    """Alter offsets of a STOPPED connector. Other partitions keep their offsets."""
     entries = [{"partition": _json(key), "offset": _json(value)} for key, value in pairs]
     if (path is None) == (not entries):
-        raise click.UsageError("Give either -f or --set.")
+        raise click.UsageError("Specify either -f or --set.")
     body = {"offsets": entries} if path is None else _read(path)
     say(f"{name}: {_asked(rest, 'PATCH', name, body)['message']}")
 
@@ -123,18 +118,18 @@ def alter(rest: Rest, name: str, *, path: str | None, pairs: tuple[tuple[str, st
 @name_argument
 @asking
 def reset(rest: Rest, name: str) -> None:
-    """Forget all offsets of a STOPPED connector: it begins anew when it is resumed."""
+    """Reset all offsets of a STOPPED connector; it starts from the beginning when it is resumed."""
     say(f"{name}: {_asked(rest, 'DELETE', name)['message']}")
 
 
 def _asked(rest: Rest, method: str, name: str, body: Any = None) -> Any:
-    """Ask for the offsets of a connector; errors name it, and say what to do. Raises KraalError."""
+    """Send a request for the offsets of a connector. Raises KraalError with the connector and a hint."""
     try:
         return rest.ask(method, "connectors", name, "offsets", body=body)
     except Refused as error:
         hint = ""
         if error.no_such_path:
-            hint = "; this worker has no offsets over REST"
+            hint = "; this worker does not support offset requests"
         elif "STOPPED state" in error.text:
             hint = f" (kraal stop {name} --wait)"
         raise KraalError(f"{name}: {error}{hint}") from error
@@ -144,23 +139,27 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:
-        raise click.UsageError(f"{text} is no JSON: {exc}.") from exc
+        raise click.UsageError(f"Invalid JSON '{text}': {exc}.") from exc
 
 
 def _read(path: str) -> Any:
-    """Read what `get` prints. Raises BadRequest, naming the file."""
+    """Read the output of `kraal offsets get`. Raises BadRequest with the file name."""
     try:
         text = sys.stdin.read() if path == STDIN else Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise BadRequest(f"Cannot read '{path}': {exc}.") from exc
+    from kraal.client.strict_yaml import read_yaml, typed  # noqa: PLC0415 - late: most commands need no YAML
+
     try:
         if Path(path).suffix.lower() in YAML:
             documents = read_yaml(text, typed)
             content = documents[0] if len(documents) == 1 else None
         else:
             content = json.loads(text)
-    except (YamlError, ValueError, RecursionError) as exc:
-        raise BadRequest(f"'{path}' cannot be read: {exc}.") from exc
+    except (ValueError, RecursionError) as exc:
+        raise BadRequest(f"Cannot parse '{path}': {exc}.") from exc
     if not isinstance(content, dict) or not isinstance(content.get("offsets"), list):
-        raise BadRequest(f"""'{path}' is not what `kraal offsets get -o json` prints: {{"offsets": […]}}.""")
+        raise BadRequest(
+            f"""Invalid content of '{path}'; expected {{"offsets": […]}} as `kraal offsets get -o json` prints it."""
+        )
     return {"offsets": content["offsets"]}

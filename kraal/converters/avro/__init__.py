@@ -1,1 +1,6 @@
-"""Avro: its schemas, what they are in Connect, and values to bytes and back."""
+"""Avro converter: Avro schemas, their mapping to Connect schemas, and encoding of values.
+
+Implements https://avro.apache.org/docs/1.12.0/specification/ and the pages "Avro serializer" and "Kafka Connect
+converters" of the Confluent documentation: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/serdes-avro.html
+and https://docs.confluent.io/platform/current/schema-registry/connect.html.
+"""

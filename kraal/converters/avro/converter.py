@@ -1,4 +1,4 @@
-"""Values as Avro, their schemas in a registry. Source: AvroConverter (Confluent Schema Registry 8)."""
+"""AvroConverter: values in Avro, schemas in a schema registry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef
-from kraal.config.registry_converters import AVRO_CONVERTER, IGNORE_DEFAULTS
+from kraal.converters.avro.config import AVRO_CONVERTER
 from kraal.converters.avro.encode import put_long
 from kraal.converters.avro.from_connect import avro_text
 from kraal.converters.avro.model import ANYTHING, NAMED, Node, SchemaInvalid, parse_schema
@@ -18,6 +18,7 @@ from kraal.converters.avro.read import AvroReader, Cursor, Malformed
 from kraal.converters.avro.to_connect import connect_schema
 from kraal.converters.avro.write import NULL_FOUND, AvroWriter
 from kraal.converters.registry.client import SchemaText
+from kraal.converters.registry.config import IGNORE_DEFAULTS
 from kraal.converters.registry.converter import (
     HEAD,
     Decode,
@@ -34,32 +35,28 @@ from kraal.plugins.api import DataException, Schema
 
 @dataclass(frozen=True, slots=True)
 class AvroFormat:
-    """Avro, under a converter's options."""
+    """The Avro format with a converter's options."""
 
     options: AvroOptions
     kind: str = "AVRO"
     title: str = "Avro"
-    cannot_write: str = "Failed to serialize Avro data from topic {}"
-    cannot_read: str = "Failed to deserialize data for topic {} to Avro"
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return False for what may be null. Raises DataException for what may not."""
+        """Return False if the schema is optional; otherwise raise DataException."""
         if schema is None or schema.optional:
             return False
         raise DataException(NULL_FOUND)
 
     def described(self, schema: Schema | None) -> Described:
-        """Return Avro's schema for Connect's."""
+        """Return the Avro schema for a Connect schema."""
         text = avro_text(schema, self.options)
         return Described(SchemaText(self.kind, text), _record_name(_parsed(text, {})))
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return what writes values; bytes that are all of a value have no length before them."""
+        """Return a function that encodes values; a value of type bytes is written without a length prefix."""
         node = _parsed(written.text, named)
         if schema is None and node.name != ANYTHING.name:
-            raise DataException(
-                f"Incompatible schema: values without a schema cannot be written as Avro's {node.branch_name}"
-            )
+            raise DataException(f"Values without a schema cannot be written as Avro {node.branch_name}")
         write = AvroWriter(self.options).writes(schema, node)
         if node.kind == "bytes":
             return lambda value: _bare(write, value)
@@ -72,9 +69,9 @@ class AvroFormat:
         return encode
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
-        """Return what reads schema and value.
+        """Return a function that reads schema and value.
 
-        The registry's version is the schema's where Connect's stands not in it and no union is in the way.
+        The schema takes the registry's version if it has no `connect.version` and is not a union.
         """
         node = _parsed(written.text, named)
         schema = None
@@ -86,7 +83,7 @@ class AvroFormat:
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
             try:
-                if is_bytes:  # all that follows, without a length
+                if is_bytes:  # the rest of the record, without a length prefix
                     length = len(data) - HEAD
                     return schema, read(_whole_value(data[HEAD:], length))
                 return schema, read(Cursor(data, HEAD))
@@ -115,18 +112,18 @@ def _bare(write: Any, value: Any) -> bytes:
 
 
 def _parsed(text: str, named: Mapping[str, SchemaText]) -> Node:
-    """Return a schema's tree. Raises SerializationException for a text that is none."""
+    """Parse a schema. Raises SerializationException if it is invalid."""
     known: list[Node] = []
     try:
         for each in named.values():
             known.append(parse_schema(each.text, known))
         return parse_schema(text, known)
     except SchemaInvalid as exc:
-        raise SerializationException(f"Could not parse Avro schema: {exc}") from exc
+        raise SerializationException(f"Invalid Avro schema: {exc}") from exc
 
 
 class AvroConverter(RegistryConverter):
-    """Values as Avro, framed with the id of their schema in a registry."""
+    """Converter for Avro values that start with the ID of their schema in a registry."""
 
     config_def: ClassVar[ConfigDef] = AVRO_CONVERTER
 

@@ -1,6 +1,6 @@
-"""Avro's bytes of what has no parts, of defaults, and of values without a schema.
+"""Avro encoding of primitive values, of defaults and of schemaless values.
 
-Source: Avro 1.12's binary encoding; AvroData.ANYTHING_SCHEMA (Confluent Schema Registry 8).
+Source: Avro 1.12 specification, "Binary encoding".
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kraal.converters.avro.model import NO_DEFAULT, AvroField, Node
-from kraal.plugins.java_values import java_class
-from kraal.plugins.records import DataException, Float32
+from kraal.plugins.model.records import DataException, Float32
+from kraal.plugins.values.java_values import java_class
 
 Write = Callable[[Any, bytearray], None]
 """Appends a value's bytes. Raises DataException."""
@@ -23,7 +23,7 @@ _LONG: Final = (-(1 << 63), (1 << 63) - 1)
 
 
 def put_long(value: int, out: bytearray) -> None:
-    """Append a whole number: zigzag, seven bits a byte."""
+    """Append an integer as a zigzag varint."""
     rest = (value << 1) ^ (value >> 63)
     while rest > 0x7F:  # noqa: PLR2004 - seven bits
         out.append((rest & 0x7F) | 0x80)
@@ -32,13 +32,13 @@ def put_long(value: int, out: bytearray) -> None:
 
 
 def put_bytes(value: bytes, out: bytearray) -> None:
-    """Append a length and bytes."""
+    """Append bytes with a length prefix."""
     put_long(len(value), out)
     out += value
 
 
 def utf8(value: str) -> bytes:
-    """Return text as UTF-8; halves of pairs become question marks."""
+    """Return text as UTF-8; unpaired surrogates become question marks."""
     try:
         return value.encode("utf-8")
     except UnicodeEncodeError:
@@ -50,7 +50,7 @@ def _whole(limits: tuple[int, int]) -> Write:
 
     def write(value: Any, out: bytearray) -> None:
         if not low <= value <= high:
-            raise DataException(f"{value} is not within {low} to {high}")
+            raise DataException(f"{value} is out of range; expected {low} to {high}")
         put_long(value, out)
 
     return write
@@ -84,14 +84,16 @@ PUTS: Final[dict[str, Write]] = {
 
 
 def constant(field: AvroField) -> Write:
-    """Return what writes a field that values lack: its default, the same bytes each time."""
+    """Return a function that writes the default of a field that records do not have."""
     if field.default is NO_DEFAULT:
-        raise DataException(f"Incompatible schema: the field {field.name} has no default, and no value")
+        raise DataException(f"The Avro field {field.name} has no default, and the record has no such field")
     made = bytearray()
     try:
         _put_json(field.node, field.default, made)
     except (KeyError, TypeError, ValueError, AttributeError, struct.error) as exc:
-        raise DataException(f"Invalid default for field {field.name}: {field.default!r}") from exc
+        raise DataException(
+            f"The default {field.default!r} of the Avro field {field.name} does not fit its type"
+        ) from exc
     known = bytes(made)
 
     def write(value: Any, out: bytearray) -> None:
@@ -102,12 +104,12 @@ def constant(field: AvroField) -> Write:
 
 
 def _put_json(node: Node, said: Any, out: bytearray) -> None:
-    """Append what JSON says a default is."""
+    """Append a default, given in its JSON form."""
     match node.kind:
         case "null":
             pass
         case "union":
-            put_long(0, out)  # a default is of the first type
+            put_long(0, out)  # a default has the union's first type
             _put_json(node.branches[0], said, out)
         case "record":
             for field in node.fields:
@@ -131,11 +133,11 @@ def _put_json(node: Node, said: Any, out: bytearray) -> None:
 
 
 _FIELDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")
-"""Of the record that stands for values without a schema."""
+"""Fields of the record that holds schemaless values."""
 
 
 def put_anything(value: Any, out: bytearray) -> None:
-    """Append a value without a schema: a record with one field set, or none for null."""
+    """Append a schemaless value: a record with one field set, or none for null."""
     if value is None:
         out += bytes(len(_FIELDS))
         return
@@ -164,7 +166,10 @@ def _field_of(value: Any) -> tuple[str, Write]:
         case dict():
             return "map", _anything_map
         case _:
-            raise DataException(f"Unknown Java type for schemaless data: class {java_class(value, None)}")
+            raise DataException(
+                f"A value of class {java_class(value, None)} needs a schema; only null, booleans, numbers, strings, "
+                "arrays and maps can be written without one"
+            )
 
 
 def _anything_array(value: Any, out: bytearray) -> None:

@@ -1,7 +1,7 @@
-"""Connect's schemas to Avro's.
+"""Mapping of Connect schemas to Avro schemas.
 
-What Avro has no word for stands beside its types, as properties `connect.*`; an optional schema is a union with null.
-Source: AvroData.fromConnectSchema (Confluent Schema Registry 8).
+Properties `connect.*` hold what Avro cannot express; an optional schema is a union with null.
+Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ from kraal.converters.avro.names import (
     scrubbed_full,
     string_map,
 )
-from kraal.plugins.java_values import float_text
-from kraal.plugins.logical import date_days, decimal_bytes, scale_of, time_ms
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Struct
-from kraal.plugins.schema import Schema, Type
-from kraal.plugins.valid import has_class
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Struct
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.conformance import has_class
+from kraal.plugins.values.java_values import float_text
+from kraal.plugins.values.logical import date_days, decimal_bytes, scale_of, time_ms
 
 _LOGICAL: Final = {DECIMAL: "decimal", TIME: "time-millis", TIMESTAMP: "timestamp-millis", DATE: "date"}
 _NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
 
 
 def avro_text(schema: Schema | None, options: AvroOptions) -> str:
-    """Return the JSON of what a Connect schema is in Avro; None is schemaless. Raises DataException."""
+    """Return the JSON of the Avro schema for a Connect schema; None is schemaless. Raises DataException."""
     try:
         return schema_text(_Making(options).node(schema))
     except SchemaInvalid as exc:
@@ -70,7 +70,7 @@ def avro_text(schema: Schema | None, options: AvroOptions) -> str:
 
 
 class _Making:
-    """One schema on its way: the types that were made so far are made once."""
+    """The translation of one schema; equal parts share one type."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
@@ -81,7 +81,7 @@ class _Making:
         self._nameless = 0
 
     def node(self, schema: Schema | None, *, bare: bool = False) -> Node:
-        """Return the type of a schema; `bare`: without null, whether or not it is optional."""
+        """Return the type of a schema; `bare` leaves out null even if the schema is optional."""
         if schema is None:
             return ANYTHING
         key = repr(schema)
@@ -103,7 +103,7 @@ class _Making:
         return made
 
     def _again(self, schema: Schema | None, *, bare: bool = False) -> Node:
-        """Return the type of a part; a struct's name stands for it once it was seen."""
+        """Return the type of a part; a struct that was translated before is referenced by name."""
         found = None if schema is None or schema.name is None else self._named.get(schema.name)
         if found is None or schema is None:
             return self.node(schema, bare=bare)
@@ -191,7 +191,7 @@ class _Making:
         return AvroField(name, node, doc=doc, default=self._default(schema, node), props=props)
 
     def _default(self, schema: Schema, node: Node) -> Any:
-        """Return a field's default; Avro takes one of a union's first type only."""
+        """Return a field's default; in a union Avro allows only a default of the first type."""
         if schema.default is None:
             return (
                 None if schema.optional and node.branches and node.branches[0].kind == "null" else NO_DEFAULT
@@ -201,7 +201,7 @@ class _Making:
         return default_json(schema, schema.default, self._options)
 
     def _describe(self, node: Node, schema: Schema) -> None:
-        """Put Connect's facts beside a type, in the order in which Java does."""
+        """Add Connect's metadata to a type, in the order that Java uses."""
         props, name = node.props, schema.name
         if self._options.meta_data:
             if schema.doc is not None:
@@ -224,11 +224,11 @@ class _Making:
 
 
 def default_json(schema: Schema, value: Any, options: AvroOptions) -> Any:
-    """Return a default as Avro's JSON has it: bytes as text, one character each. Raises DataException."""
+    """Return a default in Avro's JSON form, with bytes as Latin-1 text. Raises DataException."""
     if value is None:
         return None
     if not has_class(schema, value):
-        raise DataException(f"Invalid type used for default value of {schema.type.name} field: {value!r}")
+        raise DataException(f"The default {value!r} does not fit the type {schema.type.name} of its schema")
     below = below_logical(schema, value)
     match schema.type:
         case Type.FLOAT32:
@@ -260,12 +260,12 @@ def _struct_default(schema: Schema, value: Struct, options: AvroOptions) -> Any:
 
 def _part(schema: Schema | None, value: Any, options: AvroOptions) -> Any:
     if schema is None:
-        raise DataException("Invalid default value: it has no schema")
+        raise DataException("The items of a default need a schema")
     return default_json(schema, value, options)
 
 
 def below_logical(schema: Schema, value: Any) -> Any:
-    """Return what stands below a logical type's value; others as they are. Raises DataException."""
+    """Return a logical type's value as its underlying type; other values unchanged. Raises DataException."""
     match schema.name:
         case str() as name if name == DECIMAL:
             return decimal_bytes(schema, value)
@@ -292,7 +292,9 @@ def _number(schema: Schema, name: str, said: str) -> int:
     try:
         return int(said)
     except ValueError as exc:
-        raise DataException(f"Invalid {name} parameter of schema {schema.name}: {said!r}") from exc
+        raise DataException(
+            f"Invalid parameter {name}={said!r} of the schema {schema.name}; expected an integer"
+        ) from exc
 
 
 def _has_name(node: Node) -> bool:

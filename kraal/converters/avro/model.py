@@ -1,8 +1,8 @@
-"""Avro's schemas as objects: read from JSON, and written as Avro's own library writes them.
+"""Avro schemas as objects, parsed from JSON and written in the layout of Avro's Java library.
 
-A registry compares texts, so the same schema must be the same text here as in Java: the order of members, names
-without the namespace they stand in, and a name alone where a type comes a second time.
-Source: Avro 1.12's specification; Schema.toString of its Java library.
+Registries compare schemas as text, so the text must equal Java's: the order of members, names without the enclosing
+namespace, and only the name when a type occurs again.
+Source: Avro 1.12 specification; Schema.toString of Apache Avro's Java library.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OF_FIELDS: Final = frozenset({"name", "type", "doc", "default", "order", "alias
 
 
 class SchemaInvalid(ValueError):
-    """A text is no Avro schema, or an object is none that can be written."""
+    """A text is not a valid Avro schema, or a schema cannot be written."""
 
 
 class _Nothing:
@@ -30,67 +30,67 @@ class _Nothing:
 
 
 NO_DEFAULT: Final = _Nothing()
-"""A field has no default; None is the default null."""
+"""Marks a field without a default; None is the default null."""
 
 
 @dataclass(slots=True, eq=False)
 class AvroField:
-    """A record's field."""
+    """A field of a record."""
 
     name: str
     node: Node
     doc: str | None = None
     default: Any = NO_DEFAULT
-    """As JSON has it."""
+    """In its JSON form."""
     props: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A schema or a part of one. A record may hold itself, so nodes are told apart by identity."""
+    """A schema or a part of one. Compared by identity, because a record can contain itself."""
 
     kind: str
-    """`union`, `error` as `record`, or the type's name."""
+    """`union` or the type's name; `error` is read as `record`."""
     name: str | None = None
-    """The full name, of records, enums and fixed."""
+    """Full name of a record, enum or fixed."""
     doc: str | None = None
     props: dict[str, Any] = field(default_factory=dict)
     fields: list[AvroField] = field(default_factory=list)
     symbols: tuple[str, ...] = ()
     default: str | None = None
-    """An enum's."""
+    """Default symbol of an enum."""
     size: int = 0
     items: Node | None = None
-    """Of an array; a map's values."""
+    """Type of an array's items or a map's values."""
     branches: tuple[Node, ...] = ()
 
     @property
     def inner(self) -> Node:
-        """What an array or a map holds."""
+        """Type of an array's items or a map's values."""
         assert self.items is not None  # noqa: S101 - asked of arrays and maps only
         return self.items
 
     @property
     def branch_name(self) -> str:
-        """What the branch of a union is called: a named type's name, or the type's."""
+        """Name of the type as a member of a union: its full name, or the kind of an unnamed type."""
         return self.name or self.kind
 
     def text_prop(self, name: str) -> str | None:
-        """Return a property that is text."""
+        """Return a property if it is a string, or None."""
         found = self.props.get(name)
         return found if isinstance(found, str) else None
 
     def field(self, name: str) -> AvroField | None:
-        """Return a record's field."""
+        """Return a record's field by name, or None."""
         return next((each for each in self.fields if each.name == name), None)
 
 
 def parse_schema(text: str, known: Iterable[Node] = ()) -> Node:
-    """Read a schema's JSON; `known` are named types of other schemas that it may name. Raises SchemaInvalid."""
+    """Parse a schema's JSON; `known` are schemas whose named types it can reference. Raises SchemaInvalid."""
     try:
         said = json.loads(text)
     except ValueError as exc:
-        raise SchemaInvalid(f"an Avro schema is not JSON: {exc}") from exc
+        raise SchemaInvalid(f"the text is not JSON: {exc}") from exc
     parser = _Parser()
     for each in known:
         parser.learn(each)
@@ -102,7 +102,7 @@ class _Parser:
         self._names: dict[str, Node] = {}
 
     def learn(self, node: Node) -> None:
-        """Know the named types in a schema, and in its parts."""
+        """Register the named types in a schema and in its parts."""
         if node.name is not None:
             if node.name in self._names:
                 return
@@ -117,12 +117,12 @@ class _Parser:
         if isinstance(said, list):
             return Node("union", branches=tuple(self.node(each, space) for each in said))
         if not isinstance(said, dict):
-            raise SchemaInvalid(f"no Avro schema: {said!r}")
+            raise SchemaInvalid(f"{said!r} is not an Avro type; expected a string, a list or an object")
         kind = said.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, space)
         if not isinstance(kind, str):
-            raise SchemaInvalid(f"an Avro schema has no type: {said!r}")
+            raise SchemaInvalid(f"missing 'type' in {said!r}")
         props = {key: value for key, value in said.items() if key not in _RESERVED}
         if kind in PRIMITIVES:
             return Node(kind, props=props)
@@ -138,7 +138,9 @@ class _Parser:
         full = name if "." in name or not space else f"{space}.{name}"
         found = self._names.get(full) or self._names.get(name)
         if found is None:
-            raise SchemaInvalid(f'Undefined name: "{full}"')
+            raise SchemaInvalid(
+                f"unknown type {full!r}; expected a primitive type or a name declared earlier"
+            )
         return found
 
     def _new(self, kind: str, said: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
@@ -146,7 +148,7 @@ class _Parser:
         own = said.get("namespace", space)
         full = name if "." in name or not own else f"{own}.{name}"
         if full in self._names:
-            raise SchemaInvalid(f"Can't redefine: {full}")
+            raise SchemaInvalid(f"the type {full} is declared twice")
         doc = said.get("doc")
         found = Node("record" if kind == "error" else kind, name=full, doc=doc, props=props)
         self._names[full] = found
@@ -172,12 +174,12 @@ class _Parser:
 
 def _member(said: Mapping[str, Any], name: str) -> Any:
     if name not in said:
-        raise SchemaInvalid(f"an Avro schema has no {name}: {said!r}")
+        raise SchemaInvalid(f"missing {name!r} in {said!r}")
     return said[name]
 
 
 def schema_text(node: Node) -> str:
-    """Return a schema's JSON. Raises SchemaInvalid where two types have one name."""
+    """Return a schema's JSON. Raises SchemaInvalid if two different types have the same name."""
     return _dumped(_Writer().said(node, ""))
 
 
@@ -190,7 +192,7 @@ class _Writer:
         self._names: dict[str, Node] = {}
 
     def said(self, node: Node, space: str) -> Any:
-        """Return JSON of a schema that stands in a namespace."""
+        """Return the JSON of a schema inside a namespace."""
         match node.kind:
             case "union":
                 return [self.said(each, space) for each in node.branches]
@@ -209,7 +211,7 @@ class _Writer:
         seen = self._names.get(node.name)
         if seen is not None:
             if seen is not node and _alone(seen) != _alone(node):
-                raise SchemaInvalid(f"Can't redefine: {node.name}")
+                raise SchemaInvalid(f"Two different Avro types have the name {node.name}")
             return short if own in {"", space} else node.name
         self._names[node.name] = node
         said: dict[str, Any] = {"type": node.kind, "name": short}
@@ -237,7 +239,7 @@ class _Writer:
 
 
 def _alone(node: Node) -> str:
-    """Return what a named type says of itself, without the named types inside it: enough to tell two apart."""
+    """Return a named type's own content, without named types inside it, to compare it with another type."""
 
     def shape(part: Node) -> Any:
         if part.kind in NAMED:
@@ -262,7 +264,7 @@ NAMESPACE: Final = "io.confluent.connect.avro"
 
 
 def _anything() -> Node:
-    """Return the schema of values without one: a record of which one field is set, or none for null."""
+    """Return the schema for schemaless values: a record with one field set, or none for null."""
     found = Node("record", name=f"{NAMESPACE}.Anything")
     entry = Node(
         "record",

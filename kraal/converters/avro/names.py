@@ -1,4 +1,4 @@
-"""What Connect's and Avro's schemas call things: properties, parameters, options, names of union fields."""
+"""Names in Avro and Connect schemas (properties, parameters, union fields) and the options of the mapping."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 from urllib.parse import quote_plus
 
 from kraal.converters.avro.model import NAMED, NAMESPACE, Node
-from kraal.plugins.records import DataException
-from kraal.plugins.schema import Schema, Type
+from kraal.plugins.model.records import DataException
+from kraal.plugins.model.schema import Schema, Type
 
 DEFAULT_NAME: Final = "ConnectDefault"
 DEFAULT_FULL_NAME: Final = f"{NAMESPACE}.{DEFAULT_NAME}"
@@ -56,49 +56,49 @@ _STRANGE: Final = re.compile(r"[^A-Za-z0-9_]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroOptions:
-    """How schemas are translated; the converter's keys say the same."""
+    """Options of the schema mapping; the converter's config keys document them."""
 
     enhanced: bool = False
-    """Enums stay enums, and fields of unions have full names."""
+    """Keep enums as enums, and name union fields by full names."""
     meta_data: bool = True
-    """Connect's facts are written beside the types."""
+    """Write Connect's metadata as `connect.*` properties."""
     scrub_names: bool = False
     optional_map_keys: bool = False
     flatten_singletons: bool = True
     ignore_defaults: bool = False
-    """A null stays null though its schema has a default."""
+    """Keep null as null even if the schema has a default."""
 
 
 def is_union(schema: Schema) -> bool:
-    """Tell whether a struct stands for a union: one field for each type."""
+    """Return whether a struct represents a union, with one field for each type."""
     return schema.name == UNION
 
 
 def is_enum(schema: Schema) -> bool:
-    """Tell whether a string stands for an enum."""
+    """Return whether a string schema represents an enum."""
     return schema.type is Type.STRING and ENUM in schema.parameters
 
 
 def is_fixed(schema: Schema) -> bool:
-    """Tell whether bytes stand for a fixed."""
+    """Return whether a bytes schema represents a fixed."""
     return schema.type is Type.BYTES and schema.name is not None and FIXED_SIZE in schema.parameters
 
 
 def string_map(schema: Schema, options: AvroOptions) -> bool:
-    """Tell whether a map is one in Avro, whose keys are text."""
+    """Return whether a map becomes an Avro map, which needs string keys."""
     key = schema.key
     return key is not None and key.type is Type.STRING and (not key.optional or options.optional_map_keys)
 
 
 def is_map_entry(node: Node) -> bool:
-    """Tell whether an array of these stands for a map."""
+    """Return whether an array of these records represents a map."""
     return node.kind == "record" and (
         node.name == f"{NAMESPACE}.{MAP_ENTRY}" or node.props.get(PROP_INTERNAL_TYPE) == MAP_ENTRY
     )
 
 
 def scrubbed(name: str, options: AvroOptions) -> str:
-    """Return a part of a name as Avro takes it. Source: AvroData.doScrubName."""
+    """Return a name without dots, with characters that Avro does not allow replaced."""
     if not options.scrub_names or not name or _NAME.match(name):
         return name
     encoded = quote_plus(name, safe="*")
@@ -106,30 +106,30 @@ def scrubbed(name: str, options: AvroOptions) -> str:
 
 
 def scrubbed_full(name: str, options: AvroOptions) -> str:
-    """Return a full name as Avro takes it."""
+    """Return a full name, with characters that Avro does not allow replaced."""
     return ".".join(scrubbed(part, options) for part in name.split("."))
 
 
 def checked(name: str) -> str:
-    """Return a name. Raises DataException for one that Avro does not take."""
+    """Return a name unchanged. Raises DataException if Avro does not allow it."""
     for part in name.split("."):
         if not _NAME.match(part):
             raise DataException(
-                f"Illegal character in: {part}. A name in Avro has letters, digits and _ only; "
-                "scrub.invalid.names=true replaces others"
+                f"Invalid Avro name {part!r}; expected letters, digits and _, with no digit first. "
+                "Set scrub.invalid.names=true to replace other characters"
             )
     return name
 
 
 def node_member(node: Node, options: AvroOptions) -> str:
-    """Return the name of the field that stands for a union's branch."""
+    """Return the name of the struct field for a member of a union."""
     if node.kind in NAMED and node.name is not None:
         return node.name if options.enhanced else node.name.rpartition(".")[2]
     return node.kind
 
 
 def schema_member(schema: Schema, options: AvroOptions) -> str:
-    """The same, of the branch's Connect schema."""
+    """Return the same name, from the member's Connect schema."""
     if schema.name is not None and (schema.type is Type.STRUCT or is_enum(schema) or is_fixed(schema)):
         full = scrubbed_full(schema.name, options)
         return full if options.enhanced else full.rpartition(".")[2]

@@ -1,7 +1,7 @@
-"""Avro's bytes to Connect's values.
+"""Decoding of Avro bytes to Connect values.
 
-As on the way in, a type and its Connect schema are turned into functions once.
-Source: AvroData.toConnectData (Confluent Schema Registry 8); Avro 1.12's binary encoding.
+As in `write`, a type and its Connect schema are compiled to functions once.
+Source: Avro 1.12 specification, "Binary encoding". Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -13,18 +13,27 @@ from kraal.converters.avro.encode import DOUBLE, FLOAT
 from kraal.converters.avro.model import ANYTHING, Node
 from kraal.converters.avro.names import AvroOptions, node_member
 from kraal.converters.avro.to_connect import only_branch
-from kraal.plugins.logical import date_of, decimal_of, time_of, wrapped
-from kraal.plugins.map_keys import as_key
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Float32, Instant, Struct
-from kraal.plugins.schema import Schema, Type
+from kraal.plugins.model.records import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    DataException,
+    Float32,
+    Instant,
+    Struct,
+)
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.logical import date_of, decimal_of, time_of, wrapped
+from kraal.plugins.values.map_keys import as_key
 
 
 class Malformed(Exception):
-    """Bytes are not what their schema says."""
+    """Bytes do not match their schema."""
 
 
 class Cursor:
-    """Bytes, and how far they are read."""
+    """Bytes with a read position."""
 
     __slots__ = ("at", "data")
 
@@ -33,16 +42,16 @@ class Cursor:
         self.at = at
 
     def take(self, size: int) -> bytes:
-        """Return the next bytes. Raises Malformed when there are not so many."""
+        """Return the next `size` bytes. Raises Malformed if fewer are left."""
         end = self.at + size
         if size < 0 or end > len(self.data):
-            raise Malformed(f"{size} bytes are said to follow, and {len(self.data) - self.at} do")
+            raise Malformed(f"truncated value: expected {size} more bytes, got {len(self.data) - self.at}")
         found = self.data[self.at : end]
         self.at = end
         return found
 
     def long(self) -> int:
-        """Return the next whole number."""
+        """Return the next zigzag varint. Raises Malformed."""
         data, at, shift, found = self.data, self.at, 0, 0
         try:
             while True:
@@ -53,9 +62,9 @@ class Cursor:
                     break
                 shift += 7
         except IndexError:
-            raise Malformed("the bytes end within a number") from None
+            raise Malformed("truncated value: it ends inside a number") from None
         if shift > 63:  # noqa: PLR2004 - bits of a long
-            raise Malformed("a number has too many bytes")
+            raise Malformed("a number has more than ten bytes")
         self.at = at
         return wrapped((found >> 1) ^ -(found & 1), 64)
 
@@ -65,13 +74,13 @@ Read = Callable[[Cursor], Any]
 
 
 class AvroReader:
-    """Makes the functions, under a converter's options."""
+    """Compiles types to decoding functions, with a converter's options."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
 
     def reads(self, node: Node, schema: Schema | None) -> Read:
-        """Return what reads a type's values as its Connect schema has them."""
+        """Return a function that decodes a type's values to its Connect schema."""
         if schema is None:
             return _anything
         match node.kind:
@@ -151,7 +160,7 @@ def _null(cursor: Cursor) -> None:
 def _chosen(reads: list[Read], cursor: Cursor) -> Read:
     at = cursor.long()
     if not 0 <= at < len(reads):
-        raise Malformed(f"a union of {len(reads)} types has none at {at}")
+        raise Malformed(f"invalid index {at} of a union; expected 0 to {len(reads) - 1}")
     return reads[at]
 
 
@@ -163,13 +172,13 @@ def _as_member(schema: Schema, name: str, read_it: Read) -> Read:
 
 
 def _count(cursor: Cursor) -> int:
-    """Return how many items the next block has, 0 at the end."""
+    """Return the number of items in the next block; 0 marks the end."""
     count = cursor.long()
     if count < 0:
         count = -count
         cursor.long()  # the block's size in bytes
     if count > len(cursor.data):
-        raise Malformed(f"{count} items are said to follow in {len(cursor.data)} bytes")
+        raise Malformed(f"invalid number of items {count}: the record has only {len(cursor.data)} bytes")
     return count
 
 
@@ -231,7 +240,7 @@ def _enum(node: Node) -> Read:
     def read(cursor: Cursor) -> str:
         at = cursor.long()
         if not 0 <= at < len(symbols):
-            raise Malformed(f"the enum {node.name} has no symbol at {at}")
+            raise Malformed(f"invalid index {at} of the enum {node.name}; expected 0 to {len(symbols) - 1}")
         return symbols[at]
 
     return read
@@ -270,7 +279,7 @@ _READS: Final[dict[str, Read]] = {
 
 
 def _anything(cursor: Cursor) -> Any:
-    """Read a value without a schema: the one field that is set."""
+    """Read a schemaless value: the one field that is set."""
     found = None
     for field in ANYTHING.fields:
         if _chosen([_null, _PARTS[field.name]], cursor) is not _null:

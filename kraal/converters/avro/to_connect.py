@@ -1,6 +1,6 @@
-"""Avro's schemas to Connect's.
+"""Mapping of Avro schemas to Connect schemas.
 
-Source: AvroData.toConnectSchema, defaultValueFromAvro (Confluent Schema Registry 8).
+Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from kraal.converters.avro.names import (
     is_map_entry,
     node_member,
 )
-from kraal.plugins.java_values import float32
-from kraal.plugins.logical import date_of, decimal_of, time_of, wrapped
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
-from kraal.plugins.schema import STRING, Field, Schema, Type
-from kraal.plugins.valid import validate
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
+from kraal.plugins.model.schema import STRING, Field, Schema, Type
+from kraal.plugins.values.conformance import validate
+from kraal.plugins.values.java_values import float32
+from kraal.plugins.values.logical import date_of, decimal_of, time_of, wrapped
 
 log = logging.getLogger(__name__)
 
@@ -61,25 +61,25 @@ _BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 
 
 def connect_schema(node: Node, options: AvroOptions, version: int | None = None) -> Schema:
-    """Return what an Avro schema is in Connect; `version` is the registry's. Raises DataException."""
+    """Return the Connect schema for an Avro schema; `version` is the registry's. Raises DataException."""
     return _Reading(options).schema(node, version=version)
 
 
 def only_branch(node: Node, options: AvroOptions) -> Node | None:
-    """Return the one type that a union stands for, beside null; None when it is a struct in Connect."""
+    """Return the only type of a union other than null; None if the union becomes a struct."""
     if len(node.branches) == 1 and options.flatten_singletons:
         return node.branches[0]
     others = [each for each in node.branches if each.kind != "null"]
-    return others[0] if len(node.branches) == 2 and len(others) == 1 else None  # noqa: PLR2004 - null and it
+    return others[0] if len(node.branches) == 2 and len(others) == 1 else None  # noqa: PLR2004 - null and one type
 
 
 class _Reading:
-    """One schema on its way."""
+    """The translation of one schema."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
         self._open: list[Node] = []
-        """The records that this one is a part of."""
+        """Records that enclose the current type."""
 
     def schema(
         self,
@@ -89,7 +89,7 @@ class _Reading:
         default: Any = NO_DEFAULT,
         version: int | None = None,
     ) -> Schema:
-        """Return a type's schema; `default` is the one that its field has."""
+        """Return a type's schema; `default` is the default of its field."""
         if node.kind == "union":
             only = only_branch(node, self._options)
             if only is not None:
@@ -103,7 +103,7 @@ class _Reading:
     def _built(self, node: Node) -> Schema:
         match node.kind:
             case "null":
-                raise DataException("Standalone null schemas are not supported by this converter")
+                raise DataException("The Avro type null has no Connect schema outside a union")
             case "bytes" | "fixed":
                 return _bytes(node)
             case "int" | "long":
@@ -128,13 +128,15 @@ class _Reading:
         key, value = inner.field("key"), inner.field("value")
         if len(inner.fields) != 2 or key is None or value is None:  # noqa: PLR2004 - key and value
             raise DataException(
-                "Found map encoded as array of key-value pairs, but array elements do not match the expected format."
+                "Invalid Avro record for the entries of a map; expected exactly the fields key and value"
             )
         return Schema(type=Type.MAP, key=self.schema(key.node), value=self.schema(value.node))
 
     def _record(self, node: Node) -> Schema:
         if any(each is node for each in self._open):
-            raise DataException(f"The Avro record {node.name} holds itself, which no schema here can")
+            raise DataException(
+                f"The Avro record {node.name} contains itself; recursive schemas are not supported"
+            )
         self._open.append(node)
         said = {}
         if self._options.meta_data:
@@ -171,13 +173,16 @@ class _Reading:
                 continue
             name = node_member(each, self._options)
             if name in fields:
-                raise DataException("Multiple union schemas map to the Connect union field name")
+                raise DataException(
+                    f"Two types of an Avro union map to the field {name}; if their namespaces differ, set "
+                    "enhanced.avro.schema.support=true"
+                )
             fields[name] = Field(name=name, schema=self.schema(each, optional=True))
         optional = any(each.kind == "null" for each in node.branches)
         return Schema(type=Type.STRUCT, name=UNION, fields=tuple(fields.values()), optional=optional)
 
     def _described(self, made: Schema, node: Node, default: Any, version: int | None) -> Schema:
-        """Add what stands beside the type."""
+        """Add metadata: parameters, version, doc, default and name."""
         made = replace(made, parameters={**made.parameters, **self._parameters(node)})
         made = _versioned(made, node, version)
         doc = node.text_prop(PROP_DOC)
@@ -196,10 +201,12 @@ class _Reading:
         found: dict[str, str] = {}
         if self._options.meta_data and said is not None:
             if not isinstance(said, dict):
-                raise DataException(f"Expected JSON object for schema parameters but found: {said}")
+                raise DataException(f"Invalid {PROP_PARAMETERS} {said!r}; expected a JSON object")
             for name, value in said.items():
                 if not isinstance(value, str):
-                    raise DataException(f"Expected schema parameter values to be strings but found: {value}")
+                    raise DataException(
+                        f"Invalid value {value!r} of {name!r} in {PROP_PARAMETERS}; expected a string"
+                    )
                 found[name] = value
         return found | {key: str(value) for key, value in node.props.items() if key.startswith("avro")}
 
@@ -209,14 +216,18 @@ class _Reading:
             if not isinstance(value, Struct):
                 validate(made, value)
         except (DataException, ValueError, TypeError, AttributeError, OverflowError) as exc:
-            log.warning("Ignoring invalid default for schema %s: %s", node.branch_name, exc)
+            log.warning(
+                "Dropped the default of the Avro type %s, which does not fit the type: %s",
+                node.branch_name,
+                exc,
+            )
             return made
         if isinstance(value, Struct):
             value = Struct(_named(made, node), value.values)
         return replace(made, default=value)
 
     def _value(self, schema: Schema | None, node: Node, said: Any) -> Any:
-        """Return a default as Connect has it."""
+        """Return a default as a Connect value."""
         if said is None or schema is None:
             return None
         match node.kind:
@@ -274,7 +285,9 @@ def _bytes(node: Node) -> Schema:
         said["scale"] = str(scale if type(scale) is int else 0)
         if precision is not None:
             if type(precision) is not int:
-                raise DataException("precision property must be a JSON Integer.")
+                raise DataException(
+                    f"Invalid precision {precision!r} of an Avro decimal; expected an integer"
+                )
             if precision != DEFAULT_PRECISION:
                 said[DECIMAL_PRECISION] = str(precision)
     if node.kind == "fixed":
@@ -289,7 +302,7 @@ def _whole(node: Node) -> Schema:
         return Schema(type=_PLAIN[node.kind], name=name, version=1)
     if node.kind == "int" and kind is not None and logical is None:
         if kind not in _NARROW:
-            raise DataException("Connect type annotation for Avro int field is null")
+            raise DataException(f"Invalid {PROP_TYPE} {kind!r} of an Avro int; expected int8 or int16")
         return Schema(type=_NARROW[kind])
     return Schema(type=_PLAIN[node.kind])
 
@@ -299,13 +312,12 @@ def _versioned(made: Schema, node: Node, version: int | None) -> Schema:
     if said is None:
         return made
     if type(said) is not int:
-        raise DataException(f"Invalid Connect version found: {said}")
+        raise DataException(f"Invalid {PROP_VERSION} {said!r}; expected an integer")
     if said < 0 or said == made.version:
         return made
     if made.version is not None:
         raise DataException(
-            f"Mismatched versions: version already added to SchemaBuilder ({made.version}) differs from version in "
-            f"source schema ({said})"
+            f"Conflicting versions of the schema {made.name}: its type has {made.version}, the Avro schema {said}"
         )
     return replace(made, version=said)
 
@@ -313,7 +325,7 @@ def _versioned(made: Schema, node: Node, version: int | None) -> Schema:
 def _named(made: Schema, node: Node) -> Schema:
     said = node.props.get(PROP_NAME)
     if said is not None and not isinstance(said, str):
-        raise DataException(f"Invalid schema name: {said}")
+        raise DataException(f"Invalid {PROP_NAME} {said!r}; expected a string")
     name = said
     is_decimal = node.kind == "fixed" and made.name == DECIMAL
     if name is None and node.name is not None and not is_decimal:
@@ -322,7 +334,6 @@ def _named(made: Schema, node: Node) -> Schema:
         return made
     if made.name is not None:
         raise DataException(
-            f"Mismatched names: name already added to SchemaBuilder ({made.name}) differs from name in source schema "
-            f"({name})"
+            f"Conflicting names of a schema: its type is called {made.name}, the Avro schema {name}"
         )
     return replace(made, name=name)

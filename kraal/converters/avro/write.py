@@ -1,9 +1,9 @@
-"""Connect's values to Avro's bytes.
+"""Encoding of Connect values to Avro bytes.
 
-A schema and the Avro type it goes into are turned into functions once; a value then goes through them without a form
-in between. What they go into may be another schema than the one that was made of Connect's: the latest of a subject.
-Fields are found by name then, and those that the value lacks are the Avro schema's defaults.
-Source: AvroData.fromConnectData (Confluent Schema Registry 8); Avro 1.12's binary encoding.
+A Connect schema and an Avro type are compiled to functions once, which encode values without an intermediate form.
+The Avro type can differ from the translated Connect schema: it can be the latest schema of a subject. Fields are then
+matched by name, and fields that the value lacks get the Avro schema's defaults.
+Source: Avro 1.12 specification, "Binary encoding". Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from kraal.converters.avro.names import (
     scrubbed,
     scrubbed_full,
 )
-from kraal.plugins.java_values import java_class
-from kraal.plugins.records import DECIMAL, DataException, Struct
-from kraal.plugins.schema import Schema, Type
-from kraal.plugins.valid import has_class
+from kraal.plugins.model.records import DECIMAL, DataException, Struct
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.conformance import has_class
+from kraal.plugins.values.java_values import java_class
 
 _WIDER: Final = {
     "int": ("int", "long", "float", "double"),
@@ -37,19 +37,19 @@ _WIDER: Final = {
     "string": ("string", "bytes"),
     "bytes": ("bytes", "string"),
 }
-"""What else a type's values may be written as, for readers of another schema."""
+"""Avro types as which values of a type can be written, for readers with another schema."""
 
-NULL_FOUND: Final = "Found null value for non-optional schema"
+NULL_FOUND: Final = "Null is not allowed: the schema is not optional"
 
 
 class AvroWriter:
-    """Makes the functions, under a converter's options."""
+    """Compiles schemas to encoding functions, with a converter's options."""
 
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
 
     def writes(self, schema: Schema | None, node: Node) -> Write:
-        """Return what writes a schema's values as a type. Raises DataException when the type cannot hold them."""
+        """Return a function that encodes values as a type. Raises DataException if the type cannot hold them."""
         if schema is None:
             return put_anything
         if node.kind == "union":
@@ -77,7 +77,7 @@ class AvroWriter:
         return write
 
     def _branch(self, schema: Schema, node: Node) -> int:
-        """Return which of a union's types holds a schema's values: that of its name, of its type, or the first."""
+        """Return the index of the union's type for a schema: by name, by type, or the first that fits."""
         name = None if schema.name is None else scrubbed_full(schema.name, self._options)
         wanted = schema.parameters.get(ENUM, name) if is_enum(schema) else name
         fitting = [at for at, each in enumerate(node.branches) if self._fits(schema, each)]
@@ -104,13 +104,13 @@ class AvroWriter:
                 return node.kind in _WIDER.get(own, (own,))
 
     def _member(self, schema: Schema, node: Node) -> Write:
-        """Return what writes the one field of a struct that is set, as its type of the union."""
+        """Return a function that encodes the one set field of a struct as the matching member of a union."""
         places = {node_member(each, self._options): at for at, each in enumerate(node.branches)}
         members = []
         for each in schema.fields:
             at = places.get(schema_member(each.schema, self._options), places.get(each.name))
             if at is None:
-                raise DataException(f"No type of the Avro union is called {each.name}")
+                raise DataException(f"No type of the Avro union has the name {each.name}")
             members.append((each, at, self._present(each.schema, node.branches[at])))
         none, optional, ignore = places.get("null"), schema.optional, self._options.ignore_defaults
 
@@ -128,11 +128,11 @@ class AvroWriter:
         return write
 
     def _present(self, schema: Schema, node: Node) -> Write:
-        """Return what writes values that are not null."""
+        """Return a function that encodes values other than null."""
         if not self._fits(schema, node):
             raise DataException(
-                f"Incompatible schema: {schema.type.name} {schema.name or ''}".rstrip()
-                + f" cannot be written as Avro's {node.branch_name}"
+                f"Connect type {schema.type.name} {schema.name or ''}".rstrip()
+                + f" cannot be written as Avro {node.branch_name}"
             )
         match schema.type:
             case Type.STRUCT:
@@ -162,7 +162,7 @@ class AvroWriter:
             if not isinstance(value, Struct):
                 raise _wrong(schema, value)
             if value.schema is not schema and value.schema != schema:
-                raise DataException("Mismatching struct schema")
+                raise DataException("The struct's own schema differs from the schema of the record")
             values = value.values
             for name, default, put in parts:
                 item = None if name is None else values.get(name)
@@ -176,7 +176,9 @@ class AvroWriter:
     def _entries(self, schema: Schema, node: Node) -> Write:
         key_part, value_part = node.inner.field("key"), node.inner.field("value")
         if key_part is None or value_part is None:
-            raise DataException("Incompatible schema: a map's entries have a key and a value")
+            raise DataException(
+                "Invalid Avro record for the entries of a map; expected the fields key and value"
+            )
         return _pairs(
             schema, self.writes(schema.key, key_part.node), self.writes(schema.value, value_part.node)
         )
@@ -215,7 +217,7 @@ def _plain(schema: Schema, node: Node) -> Write:
     elif node.kind == "fixed":
         put = _fixed(schema, node)
     if put is None:
-        raise DataException(f"Incompatible schema: nothing is written as Avro's {node.kind}")
+        raise DataException(f"No value can be written as Avro {node.kind}")
     chosen = put
 
     def write(value: Any, out: bytearray) -> None:
@@ -231,7 +233,9 @@ def _enum(node: Node) -> Write:
 
     def write(value: Any, out: bytearray) -> None:
         if value not in places:
-            raise DataException(f"{value} is no symbol of the enum {node.name}: {', '.join(node.symbols)}")
+            raise DataException(
+                f"{value!r} is not a symbol of the Avro enum {node.name}; expected one of {', '.join(node.symbols)}"
+            )
         put_long(places[value], out)
 
     return write
@@ -242,7 +246,9 @@ def _fixed(schema: Schema, node: Node) -> Write:
 
     def write(value: Any, out: bytearray) -> None:
         if len(value) > size or (len(value) < size and not pads):
-            raise DataException(f"{len(value)} bytes are no {node.name}, which has {size}")
+            raise DataException(
+                f"Invalid length of the Avro fixed {node.name}: expected {size} bytes, got {len(value)}"
+            )
         sign = b"\xff" if pads and value[:1] >= b"\x80" else b"\x00"
         out += sign * (size - len(value)) + value
 
@@ -250,7 +256,7 @@ def _fixed(schema: Schema, node: Node) -> Write:
 
 
 def _pairs(schema: Schema, put_key: Write, put_value: Write) -> Write:
-    """Return what writes a map's pairs as one block."""
+    """Return a function that encodes a map's pairs as one block."""
 
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, dict):
@@ -267,5 +273,5 @@ def _pairs(schema: Schema, put_key: Write, put_value: Write) -> Write:
 
 def _put_name(key: Any, out: bytearray) -> None:
     if not isinstance(key, str):
-        raise DataException("Invalid type for STRING: a map's key is no text")
+        raise DataException("The keys of an Avro map must be strings")
     put_bytes(utf8(key), out)

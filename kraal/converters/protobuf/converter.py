@@ -1,4 +1,4 @@
-"""Values as Protobuf, their schemas in a registry. Source: ProtobufConverter (Confluent Schema Registry 8)."""
+"""ProtobufConverter: values in Protobuf, schemas as .proto texts in a schema registry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef
-from kraal.config.registry_converters import IGNORE_DEFAULTS, PROTOBUF_CONVERTER
+from kraal.converters.protobuf.config import PROTOBUF_CONVERTER
 from kraal.converters.protobuf.from_connect import proto_of
 from kraal.converters.protobuf.link import Linked, link
 from kraal.converters.protobuf.model import ProtoInvalid
@@ -20,6 +20,7 @@ from kraal.converters.protobuf.to_connect import connect_schema
 from kraal.converters.protobuf.wire import Malformed, MessageReader, indexes_bytes, read_indexes
 from kraal.converters.protobuf.write import ProtobufWriter
 from kraal.converters.registry.client import SchemaText
+from kraal.converters.registry.config import IGNORE_DEFAULTS
 from kraal.converters.registry.converter import (
     HEAD,
     Decode,
@@ -36,16 +37,14 @@ from kraal.plugins.api import Schema
 
 @dataclass(frozen=True, slots=True)
 class ProtobufFormat:
-    """Protobuf, under a converter's options."""
+    """The Protobuf format with a converter's options."""
 
     options: ProtobufOptions
     kind: str = "PROTOBUF"
     title: str = "Protobuf"
-    cannot_write: str = "Failed to serialize Protobuf data from topic {}"
-    cannot_read: str = "Failed to deserialize data for topic {} to Protobuf"
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Return False: null has no bytes, whatever its schema."""
+        """Return False: null is always a tombstone."""
         del schema
         return False
 
@@ -55,9 +54,9 @@ class ProtobufFormat:
         return Described(SchemaText(self.kind, text), name)
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return what writes values: the indexes of the message, and its fields.
+        """Return a function that encodes values: the indexes of the message and its fields.
 
-        A text that has no message of the schema's name is the latest of a subject; its first message counts then.
+        The first message counts if no message has the schema's name, as in the latest schema of a subject.
         """
         linked = _linked(written, named)
         _, name = proto_of(schema, self.options)
@@ -77,7 +76,7 @@ class ProtobufFormat:
         return encode
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
-        """Return what reads schema and value: which message it is stands in the bytes."""
+        """Return a function that decodes schema and value; the bytes tell the message."""
         linked = _linked(written, named)
         reader, known = MessageReader(), dict[tuple[int, ...], tuple[Any, Schema, Shape]]()
 
@@ -99,16 +98,16 @@ class ProtobufFormat:
 
 
 def _linked(written: SchemaText, named: Mapping[str, SchemaText]) -> Linked:
-    """Return a text's types. Raises SerializationException for a text that is no .proto file."""
+    """Parse and link a schema. Raises SerializationException if it is invalid."""
     try:
         files = {name: parse_proto(each.text) for name, each in named.items()}
         return link(parse_proto(written.text), files)
     except ProtoInvalid as exc:
-        raise SerializationException(f"Could not parse Protobuf - {exc}") from exc
+        raise SerializationException(f"Invalid Protobuf schema: {exc}") from exc
 
 
 class ProtobufConverter(RegistryConverter):
-    """Values as Protobuf, framed with the id of their schema in a registry."""
+    """Converter for Protobuf values that start with the ID of their schema in a registry."""
 
     config_def: ClassVar[ConfigDef] = PROTOBUF_CONVERTER
 

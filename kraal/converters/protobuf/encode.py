@@ -1,7 +1,7 @@
-"""Protobuf's bytes of what has no parts, and the messages that stand for logical types.
+"""Protobuf encoding of scalars, and the messages that represent logical types.
 
-Source: ProtobufData.TO_PROTOBUFLOGICAL_CONVERTERS, DecimalUtils (Confluent Schema Registry 8);
-https://protobuf.dev/programming-guides/encoding.
+Source: https://protobuf.dev/programming-guides/encoding. Implements
+https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Final
 from kraal.converters.protobuf.known import DATE_TYPE, DECIMAL_TYPE, TIME_TYPE, TIMESTAMP_TYPE
 from kraal.converters.protobuf.link import FieldType
 from kraal.converters.protobuf.wire import FIXED, put_varint, zigzag
-from kraal.plugins.java_time import MS_PER_DAY, civil, clock
-from kraal.plugins.java_values import float32
-from kraal.plugins.logical import date_days, decimal_parts, signed_bytes, time_ms
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant
+from kraal.plugins.values.java_time import MS_PER_DAY, civil, clock
+from kraal.plugins.values.java_values import float32
+from kraal.plugins.values.logical import date_days, decimal_parts, signed_bytes, time_ms
 
 Put = Callable[[Any, bytearray], None]
 """Appends a value's bytes. Raises DataException."""
 Numbers = Callable[[Any], dict[str, Any]]
-"""Returns the fields of a message that stands for a logical type."""
+"""Returns the fields of a message that represents a logical type."""
 
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
 _NANOS_PER_MS: Final = 1_000_000
@@ -38,20 +38,22 @@ _LIMITS: Final = {
     "uint64": (-(1 << 63), (1 << 63) - 1),
     "fixed64": (-(1 << 63), (1 << 63) - 1),
 }
-"""A Java long that has the sign stands for the upper half of what has none."""
+"""Ranges of values; Java's signed types also hold unsigned values, with the upper half as negative numbers."""
 
 
 def whole(field: FieldType) -> Put:
-    """Return what writes whole numbers without a tag."""
+    """Return a function that encodes integers without a tag."""
     low, high = _LIMITS[field.kind]
     fixed = FIXED.get(field.kind)
-    bits = 64 if field.kind in {"int32", "int64", "uint64"} else 32  # int32 is written as if it were longer
+    bits = (
+        64 if field.kind in {"int32", "int64", "uint64"} else 32
+    )  # a negative int32 is written with 64 bits
     mask = (1 << bits) - 1
     zigzags = field.kind.startswith("sint")
 
     def write(value: Any, out: bytearray) -> None:
         if not low <= value <= high:
-            raise DataException(f"{value} is not within {low} to {high}, in field {field.name}")
+            raise DataException(f"{value} is out of range in field {field.name}; expected {low} to {high}")
         if fixed is not None:
             out += fixed.pack(value & mask if field.kind == "fixed32" else value)
         else:
@@ -81,7 +83,7 @@ def _string(value: Any, out: bytearray) -> None:
     try:
         data = value.encode()
     except UnicodeEncodeError:
-        data = value.encode("utf-8", "replace")  # halves of pairs
+        data = value.encode("utf-8", "replace")  # unpaired surrogates
     _bytes(data, out)
 
 
@@ -117,7 +119,7 @@ def _time(value: Instant) -> dict[str, Any]:
 def _timestamp(value: Instant) -> dict[str, Any]:
     seconds, ms = divmod(value.ms, 1000)
     if not _SECONDS[0] <= seconds <= _SECONDS[1]:
-        raise DataException(f"Timestamp is not valid: {value.ms} milliseconds since 1970")
+        raise DataException(f"The timestamp {value.ms} ms is out of range; expected the years 1 to 9999")
     return {"seconds": seconds, "nanos": ms * _NANOS_PER_MS}
 
 

@@ -1,7 +1,7 @@
-"""Connect's schemas to .proto files.
+"""Mapping of Connect schemas to .proto files.
 
-A record is a message; records, maps and enums inside it are declared inside it. What is no record has no message of
-its own: it is one of Google's wrappers. Source: ProtobufData.fromConnectSchema (Confluent Schema Registry 8).
+A struct becomes a message, which contains the declarations of its structs, maps and enums. Values other than structs
+use Google's wrapper messages. Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from kraal.converters.protobuf.names import (
     split_name,
 )
 from kraal.converters.protobuf.render import WRAPPERS_TEXT, proto_text
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
-from kraal.plugins.schema import Schema, Type
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
+from kraal.plugins.model.schema import Schema, Type
 
 _LOGICAL: Final = {DECIMAL: DECIMAL_TYPE, DATE: DATE_TYPE, TIME: TIME_TYPE, TIMESTAMP: TIMESTAMP_TYPE}
 _PLAIN: Final = {
@@ -66,7 +66,7 @@ _NARROW: Final = {Type.INT8: "int8", Type.INT16: "int16"}
 
 
 def proto_of(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]:
-    """Return the text of what a Connect schema is in Protobuf, and its message's full name. Raises DataException."""
+    """Return the .proto text for a Connect schema and its message's full name. Raises DataException."""
     if schema is None:
         raise DataException("Protobuf needs a schema: values without one cannot be written")
     if schema.type is Type.STRUCT and not is_union(schema):
@@ -79,15 +79,17 @@ def proto_of(schema: Schema | None, options: ProtobufOptions) -> tuple[str, str]
         return proto_text(file), full_name(schema, options)
     if schema.type not in _PLAIN:
         raise DataException(
-            f"Unsupported root schema of type {schema.type.name}: Protobuf has messages there only"
+            f"A schema of type {schema.type.name} has no Protobuf message; expected a struct or a primitive type"
         )
     if schema.name in _LOGICAL:
-        raise DataException(f"{schema.name} cannot stand alone in Protobuf: it must be a field of a record")
+        raise DataException(
+            f"{schema.name} cannot be a whole record in Protobuf; use it as a field of a struct"
+        )
     return WRAPPERS_TEXT, f"google.protobuf.{_WRAPPER[_PLAIN[schema.type]]}"
 
 
 class _Making:
-    """One file on its way."""
+    """The translation of one schema to a file."""
 
     def __init__(self, options: ProtobufOptions, file: ProtoFile) -> None:
         self._options = options
@@ -106,20 +108,18 @@ class _Making:
     def _add(
         self, owner: ProtoMessage, schema: Schema, name: str, number: int, oneof: int | None = None
     ) -> None:
-        """Add a field to a message, and what is to be declared for it."""
+        """Add a field to a message, with the declarations that it needs."""
         label = self._label(schema) if oneof is None or schema.type in {Type.ARRAY, Type.MAP} else ""
         if schema.type is Type.ARRAY and schema.value is not None:
             schema = schema.value
             if schema.type is Type.MAP:
-                raise DataException(
-                    f"Map cannot be nested in an array: Protobuf has no word for it, in field {name}"
-                )
+                raise DataException(f"The field {name} is an array of maps, which Protobuf cannot represent")
         if is_union(schema):
             self._union(owner, schema)
             return
         if number <= 0:
             raise DataException(
-                f"Field numbers must be positive integers: field {name} has {number} by {TAG}"
+                f"Invalid number {number} of the field {name} (parameter {TAG}); expected a positive integer"
             )
         params: dict[str, str] = {}
         kind = self._type(schema, name, params, is_member=oneof is not None)
@@ -167,7 +167,7 @@ class _Making:
             self._file.imports.append(FILE_OF[kind])
 
     def _type(self, schema: Schema, name: str, params: dict[str, str], *, is_member: bool) -> str:
-        """Return the type of a field, and put into `params` what Connect knows and Protobuf does not."""
+        """Return the type of a field, and add to `params` what Protobuf cannot express."""
         if schema.name in _LOGICAL:
             if schema.name == DECIMAL:
                 said = {
@@ -178,7 +178,9 @@ class _Making:
             return _LOGICAL[schema.name]
         match schema.type:
             case Type.ARRAY:
-                raise DataException("Array cannot be nested")
+                raise DataException(
+                    f"The field {name} is an array of arrays, which Protobuf cannot represent"
+                )
             case Type.MAP:
                 return map_entry_name(self._short(schema.name))
             case Type.STRUCT:
@@ -199,7 +201,7 @@ class _Making:
                 return f"google.protobuf.{_WRAPPER.get(plain, _WRAPPER[_PLAIN[kind]])}"
 
     def _short(self, name: str | None) -> str:
-        """Return a name without its package; names that are missing are counted."""
+        """Return a name without its package; missing names get numbered default names."""
         if not name:
             self.nameless += 1
             name = f"{DEFAULT_NAME}{self.nameless}"

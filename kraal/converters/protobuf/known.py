@@ -1,7 +1,7 @@
-"""Types that every schema may import without a registry having them.
+"""Types that every schema can import although the registry does not hold them.
 
-What they hold is what the files of these names hold in protobuf and googleapis, without comments and options.
-`google/protobuf/descriptor.proto` and `confluent/meta.proto` are there for options only and are empty here.
+They declare the same messages as the files of these names in protobuf and googleapis, without comments and options.
+`google/protobuf/descriptor.proto` and `confluent/meta.proto` matter only for options and are empty here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CONFLUENT: Final = 'syntax = "proto3"; package confluent.type; '
 _WRAPPED: Final = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 
 WRAPPERS: Final = {f"google.protobuf.{name}Value": name.lower() for name in _WRAPPED}
-"""Messages that hold one scalar, and its type."""
+"""Messages that wrap one scalar, with its type."""
 DECIMAL_TYPE: Final = "confluent.type.Decimal"
 DATE_TYPE: Final = "google.type.Date"
 TIME_TYPE: Final = "google.type.TimeOfDay"
@@ -32,7 +32,7 @@ FILE_OF: Final = {
     TIMESTAMP_TYPE: "google/protobuf/timestamp.proto",
     **dict.fromkeys(WRAPPERS, WRAPPERS_FILE),
 }
-"""Where the types are that Connect's schemas become."""
+"""Files of the types to which Connect's schemas are mapped."""
 
 _TEXTS: Final = {
     "confluent/meta.proto": 'syntax = "proto3"; package confluent;',
@@ -95,5 +95,5 @@ _TEXTS: Final = {
 
 @cache
 def known_files() -> dict[str, ProtoFile]:
-    """Return the files by the names that are imported."""
+    """Return the files by import name."""
     return {name: parse_proto(text) for name, text in _TEXTS.items()}

@@ -1,6 +1,6 @@
-"""A .proto file with its types looked up: what a field holds, whether it tells absent from empty, its default.
+"""Linking of .proto files: resolves the types, presence and defaults of fields.
 
-Source: the Protocol Buffers language specification; ProtobufSchema.toDynamicSchema (Confluent Schema Registry 8).
+Source: the Protocol Buffers language specification, proto2 and proto3.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kraal.converters.protobuf.model import (
     ProtoInvalid,
     ProtoMessage,
 )
-from kraal.plugins.java_values import float32
-from kraal.plugins.records import Float32
+from kraal.plugins.model.records import Float32
+from kraal.plugins.values.java_values import float32
 
 _UNPACKED: Final = frozenset({"string", "bytes", "message"})
 _NOTHING: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "float": Float32(0.0)}
@@ -27,12 +27,12 @@ _NOTHING: Final = {"string": "", "bytes": b"", "bool": False, "double": 0.0, "fl
 
 @dataclass(slots=True, eq=False)
 class EnumType:
-    """An enum."""
+    """A linked enum."""
 
     full_name: str
     values: list[tuple[str, int]]
     closed: bool
-    """Numbers that it does not have are as good as absent: proto2."""
+    """Whether unknown numbers are treated as absent, as in proto2."""
 
     @property
     def name(self) -> str:
@@ -40,17 +40,17 @@ class EnumType:
         return self.full_name.rpartition(".")[2]
 
     def number(self, symbol: str) -> int | None:
-        """Return the number of a name."""
+        """Return the number of a name, or None."""
         return next((number for name, number in self.values if name == symbol), None)
 
     def symbol(self, number: int) -> str | None:
-        """Return the name of a number, the first of several."""
+        """Return the first name of a number, or None."""
         return next((name for name, known in self.values if known == number), None)
 
 
 @dataclass(slots=True, eq=False)
 class FieldType:
-    """A field of a message. Told apart by identity."""
+    """A field of a message. Compared by identity."""
 
     name: str
     number: int
@@ -59,33 +59,33 @@ class FieldType:
     repeated: bool
     required: bool
     optional_word: bool
-    """The word `optional` stands before it."""
+    """Whether it is declared with `optional`."""
     proto3: bool
     presence: bool
-    """Absent is not the same as empty."""
+    """Whether the field has presence: absent differs from the default."""
     packed: bool
     oneof: str | None
     default: Any
-    """What is read where it is absent; None for messages."""
+    """Value of an absent field; None for messages."""
     meta: Mapping[str, str]
     message: MessageType | None = None
     enum: EnumType | None = None
 
     @property
     def inner(self) -> MessageType:
-        """The message that it holds."""
+        """The field's message type."""
         assert self.message is not None  # noqa: S101 - asked of messages only
         return self.message
 
 
 @dataclass(slots=True, eq=False)
 class MessageType:
-    """A message. Told apart by identity: one may hold itself."""
+    """A message. Compared by identity, because it can contain itself."""
 
     full_name: str
     fields: list[FieldType] = field(default_factory=list)
     oneofs: list[str] = field(default_factory=list)
-    """Those that were written, not those of single optional fields."""
+    """Declared oneofs, without the synthetic ones of optional fields."""
 
     @property
     def name(self) -> str:
@@ -93,12 +93,12 @@ class MessageType:
         return self.full_name.rpartition(".")[2]
 
     def field(self, name: str) -> FieldType | None:
-        """Return a field by its name."""
+        """Return a field by name, or None."""
         return next((each for each in self.fields if each.name == name), None)
 
     @property
     def is_map_entry(self) -> bool:
-        """Whether a repeated field of these is a map. Source: ProtobufData.isMapDescriptor."""
+        """Whether a repeated field of this message is a map."""
         return (
             self.name.endswith("Entry")
             and [each.name for each in self.fields] == ["key", "value"]
@@ -108,25 +108,25 @@ class MessageType:
 
 @dataclass(slots=True)
 class Linked:
-    """A file's types."""
+    """The linked types of a file."""
 
     file: ProtoFile
-    """The one whose messages count: where a file only passes on another one, that other one."""
+    """The file whose messages count: the imported one if the file only has a public import."""
     messages: dict[str, MessageType]
-    """By full name, those of other files among them."""
+    """By full name, including those of imported files."""
 
     def message_at(self, path: Iterable[int]) -> MessageType:
-        """Return the message at a list of indexes. Raises ProtoInvalid."""
+        """Return the message at a path of indexes. Raises ProtoInvalid."""
         among, name = self.file.messages, self.file.package
         for at in path:
             if not 0 <= at < len(written := _own(among)):
-                raise ProtoInvalid(f"Invalid message indexes: {list(path)}")
+                raise ProtoInvalid(f"the message indexes {list(path)} point to no message of the schema")
             name = f"{name}.{written[at].name}" if name else written[at].name
             among = written[at].messages
         return self.messages[name]
 
     def path_of(self, full_name: str) -> list[int] | None:
-        """Return the indexes of a message; None when the file has none of that name."""
+        """Return the path of indexes of a message, or None if the file has no such message."""
         package = self.file.package
         if package and not full_name.startswith(f"{package}."):
             return None
@@ -142,12 +142,12 @@ class Linked:
 
 
 def _own(messages: list[ProtoMessage]) -> list[ProtoMessage]:
-    """Return the messages that count: entries of `map<…>` stand behind those that were written."""
+    """Return the messages that indexes count: all but the synthetic entries of `map<…>`."""
     return [each for each in messages if not each.synthetic]
 
 
 def link(file: ProtoFile, named: Mapping[str, ProtoFile]) -> Linked:
-    """Look up the types of a file; `named` are the files that it imports, by name. Raises ProtoInvalid."""
+    """Link a file; `named` are the files that it imports, by name. Raises ProtoInvalid."""
     known = {**known_files(), **named}
     linker = _Linker()
     for each in (*known_files().values(), *named.values(), file):
@@ -189,7 +189,7 @@ class _Linker:
             made.fields = [self._field(made, each, syntax) for each in written.fields]
             numbers = [each.number for each in made.fields]
             if len(set(numbers)) != len(numbers) or len({each.name for each in made.fields}) != len(numbers):
-                raise ProtoInvalid(f"two fields of {made.full_name} have one number or one name")
+                raise ProtoInvalid(f"two fields of {made.full_name} have the same number or name")
 
     def _field(self, owner: MessageType, written: ProtoField, syntax: str) -> FieldType:
         kind, message, enum = written.type, None, None
@@ -223,7 +223,7 @@ class _Linker:
         )
 
     def _found(self, name: str, scope: str) -> MessageType | EnumType:
-        """Look up a type from the inside out."""
+        """Resolve a type name from the innermost scope outwards."""
         if name.startswith("."):
             found = self._at(name[1:])
         else:
@@ -234,7 +234,7 @@ class _Linker:
                     break
                 scope = scope.rpartition(".")[0]
         if found is None:
-            raise ProtoInvalid(f'"{name}" is not defined')
+            raise ProtoInvalid(f"unknown type {name!r}")
         return found
 
     def _at(self, full_name: str) -> MessageType | EnumType | None:
@@ -242,7 +242,7 @@ class _Linker:
 
 
 def _default(kind: str, enum: EnumType | None, said: Any) -> Any:
-    """Return what stands for an absent value: the default that is written, or nothing's."""
+    """Return the value of an absent field: its declared default, or the default of its type."""
     if kind == "message":
         return None
     if enum is not None:
@@ -265,4 +265,4 @@ def _default(kind: str, enum: EnumType | None, said: Any) -> Any:
             case _:
                 return int(str(said), 0)
     except ValueError as exc:
-        raise ProtoInvalid(f"{said!r} is no default of a {kind}") from exc
+        raise ProtoInvalid(f"invalid default {said!r} of type {kind}") from exc

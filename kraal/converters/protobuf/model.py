@@ -1,4 +1,4 @@
-"""A .proto file as objects, as it is written: names of types are not looked up yet.
+"""Syntax tree of a .proto file; type names are not resolved.
 
 Source: the Protocol Buffers language specification, proto2 and proto3.
 """
@@ -31,27 +31,27 @@ FIELD_META: Final = "(confluent.field_meta)"
 
 
 class ProtoInvalid(ValueError):
-    """A text is no .proto file, or names what is not there."""
+    """A text is not a valid .proto file, or names an unknown type."""
 
 
 @dataclass(slots=True)
 class ProtoField:
-    """A message's field."""
+    """A field of a message."""
 
     name: str
     number: int
     type: str
-    """A scalar's name, or a type's as it is written; a leading dot stands for the root."""
+    """A scalar's name, or a type name as written; a leading dot means the root scope."""
     label: str = ""
     """`optional`, `required`, `repeated`, or empty."""
     oneof: int | None = None
-    """Which of the message's oneofs it belongs to."""
+    """Index of the message's oneof that contains it, or None."""
     options: dict[str, Any] = field(default_factory=dict)
-    """By the names as written; `default` among them."""
+    """By name as written, including `default`."""
 
     @property
     def meta(self) -> dict[str, str]:
-        """Confluent's parameters of the field."""
+        """Parameters of the option `confluent.field_meta`."""
         found = self.options.get(FIELD_META)
         said = found.get("params", []) if isinstance(found, dict) else []
         pairs = said if isinstance(said, list) else [said]
@@ -64,7 +64,7 @@ class ProtoField:
 
 @dataclass(slots=True)
 class ProtoEnum:
-    """An enum: names and numbers in their order."""
+    """An enum: names and numbers in the order of declaration."""
 
     name: str
     values: list[tuple[str, int]] = field(default_factory=list)
@@ -76,13 +76,13 @@ class ProtoMessage:
 
     name: str
     fields: list[ProtoField] = field(default_factory=list)
-    """In the order in which they are written, those of oneofs among them."""
+    """In the order of declaration, including those of oneofs."""
     oneofs: list[str] = field(default_factory=list)
     messages: list[ProtoMessage] = field(default_factory=list)
     enums: list[ProtoEnum] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     synthetic: bool = False
-    """Nobody wrote it: it holds the entries of a `map<…>`."""
+    """Whether it was generated for the entries of a `map<…>`."""
 
 
 @dataclass(slots=True)
@@ -93,23 +93,23 @@ class ProtoFile:
     package: str = ""
     imports: list[str] = field(default_factory=list)
     public: list[str] = field(default_factory=list)
-    """Those of the imports that whoever imports this file has as well."""
+    """Public imports, which are visible to importers of this file."""
     messages: list[ProtoMessage] = field(default_factory=list)
     enums: list[ProtoEnum] = field(default_factory=list)
 
 
 def upper_camel(name: str) -> str:
-    """Return `some_name` as `SomeName`, as Guava does it."""
+    """Return `some_name` as `SomeName`."""
     return "".join(part[:1].upper() + part[1:].lower() for part in name.split("_"))
 
 
 def map_entry_name(name: str) -> str:
-    """Return what the entries of a map are called. Source: ProtobufSchema.toMapEntry."""
+    """Return the name of the message for the entries of a map field."""
     return (upper_camel(name) if "_" in name else name) + "Entry"
 
 
 def map_field_name(name: str) -> str:
-    """Return the name of the map whose entries are called so. Source: ProtobufSchema.toMapField."""
+    """Return the name of the map field whose entries have this message name."""
     space, dot, last = name.rpartition(".")
     if not last.endswith("Entry"):
         return name

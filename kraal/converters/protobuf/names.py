@@ -1,4 +1,4 @@
-"""What Connect's schemas call what is Protobuf's: parameters, options, names."""
+"""Names in Protobuf and Connect schemas (parameters, types) and the options of the mapping."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote_plus
 
-from kraal.plugins.records import DataException
-from kraal.plugins.schema import Schema, Type
+from kraal.plugins.model.records import DataException
+from kraal.plugins.model.schema import Schema, Type
 
 NAMESPACE: Final = "io.confluent.connect.protobuf"
 DEFAULT_NAME: Final = "ConnectDefault"
@@ -17,7 +17,7 @@ UNION: Final = f"{NAMESPACE}.Union"
 TAG: Final = f"{NAMESPACE}.Tag"
 TYPE: Final = f"{NAMESPACE}.Type"
 WRAPPER: Final = f"{NAMESPACE}.Wrapper"
-"""Tells that a member of a union was a wrapper."""
+"""Parameter that marks a member of a union that was a wrapper."""
 
 PRECISION: Final = "connect.decimal.precision"
 CONNECT_TYPE: Final = "connect.type"
@@ -29,34 +29,34 @@ _STRANGE: Final = re.compile(r"[^A-Za-z0-9_]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtobufOptions:
-    """How schemas and values are translated; the converter's keys say the same."""
+    """Options of the mapping; the converter's config keys document them."""
 
     enhanced: bool = False
-    """Names of messages, enums and unions keep their package."""
+    """Keep the package in the names of messages, enums and unions."""
     scrub_names: bool = False
     int_for_enums: bool = False
     optional_for_nullables: bool = False
-    """Optional is the word `optional`."""
+    """Declare optional fields with `optional`."""
     optional_for_proto2: bool = True
-    """What proto2 has as optional is null where it is absent."""
+    """Read absent optional fields of proto2 as null."""
     wrapper_for_nullables: bool = False
-    """Optional is a message that holds the value."""
+    """Declare optional fields with wrapper messages."""
     wrapper_for_raw: bool = True
-    """Such a message alone is the value that it holds."""
+    """Read a top-level wrapper message as its value."""
     struct_for_nulls: bool = False
     index_for_unions: bool = True
-    """Fields of unions end with the union's number."""
+    """Append the index of the oneof to the names of union fields."""
     flatten_unions: bool = False
     ignore_defaults: bool = False
 
 
 def is_union(schema: Schema) -> bool:
-    """Tell whether a struct stands for a oneof: one field for each member."""
+    """Return whether a struct represents a oneof, with one field for each member."""
     return schema.type is Type.STRUCT and schema.name is not None and schema.name.startswith(UNION)
 
 
 def scrubbed(name: str, options: ProtobufOptions) -> str:
-    """Return a name as Protobuf takes it. Source: ProtobufData.doScrubName."""
+    """Return a name, with characters that Protobuf does not allow replaced."""
     if not options.scrub_names or not name or _PLAIN.match(name):
         return name
     encoded = quote_plus(name, safe="*")
@@ -64,22 +64,22 @@ def scrubbed(name: str, options: ProtobufOptions) -> str:
 
 
 def checked(name: str) -> str:
-    """Return a name. Raises DataException for one that Protobuf does not take."""
+    """Return a name unchanged. Raises DataException if Protobuf does not allow it."""
     if not _NAME.match(name):
         raise DataException(
-            f'"{name}" is not a valid identifier. A name in Protobuf has letters, digits and _ only; '
-            "scrub.invalid.names=true replaces others"
+            f"Invalid Protobuf name {name!r}; expected letters, digits and _, with no digit first. "
+            "Set scrub.invalid.names=true to replace other characters"
         )
     return name
 
 
 def split_name(name: str | None, options: ProtobufOptions) -> tuple[str, str]:
-    """Return package and name of a record's schema. Raises DataException."""
+    """Return package and name of the message for a struct's schema. Raises DataException."""
     parts = [checked(scrubbed(part, options)) for part in (name or f"{DEFAULT_NAME}1").split(".")]
     return ".".join(parts[:-1]), parts[-1]
 
 
 def full_name(schema: Schema, options: ProtobufOptions) -> str:
-    """Return the full name of the message that a record's schema becomes. Raises DataException."""
+    """Return the full name of the message for a struct's schema. Raises DataException."""
     package, name = split_name(schema.name, options)
     return f"{package}.{name}" if package else name

@@ -1,7 +1,7 @@
-"""Reads .proto texts, as registries hold them.
+"""Parser for .proto texts in schema registries.
 
-What says nothing about records is read over: services, extensions, reserved numbers, groups (whose fields Confluent's
-converter does not see either). Options are kept as they are written, for some of them are Connect's.
+It skips what does not affect records: services, extensions, reserved numbers, and groups. It keeps options as written,
+because some of them hold Connect's metadata.
 Source: the Protocol Buffers language specification, proto2 and proto3.
 """
 
@@ -27,7 +27,7 @@ _LEVELS: Final = 100
 
 
 def parse_proto(text: str) -> ProtoFile:
-    """Return what a text says. Raises ProtoInvalid."""
+    """Parse a text. Raises ProtoInvalid."""
     return _Parser(text).file()
 
 
@@ -44,7 +44,7 @@ class _Parser:
             found.syntax = tokens.text()
             tokens.need(";")
         if found.syntax not in {"proto2", "proto3"} or tokens.next == "edition":
-            raise ProtoInvalid("only the syntax proto2 and proto3 are known here, not editions")
+            raise ProtoInvalid("unsupported syntax; expected proto2 or proto3")
         while tokens.kind:
             if tokens.skip(";"):
                 continue
@@ -64,7 +64,7 @@ class _Parser:
                     tokens.full_name()
                     self._skip_block()
                 case other:
-                    raise ProtoInvalid(f"{other!r} begins nothing that a .proto file has")
+                    raise ProtoInvalid(f"unexpected token {other!r}")
         return found
 
     def _import(self, found: ProtoFile) -> None:
@@ -86,12 +86,12 @@ class _Parser:
         tokens = self._tokens
         self._level += 1
         if self._level > _LEVELS:
-            raise ProtoInvalid(f"messages within messages go no deeper than {_LEVELS}")
+            raise ProtoInvalid(f"messages are nested more than {_LEVELS} levels deep")
         tokens.need("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
                 continue
-            # A field's type may be called as a statement begins; what follows it tells.
+            # A field's type can have the name of a keyword; the next token decides.
             begins = tokens.next if tokens.peek(1) not in {".", "="} else ""
             if begins in {"message", "enum", "oneof"} and tokens.peek(2) == "{":
                 self._inner(found, tokens.take())
@@ -159,7 +159,7 @@ class _Parser:
         tokens.need("<")
         key = tokens.word()
         if key not in _KEYS:
-            raise ProtoInvalid(f"a map's keys cannot be {key}")
+            raise ProtoInvalid(f"invalid key type {key!r} of a map; expected an integer type, bool or string")
         tokens.need(",")
         value = tokens.full_name()
         tokens.need(">")
@@ -174,7 +174,7 @@ class _Parser:
     def _number(self) -> int:
         number = self._tokens.whole()
         if not 0 < number <= _MOST:
-            raise ProtoInvalid(f"{number} is no field's number: they go from 1 to {_MOST}")
+            raise ProtoInvalid(f"invalid field number {number}; expected 1 to {_MOST}")
         return number
 
     def _enum(self) -> ProtoEnum:
@@ -203,7 +203,7 @@ class _Parser:
     # --- options ------------------------------------------------------------------------------------------------
 
     def _option(self, options: dict[str, Any], end: str) -> None:
-        """Read one option; several of one name become a list."""
+        """Read one option; repeated options become a list."""
         name = self._option_name()
         self._tokens.need("=")
         value = self._value()
@@ -227,7 +227,7 @@ class _Parser:
             name += "."
 
     def _value(self) -> Any:
-        """Return text, True or False, another word, a number as it is written, a list, or an object."""
+        """Return a string, a bool, another word, a number as written, a list or an object."""
         tokens = self._tokens
         if tokens.kind == "text":
             return tokens.text()
@@ -253,7 +253,7 @@ class _Parser:
         found: dict[str, Any] = {}
         self._level += 1
         if self._level > _LEVELS:
-            raise ProtoInvalid(f"values within values go no deeper than {_LEVELS}")
+            raise ProtoInvalid(f"option values are nested more than {_LEVELS} levels deep")
         while not tokens.skip(end):
             if tokens.skip("["):
                 name = f"[{tokens.full_name()}"
@@ -273,7 +273,7 @@ class _Parser:
         self._level -= 1
         return found
 
-    # --- what is read over --------------------------------------------------------------------------------------
+    # --- skipped statements --------------------------------------------------------------------------------------
 
     def _skip_group(self) -> None:
         tokens = self._tokens
@@ -290,7 +290,7 @@ class _Parser:
         self._skip_to("}")
 
     def _skip_to(self, end: str) -> None:
-        """Go on past a sign, and past what stands in braces and brackets before it."""
+        """Skip up to and including a sign, ignoring nested braces and brackets."""
         tokens, open_ = self._tokens, 0
         while True:
             plain = tokens.kind == "sign"

@@ -1,7 +1,8 @@
-"""Messages to Connect's values.
+"""Conversion of Protobuf messages to Connect values.
 
-A message and its Connect schema are turned into functions once.
-Source: ProtobufData.toConnectData (Confluent Schema Registry 8); java.time.LocalTime, java.math.BigDecimal.
+A message type and its Connect schema are compiled to functions once.
+Implements https://docs.confluent.io/platform/current/schema-registry/connect.html; dates, times and decimals as in
+java.time.LocalTime and java.math.BigDecimal.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ProtobufOptions
 from kraal.converters.protobuf.to_connect import union_field
 from kraal.converters.protobuf.wire import Malformed, Raw
-from kraal.plugins.java_time import MS_PER_DAY, civil, day_of
-from kraal.plugins.logical import unscaled_decimal, wrapped
-from kraal.plugins.map_keys import as_key
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
-from kraal.plugins.schema import Schema, Type
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.java_time import MS_PER_DAY, civil, day_of
+from kraal.plugins.values.logical import unscaled_decimal, wrapped
+from kraal.plugins.values.map_keys import as_key
 
 Shape = Callable[[Any], Any]
-"""Returns what Connect has of what was read. Raises Malformed and DataException."""
+"""Returns the Connect value of a value that was read. Raises Malformed and DataException."""
 
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
 _NANOS_PER_MS: Final = 1_000_000
@@ -31,13 +32,13 @@ _NARROW: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
 
 
 class ProtobufReader:
-    """Makes the functions, under a converter's options."""
+    """Compiles message types to conversion functions, with a converter's options."""
 
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
 
     def root(self, message: MessageType, schema: Schema) -> Shape:
-        """Return what shapes a message that stands alone."""
+        """Return a function that converts a top-level message."""
         if schema.type is Type.STRUCT:
             return self._struct(message, schema)
         return self._unwrapped(message, schema)
@@ -63,7 +64,7 @@ class ProtobufReader:
         def shape(raw: Raw) -> Struct:
             for name in required:
                 if name not in raw:
-                    raise Malformed(f"Message missing required fields: {name}")
+                    raise Malformed(f"the required field {name} is missing")
             found: dict[str, Any] = {}
             for name, union, parts in unions:
                 for member, of in parts:
@@ -80,7 +81,7 @@ class ProtobufReader:
         return shape
 
     def _absent(self, field: FieldType) -> tuple[Any, bool]:
-        """Return what is shaped where a field is absent, and whether it is null instead."""
+        """Return the raw value of an absent field, and whether the field is null instead."""
         if field.repeated:
             return [], False
         said: Any = {} if field.kind == "message" else field.default
@@ -158,7 +159,9 @@ def _date(raw: Raw) -> Instant:
     year, month, day = (int(raw.get(each, 0)) for each in ("year", "month", "day"))
     days = day_of(year, month, day)
     if year < 1 or civil(days) != (year, month, day):
-        raise DataException(f"Invalid value for Date: year {year}, month {month}, day {day}")
+        raise DataException(
+            f"Invalid google.type.Date: year {year}, month {month}, day {day}; expected a date of the calendar"
+        )
     return Instant(days * MS_PER_DAY)
 
 
@@ -168,7 +171,7 @@ def _time(raw: Raw) -> Instant:
     )
     if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds < 60 and 0 <= nanos < _NANOS):  # noqa: PLR2004
         raise DataException(
-            f"Invalid value for Time: hours {hours}, minutes {minutes}, seconds {seconds}, nanos {nanos}"
+            f"Invalid google.type.TimeOfDay: hours {hours}, minutes {minutes}, seconds {seconds}, nanos {nanos}"
         )
     return Instant(((hours * 60 + minutes) * 60 + seconds) * 1000 + nanos // _NANOS_PER_MS)
 
@@ -176,7 +179,10 @@ def _time(raw: Raw) -> Instant:
 def _timestamp(raw: Raw) -> Instant:
     seconds, nanos = int(raw.get("seconds", 0)), int(raw.get("nanos", 0))
     if not (_SECONDS[0] <= seconds <= _SECONDS[1] and 0 <= nanos < _NANOS):
-        raise DataException(f"Timestamp is not valid: seconds {seconds}, nanos {nanos}")
+        raise DataException(
+            f"The timestamp of {seconds} s and {nanos} ns is out of range; expected the years 1 to 9999 and 0 to "
+            f"{_NANOS - 1} ns"
+        )
     return Instant(seconds * 1000 + nanos // _NANOS_PER_MS)
 
 

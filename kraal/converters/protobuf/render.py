@@ -1,7 +1,7 @@
-"""Writes the .proto texts of what is made of Connect's schemas, as Confluent's serializer writes them.
+"""Rendering of .proto texts, in the layout that Java's serializer registers.
 
-A registry compares texts, so the same schema must be the same text here as in Java: blank lines and all.
-Source: ProtobufSchemaUtils.toString (Confluent Schema Registry 8).
+Registries compare schemas as text, so the text must equal Java's, including blank lines.
+Implements the Protocol Buffers language specification, proto3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.model import ProtoEnum, ProtoField, ProtoFile, ProtoMessage
 
 _VALUE_FIRST: Final = frozenset({"precision", "scale"})
-"""Parameters whose value is written before their key, as Java once did it."""
+"""Parameters whose value is written before their key."""
 
 WRAPPERS_TEXT: Final = (
     'syntax = "proto3";\n'
@@ -30,7 +30,7 @@ WRAPPERS_TEXT: Final = (
 ) + "".join(
     f"message {name.rpartition('.')[2]} {{\n  {kind} value = 1;\n}}\n" for name, kind in WRAPPERS.items()
 )
-"""The file of the wrappers, which is the schema of values that are no records."""
+"""Text of google/protobuf/wrappers.proto, the schema of values other than structs."""
 
 
 def proto_text(file: ProtoFile) -> str:

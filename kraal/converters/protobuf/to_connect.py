@@ -1,7 +1,7 @@
-"""Protobuf's messages to Connect's schemas.
+"""Mapping of Protobuf messages to Connect schemas.
 
-A field's number, and what of its type Connect has no word for, are parameters. A oneof is a struct with a field for
-each of its members. Source: ProtobufData.toConnectSchema (Confluent Schema Registry 8).
+Parameters hold a field's number and what Connect cannot express of its type. A oneof becomes a struct with a field for
+each member. Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kraal.converters.protobuf.names import (
     WRAPPER,
     ProtobufOptions,
 )
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
-from kraal.plugins.schema import Field, Schema, Type
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
+from kraal.plugins.model.schema import Field, Schema, Type
 
 _INT32: Final = frozenset({"int32", "sint32", "sfixed32"})
 _PLAIN: Final = {
@@ -43,7 +43,7 @@ _TIMES: Final = {
 
 
 def connect_schema(message: MessageType, options: ProtobufOptions, version: int | None) -> Schema:
-    """Return what a message is in Connect. Raises DataException for one that holds itself."""
+    """Return the Connect schema for a message. Raises DataException if the message contains itself."""
     making = _Making(options)
     if options.wrapper_for_raw and message.full_name in WRAPPERS:
         return replace(unwrapped(message), version=version)
@@ -51,13 +51,13 @@ def connect_schema(message: MessageType, options: ProtobufOptions, version: int 
 
 
 def unwrapped(message: MessageType) -> Schema:
-    """Return the schema of what a wrapper holds."""
+    """Return the schema of a wrapper's value."""
     kind = WRAPPERS[message.full_name]
     return Schema(type=_PLAIN.get(kind, Type.INT32 if kind in _INT32 else Type.INT64))
 
 
 def union_field(message: MessageType, oneof: str, options: ProtobufOptions) -> str:
-    """Return the name of the field that stands for a oneof."""
+    """Return the name of the struct field for a oneof."""
     return f"{oneof}_{message.oneofs.index(oneof)}" if options.index_for_unions else oneof
 
 
@@ -68,12 +68,12 @@ class _Making:
         self._made: dict[MessageType, Schema] = {}
 
     def struct(self, message: MessageType) -> Schema:
-        """Return a message's schema; each message is made once."""
+        """Return a message's schema; each message is translated once."""
         if message in self._made:
             return self._made[message]
         if message in self._inside:
             raise DataException(
-                f"The Protobuf message {message.full_name} holds itself: Kraal has no schema for that"
+                f"The Protobuf message {message.full_name} contains itself; recursive schemas are not supported"
             )
         self._inside.append(message)
         fields = []
@@ -161,7 +161,7 @@ class _Making:
 
 
 def _whole(text: str | None) -> str | None:
-    """Return a parameter that is a whole number as Java writes it."""
+    """Return an integer parameter as Java writes it, or None."""
     with contextlib.suppress(ValueError):
         return None if text is None else str(int(text))
     return None

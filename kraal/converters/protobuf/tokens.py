@@ -1,4 +1,4 @@
-"""The words of a .proto text. Source: the Protocol Buffers language specification, lexical elements."""
+"""Tokenizer for .proto texts. Source: the Protocol Buffers language specification, lexical elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CHARS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t
 
 
 class Tokens:
-    """A text's words, one after the other."""
+    """The tokens of a text, with a read position."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -33,7 +33,7 @@ class Tokens:
         while at < len(text):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise ProtoInvalid(f"line {self._line(at)}: {text[at]!r} has no meaning here")
+                raise ProtoInvalid(f"line {self._line(at)}: unexpected character {text[at]!r}")
             kind = match.lastgroup or ""
             if kind != "space":
                 self._found.append((kind, match.group(), at))
@@ -45,54 +45,54 @@ class Tokens:
 
     @property
     def kind(self) -> str:
-        """What the next word is: text, number, word or sign; empty at the end."""
+        """Kind of the next token: text, number, word or sign; empty at the end."""
         return self._found[self._at][0] if self._at < len(self._found) else ""
 
     @property
     def next(self) -> str:
-        """The next word, which stays the next one."""
+        """The next token, without consuming it; empty at the end."""
         return self._found[self._at][1] if self._at < len(self._found) else ""
 
     def peek(self, ahead: int) -> str:
-        """Return a word that comes later."""
+        """Return the token `ahead` positions after the next one; empty past the end."""
         at = self._at + ahead
         return self._found[at][1] if at < len(self._found) else ""
 
     def take(self) -> str:
-        """Return the next word and go on. Raises ProtoInvalid at the end."""
+        """Consume and return the next token. Raises ProtoInvalid at the end."""
         if self._at >= len(self._found):
-            raise ProtoInvalid("the text ends where more is needed")
+            raise ProtoInvalid("unexpected end of text")
         self._at += 1
         return self._found[self._at - 1][1]
 
     def skip(self, word: str) -> bool:
-        """Go on if the next word is this one, and tell whether it is."""
+        """Consume the next token if it is `word`, and return whether it was."""
         if self.next == word and self.kind != "text":
             self._at += 1
             return True
         return False
 
     def need(self, word: str) -> None:
-        """Go on past a word. Raises ProtoInvalid for another one."""
+        """Consume the next token, which must be `word`. Raises ProtoInvalid."""
         if not self.skip(word):
-            raise self.wrong(f"{word!r} is needed")
+            raise self.wrong(repr(word))
 
     def wrong(self, what: str) -> ProtoInvalid:
-        """Return an error that names the next word and its line."""
+        """Return an error with the expected token, the next token and its line."""
         if not self.next:
-            return ProtoInvalid(f"the text ends, and {what}")
+            return ProtoInvalid(f"unexpected end of text: expected {what}")
         return ProtoInvalid(
-            f"line {self._line(self._found[self._at][2])}: {what}, and there is {self.next!r}"
+            f"line {self._line(self._found[self._at][2])}: expected {what}, got {self.next!r}"
         )
 
     def word(self) -> str:
-        """Return the next word, which is a name. Raises ProtoInvalid."""
+        """Consume and return a name. Raises ProtoInvalid."""
         if self.kind != "word":
-            raise self.wrong("a name is needed")
+            raise self.wrong("a name")
         return self.take()
 
     def full_name(self) -> str:
-        """Return a name with dots. Raises ProtoInvalid."""
+        """Consume and return a name with dots. Raises ProtoInvalid."""
         name = "." if self.skip(".") else ""
         name += self.word()
         while self.skip("."):
@@ -100,25 +100,25 @@ class Tokens:
         return name
 
     def text(self) -> str:
-        """Return a text, of which several may follow one another. Raises ProtoInvalid."""
+        """Consume adjacent string literals and return them joined. Raises ProtoInvalid."""
         if self.kind != "text":
-            raise self.wrong("a text is needed")
+            raise self.wrong("a string")
         found = ""
         while self.kind == "text":
             found += _ESCAPE.sub(_unescaped, self.take()[1:-1])
         return found
 
     def whole(self) -> int:
-        """Return a whole number. Raises ProtoInvalid."""
+        """Consume and return an integer. Raises ProtoInvalid."""
         negative = self.skip("-")
         if self.kind != "number":
-            raise self.wrong("a whole number is needed")
+            raise self.wrong("an integer")
         text = self.next
         try:
             octal = len(text) > 1 and text[0] == "0" and text[1] not in "xX"
             found = int(text, 8 if octal else 0)
         except ValueError:
-            raise self.wrong("a whole number is needed") from None
+            raise self.wrong("an integer") from None
         self.take()
         return -found if negative else found
 

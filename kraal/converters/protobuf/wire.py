@@ -1,4 +1,4 @@
-"""Protobuf's bytes: numbers of any length, tags, and messages as names and what was read.
+"""Protobuf's wire format: varints, tags, message indexes, and messages as dicts of raw values.
 
 Source: https://protobuf.dev/programming-guides/encoding; org.apache.kafka.common.utils.ByteUtils (Kafka 4.3.0).
 """
@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 from kraal.converters.protobuf.link import FieldType, MessageType
-from kraal.plugins.logical import wrapped
-from kraal.plugins.records import Float32
+from kraal.plugins.model.records import Float32
+from kraal.plugins.values.logical import wrapped
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -34,18 +34,18 @@ _LEVELS: Final = 100
 
 
 class Malformed(Exception):
-    """Bytes are no message."""
+    """Bytes are not a valid message."""
 
 
 def wire_type(kind: str) -> int:
-    """Return how a kind of value stands in the bytes."""
+    """Return the wire type of a kind of value."""
     if kind in FIXED:
         return FIXED32 if FIXED[kind].size == 4 else FIXED64  # noqa: PLR2004 - bytes
     return BYTES if kind in {"string", "bytes", "message"} else VARINT
 
 
 def put_varint(value: int, out: bytearray) -> None:
-    """Append a number that is not negative, seven bits a byte."""
+    """Append a non-negative number as a varint."""
     while value > 0x7F:  # noqa: PLR2004 - seven bits
         out.append((value & 0x7F) | 0x80)
         value >>= 7
@@ -53,7 +53,7 @@ def put_varint(value: int, out: bytearray) -> None:
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the number at a place, and the place after it. Raises Malformed."""
+    """Read a varint at a position; return it and the position after it. Raises Malformed."""
     found = shift = 0
     while at < end:
         byte = data[at]
@@ -64,21 +64,21 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:  # noqa: PLR2004 - ten bytes
             raise Malformed("a number has more than ten bytes")
-    raise Malformed("the bytes end within a number")
+    raise Malformed("truncated message: it ends inside a number")
 
 
 def zigzag(value: int) -> int:
-    """Return a number with a sign as one without: 0, -1, 1, -2 are 0, 1, 2, 3."""
+    """Encode a signed number as an unsigned one: 0, -1, 1, -2 become 0, 1, 2, 3."""
     return (value << 1) ^ (value >> 63)
 
 
 def unzigzag(value: int) -> int:
-    """Return it again."""
+    """Decode a zigzag number."""
     return (value >> 1) ^ -(value & 1)
 
 
 def indexes_bytes(path: list[int]) -> bytes:
-    """Return the list of indexes that names a message; the first message alone is a single 0."""
+    """Encode the path of indexes of a message; the path [0] is a single 0 byte."""
     if path == [0]:
         return b"\x00"
     out = bytearray()
@@ -88,13 +88,13 @@ def indexes_bytes(path: list[int]) -> bytes:
 
 
 def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """Return the indexes at a place, and the place after them. Raises Malformed."""
+    """Read the indexes at a position; return them and the position after them. Raises Malformed."""
     said, at = varint(data, at, len(data))
     count = unzigzag(said)
     if count == 0:
         return (0,), at
     if not 0 < count <= len(data):
-        raise Malformed(f"{count} is no number of message indexes")
+        raise Malformed(f"invalid number of message indexes: {count}")
     path = []
     for _ in range(count):
         said, at = varint(data, at, len(data))
@@ -103,19 +103,19 @@ def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
 
 
 Raw = dict[str, Any]
-"""A message's fields by name: those that are there. Enums are numbers, messages are the same again."""
+"""Present fields of a message by name. Enums are numbers, messages are nested dicts."""
 _Step = Callable[[bytes, int, int, Raw], int]
-"""Reads what stands behind a tag up to an end, puts it into a message, and returns the place after it."""
+"""Reads the value after a tag, adds it to a message, and returns the position after it."""
 
 
 class MessageReader:
-    """Reads messages. What is not in a message's type is read over."""
+    """Reads messages, skipping unknown fields."""
 
     def __init__(self) -> None:
         self._tables: dict[MessageType, dict[int, _Step]] = {}
 
     def read(self, message: MessageType, data: bytes, at: int, end: int, into: Raw) -> Raw:
-        """Add what stands in the bytes to a message; what comes later counts. Raises Malformed."""
+        """Read fields into a message and return it; the last value of a field wins. Raises Malformed."""
         table = self._tables.get(message)
         if table is None:
             table = self._tables[message] = self._table(message)
@@ -148,7 +148,7 @@ class MessageReader:
         size, at = varint(data, at, end)
         stop = at + size
         if stop > end:
-            raise Malformed(f"{size} bytes are said to follow, and {end - at} do")
+            raise Malformed(f"truncated message: expected {size} more bytes, got {end - at}")
         for other in others:
             into.pop(other, None)
         if field.repeated:
@@ -176,7 +176,7 @@ def _packed(field: FieldType, others: tuple[str, ...], data: bytes, at: int, end
     size, at = varint(data, at, end)
     stop = at + size
     if stop > end:
-        raise Malformed(f"{size} bytes are said to follow, and {end - at} do")
+        raise Malformed(f"truncated message: expected {size} more bytes, got {end - at}")
     found = into.setdefault(field.name, [])
     while at < stop:
         each, at = _one(field, data, at, stop)
@@ -186,11 +186,11 @@ def _packed(field: FieldType, others: tuple[str, ...], data: bytes, at: int, end
 
 
 def _one(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
-    """Return a value, or None for a number that a closed enum has not, and the place after it."""
+    """Return a value, or None for an unknown number of a closed enum, and the position after it."""
     fixed = FIXED.get(field.kind)
     if fixed is not None:
         if at + fixed.size > end:
-            raise Malformed("the bytes end within a number")
+            raise Malformed("truncated message: it ends inside a number")
         number = fixed.unpack_from(data, at)[0]
         return (Float32(number) if field.kind == "float" else number), at + fixed.size
     said, at = varint(data, at, end)
@@ -198,14 +198,14 @@ def _one(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
         return _WHOLE[field.kind](field, said), at
     stop = at + said
     if stop > end:
-        raise Malformed(f"{said} bytes are said to follow, and {end - at} do")
+        raise Malformed(f"truncated message: expected {said} more bytes, got {end - at}")
     found = data[at:stop]
     if field.kind == "bytes":
         return found, stop
     try:
         return found.decode("utf-8", "strict" if field.proto3 else "replace"), stop
     except UnicodeDecodeError as exc:
-        raise Malformed(f"the text of {field.name} is not UTF-8") from exc
+        raise Malformed(f"the string field {field.name} is not valid UTF-8") from exc
 
 
 _TEXTS: Final = frozenset({"string", "bytes"})
@@ -230,11 +230,11 @@ _WHOLE: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
 
 
 def _skipped(tag: int, data: bytes, at: int, end: int, level: int) -> int:
-    """Return the place after a value that nobody asked for. Raises Malformed."""
+    """Return the position after the value of an unknown field. Raises Malformed."""
     if tag >> 3 == 0:
-        raise Malformed("a field has the number 0")
+        raise Malformed("invalid field number 0")
     if level > _LEVELS:
-        raise Malformed(f"groups within groups go no deeper than {_LEVELS}")
+        raise Malformed(f"groups are nested more than {_LEVELS} levels deep")
     match tag & 7:
         case 0:
             at = varint(data, at, end)[1]
@@ -250,11 +250,11 @@ def _skipped(tag: int, data: bytes, at: int, end: int, level: int) -> int:
                 inner, at = varint(data, at, end)
                 if inner & 7 == _END:
                     if inner >> 3 != tag >> 3:
-                        raise Malformed("a group ends that did not begin")
+                        raise Malformed("an end tag matches no group")
                     return at
                 at = _skipped(inner, data, at, end, level + 1)
         case other:
-            raise Malformed(f"a value of the unknown wire type {other}")
+            raise Malformed(f"unknown wire type {other}")
     if at > end:
-        raise Malformed("the bytes end within a value")
+        raise Malformed("truncated message: it ends inside a value")
     return at

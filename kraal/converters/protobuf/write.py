@@ -1,9 +1,10 @@
-"""Connect's values to Protobuf's bytes.
+"""Encoding of Connect values to Protobuf bytes.
 
-A schema and the message it goes into are turned into functions once; fields are found by their names, so the message
-may be another one than was made of the schema: the latest of a subject. Fields are written by their numbers, as
-Java's messages are, so the bytes are Java's. What proto3 cannot tell from nothing is not written.
-Source: ProtobufData.fromConnectData (Confluent Schema Registry 8); https://protobuf.dev/programming-guides/encoding.
+A schema and a message type are compiled to functions once. Fields are matched by name, so the message can differ from
+the translated schema: it can be the latest schema of a subject. Fields are written in the order of their numbers, as in
+Java, so the bytes equal Java's. Values that proto3 cannot distinguish from absent ones are not written.
+Source: https://protobuf.dev/programming-guides/encoding. Implements
+https://docs.confluent.io/platform/current/schema-registry/connect.html.
 """
 
 from __future__ import annotations
@@ -18,28 +19,28 @@ from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrubbed
 from kraal.converters.protobuf.wire import BYTES, put_varint, wire_type
 from kraal.converters.registry.values import getter
-from kraal.plugins.java_values import java_class
-from kraal.plugins.records import DataException, Struct
-from kraal.plugins.schema import Schema, Type
-from kraal.plugins.valid import has_class
+from kraal.plugins.model.records import DataException, Struct
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.conformance import has_class
+from kraal.plugins.values.java_values import java_class
 
 _WHOLE: Final = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64})
 _FLOATS: Final = frozenset({Type.FLOAT32, Type.FLOAT64})
 
 
 class ProtobufWriter:
-    """Makes the functions, under a converter's options."""
+    """Compiles schemas to encoding functions, with a converter's options."""
 
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
 
     def root(self, schema: Schema, message: MessageType) -> Put:
-        """Return what writes a schema's values as a message. Raises DataException when it cannot hold them."""
+        """Return a function that encodes values as a message. Raises DataException if it cannot hold them."""
         if schema.type is Type.STRUCT:
             return self._struct(schema, message)
         if message.full_name not in WRAPPERS:
             raise DataException(
-                f"The Protobuf message {message.full_name} cannot hold {schema.type.name}, which is no record"
+                f"The Protobuf message {message.full_name} cannot hold {schema.type.name}; expected a struct"
             )
         return self._field(schema, message.fields[0])
 
@@ -60,7 +61,7 @@ class ProtobufWriter:
             if not isinstance(value, Struct):
                 raise _wrong(schema, value)
             if value.schema is not schema and value.schema != schema:
-                raise DataException("Mismatching struct schema")
+                raise DataException("The struct's own schema differs from the schema of the record")
             for get, put in steps:
                 item = get(value)
                 if item is not None:
@@ -71,7 +72,7 @@ class ProtobufWriter:
     def _members(
         self, union: Schema, get: Callable[[Struct], Any], message: MessageType
     ) -> list[tuple[int, Callable[[Struct], Any], Put]]:
-        """Return how the members of a oneof are written: the first that is set, none of the others."""
+        """Return number, getter and encoder of each member of a oneof; only the first set member is written."""
         own = [
             (each.name, getter(each, ignores_default=self._options.ignore_defaults)) for each in union.fields
         ]
@@ -87,7 +88,7 @@ class ProtobufWriter:
                 item = of(inner)
                 if item is not None:
                     return item if member == name else None
-            raise DataException("Cannot find non-null field")
+            raise DataException(f"No field of the union {union.name} is set; expected one")
 
         for each in union.fields:
             field = message.field(scrubbed(each.name, self._options))
@@ -98,7 +99,7 @@ class ProtobufWriter:
         return found  # type: ignore[return-value]
 
     def _field(self, schema: Schema, field: FieldType) -> Put:
-        """Return what writes a field's values that are not null, tag and all."""
+        """Return a function that encodes a field's values other than null, with the tag."""
         if not field.repeated:
             if schema.type in {Type.ARRAY, Type.MAP}:
                 raise _unfit(schema, field)
@@ -132,7 +133,7 @@ class ProtobufWriter:
         return write
 
     def _value(self, schema: Schema, field: FieldType) -> Put:
-        """Return what writes one value without a tag."""
+        """Return a function that encodes one value without a tag."""
         if field.message is not None:
             return _sized(self._body(schema, field, field.message))
         if field.enum is not None:
@@ -230,9 +231,7 @@ def _items(schema: Schema, field: FieldType, put: Put) -> Put:
         if not isinstance(value, (list, tuple)):
             raise _wrong(schema, value)
         if None in value:
-            raise DataException(
-                f"The Protobuf field {field.name} is repeated, which has no null among its values"
-            )
+            raise DataException(f"The repeated Protobuf field {field.name} cannot hold null")
         if not packed:
             for each in value:
                 out += tag
@@ -274,7 +273,9 @@ def _enum(schema: Schema, field: FieldType) -> Put:
             number = enum.number(value) if tag is None else int(tag)
             if number is None:
                 symbols = ", ".join(name for name, _ in enum.values)
-                raise DataException(f"{value!r} is no value of the Protobuf enum {enum.full_name}: {symbols}")
+                raise DataException(
+                    f"{value!r} is not a value of the Protobuf enum {enum.full_name}; expected one of {symbols}"
+                )
         PUTS["enum"](number, out)
 
     return write

@@ -1,1 +1,1 @@
-"""What the converters that have a schema registry share: its client, Confluent's wire format, names of subjects."""
+"""Shared parts of the converters with a schema registry: client, wire format and subject names."""

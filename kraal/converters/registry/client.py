@@ -1,7 +1,7 @@
-"""A schema registry, as converters ask it: confluent-kafka's client, its answers and its errors made ours.
+"""Schema registry client of the converters: wraps confluent-kafka's client and translates its results and errors.
 
-The client and what it remembers stay in their process: converters are pickled to Spark's. It is imported when it is
-first needed, for it takes a third of a second.
+Converters are pickled to Spark's processes; the client and its cache are not, and each process creates its own. The
+client is imported on first use, because the import takes a third of a second.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from typing_extensions import override
 
-from kraal.config import registry_converters as keys
 from kraal.config.key import Password
+from kraal.converters.registry import config as keys
 from kraal.converters.registry.errors import RegistryForbids, RegistryRefuses, SerializationException
+from kraal.core.secrets import secrets
 from kraal.plugins.api import RetriableError
-from kraal.secrets import secrets
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -28,14 +28,14 @@ T = TypeVar("T")
 
 _NEEDED: Final = ("authlib", "cachetools", "attrs", "certifi", "httpx2")
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
-"""Statuses that may be others another time."""
+"""HTTP statuses for which a retry can succeed."""
 _LEVELS: Final = 64
-"""Schemas that name schemas go no deeper."""
+"""Maximum depth of references between schemas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A schema that another one names."""
+    """A reference from one schema to another."""
 
     name: str
     subject: str
@@ -44,7 +44,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """A schema as a registry has it."""
+    """A schema as the registry stores it."""
 
     kind: str
     """AVRO, JSON or PROTOBUF."""
@@ -54,7 +54,7 @@ class SchemaText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the registry is reached. `repr` hides what is secret."""
+    """Connection settings of the registry. `repr` hides secrets."""
 
     urls: tuple[str, ...]
     """Without user and password."""
@@ -69,7 +69,7 @@ class Settings:
 
     @staticmethod
     def of(parsed: Mapping[str, Any]) -> Settings:
-        """Read a converter's parsed config; what is secret in it is hidden from now on. Raises ValueError."""
+        """Read a converter's parsed config and register its secrets for redaction. Raises ValueError."""
         urls, said = _without_users(parsed[keys.URL])
         own, token = _text(parsed[keys.USER_INFO]), _text(parsed[keys.TOKEN])
         user_info = own if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else said
@@ -93,7 +93,7 @@ class Settings:
         )
 
     def client_config(self) -> dict[str, Any]:
-        """Return the client's own settings."""
+        """Return the settings of confluent-kafka's client."""
         said: dict[str, Any] = {
             "url": ",".join(self.urls),
             "timeout": self.timeout_s,
@@ -118,7 +118,7 @@ def _text(secret: Password | None) -> str:
 
 
 def _without_users(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
-    """Return addresses without user and password, and the first address's user and password."""
+    """Return the URLs without user and password, and the user and password of the first URL."""
     first = urlsplit(urls[0])
     said = None
     if first.username is not None:
@@ -130,7 +130,7 @@ def _without_users(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
 
 
 def check_installed() -> None:
-    """Raise ValueError where packages that the client needs are missing."""
+    """Raise ValueError if packages that the client needs are missing."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         raise ValueError(
@@ -140,7 +140,7 @@ def check_installed() -> None:
 
 
 class SchemaRegistry:
-    """One registry. Any thread; blocks as long as the registry and its retries take."""
+    """A schema registry. Any thread; calls block until the registry answers or retries are exhausted."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -151,32 +151,32 @@ class SchemaRegistry:
         return {**self.__dict__, "_made": None}
 
     def schema(self, schema_id: int, subject: str | None, doing: str) -> SchemaText:
-        """Return the schema of an id. Raises SerializationException, RegistryRefuses, RetriableError."""
+        """Return the schema with an ID. Raises SerializationException, RegistryRefuses, RetriableError."""
         return self._asked(doing, lambda client: _ours(client.get_schema(schema_id, subject)))
 
     def version(self, schema_id: int, subject: str, doing: str) -> int | None:
-        """Return which version of a subject has an id; None when none has. Raises as `schema`."""
+        """Return the version of a subject that has an ID, or None. Raises the same errors as `schema`."""
         found = self._asked(doing, lambda client: client.get_schema_versions(schema_id, subject_name=subject))
         return next((each.version for each in found if each.subject == subject), None)
 
     def register(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
-        """Return the id of a schema, which the subject has from now on. Raises as `schema`."""
+        """Register a schema under a subject and return its ID. Raises the same errors as `schema`."""
         theirs = _theirs(schema)
         return self._asked(doing, lambda client: client.register_schema(subject, theirs, normalize))
 
     def id_of(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
-        """Return the id of a schema that the subject has. Raises as `schema`."""
+        """Return the ID of a schema that is registered under a subject. Raises the same errors as `schema`."""
         theirs = _theirs(schema)
         found = self._asked(doing, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id)
         return int(found or 0)
 
     def latest(self, subject: str, doing: str) -> tuple[int, SchemaText]:
-        """Return id and schema of a subject's latest version. Raises as `schema`."""
+        """Return ID and schema of a subject's latest version. Raises the same errors as `schema`."""
         found = self._asked(doing, lambda client: client.get_latest_version(subject))
         return int(found.schema_id or 0), _ours(found.schema)
 
     def named_by(self, schema: SchemaText, doing: str) -> dict[str, SchemaText]:
-        """Return the schemas that one names, and those that they name, by their names. Raises as `schema`."""
+        """Return all schemas that a schema references, directly or not, by name. Raises the same errors as `schema`."""
         found: dict[str, SchemaText] = {}
         self._gather(schema, doing, found, 0)
         return found
@@ -214,14 +214,16 @@ class SchemaRegistry:
             where = ",".join(self._settings.urls)
             raise RetriableError(f"{doing}: the schema registry at {where} does not answer: {exc}") from exc
         except ValueError as exc:
-            raise SerializationException(f"{doing}: what answers is no schema registry: {exc}") from exc
+            raise SerializationException(
+                f"{doing}: invalid response; check that {keys.URL} names a schema registry: {exc}"
+            ) from exc
 
     def _client(self) -> SchemaRegistryClient:
         if self._made is None:
             from confluent_kafka.schema_registry import SchemaRegistryClient  # noqa: PLC0415 - heavy
 
             self._made = SchemaRegistryClient(self._settings.client_config())
-            weakref.finalize(self, self._made.close)  # nobody tells a converter that its task has ended
+            weakref.finalize(self, self._made.close)  # converters have no close method
         return self._made
 
 

@@ -1,8 +1,9 @@
-"""What a converter with a registry does with every value: find the schema's id, frame, encode; and back.
+"""Base of the converters with a schema registry: schema IDs, framing, caching.
 
-Bytes: 0, the schema's id as int32, big endian, and the value as its format has it. Each schema is asked for once and
-turned into a function; the registry is asked again only for what was never seen, or was forgotten.
-Source: AvroConverter, AbstractKafkaAvroSerializer, AbstractKafkaAvroDeserializer (Confluent Schema Registry 8).
+Bytes: 0, the schema's ID as int32 (big endian), and the value as its format encodes it. The converter fetches each
+schema once and compiles it to a function; it asks the registry again only for schemas that are not in its caches.
+Implements "Wire format" of the Confluent documentation:
+https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
 from typing_extensions import override
 
 from kraal import __version__
-from kraal.config import registry_converters as keys
-from kraal.config.converters import CONVERTER_TYPE
+from kraal.config.converter import CONVERTER_TYPE
 from kraal.config.key import ConfigDef
+from kraal.converters.registry import config as keys
 from kraal.converters.registry.client import SchemaRegistry, SchemaText, Settings, check_installed
 from kraal.converters.registry.errors import SerializationException
-from kraal.errors import ConfigInvalid
+from kraal.core.errors import ConfigInvalid
 from kraal.plugins.api import ByRecords, Converter, DataException, RetriableError, Schema
 
 if TYPE_CHECKING:
@@ -29,67 +30,61 @@ if TYPE_CHECKING:
 
 MAGIC: Final = b"\x00"
 HEAD: Final = 5
-"""Bytes before the value: the magic byte and the id."""
+"""Number of bytes before the value: the magic byte and the ID."""
 
-UNKNOWN_MAGIC: Final = "Unknown magic byte!"
+UNKNOWN_MAGIC: Final = (
+    "expected magic byte 0 as the first byte, got {}; the value was not written with a schema registry"
+)
 
 Encode = Callable[[Any], bytes]
-"""Returns a value's bytes, without what stands before them. Raises DataException."""
+"""Returns a value's bytes without the header. Raises DataException."""
 Decode = Callable[[bytes], tuple[Schema | None, Any]]
-"""Reads schema and value from all bytes of a record. Raises SerializationException and DataException."""
+"""Reads schema and value from all bytes, header included. Raises SerializationException and DataException."""
 VersionOf = Callable[[str | None], int | None]
-"""Returns the registry's version of the schema that is read, whose record has this name. Raises as the registry."""
+"""Returns the registry's version of the schema being read, given its record name. Raises the registry's errors."""
 
 
 def unreadable(title: str, data: bytes, why: object) -> SerializationException:
-    """Return the error for a record's bytes that are none of its schema's, in the words of the format `title`."""
+    """Return the error for bytes that do not match their schema; `title` names the format."""
     schema_id = int.from_bytes(data[1:HEAD], "big")
-    return SerializationException(f"Error deserializing {title} message for id {schema_id}: {why}")
+    return SerializationException(f"{title} value does not match its schema with ID {schema_id}: {why}")
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A Connect schema in a format's words."""
+    """A Connect schema translated to a format."""
 
     schema: SchemaText
     name: str | None
-    """The record's full name; None where it has none."""
+    """The record's full name, or None."""
 
 
 class Format(Protocol):
-    """A format of schemas and values. Can be pickled; raises DataException where Java does."""
+    """A format of schemas and values. Picklable."""
 
     @property
     def kind(self) -> str:
-        """Its name, as registries have it."""
+        """The format's name in the registry: AVRO, JSON or PROTOBUF."""
 
     @property
     def title(self) -> str:
-        """Its name, as people have it."""
-
-    @property
-    def cannot_write(self) -> str:
-        """How errors begin, `{}` being the topic."""
-
-    @property
-    def cannot_read(self) -> str:
-        """The same, on the way in."""
+        """The format's display name, for errors."""
 
     def writes_null(self, schema: Schema | None) -> bool:
-        """Tell whether null has bytes, or is a tombstone. Raises DataException where there can be no null."""
+        """Return whether null is encoded (True) or a tombstone (False). Raises DataException if null is not allowed."""
 
     def described(self, schema: Schema | None) -> Described:
-        """Return what is to be registered for a Connect schema."""
+        """Return the schema to register for a Connect schema."""
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return what writes a Connect schema's values as a registered schema says."""
+        """Return a function that encodes a Connect schema's values with a registered schema."""
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
-        """Return what reads a registered schema's values; it asks for the version if that is to be the schema's."""
+        """Return a function that decodes a registered schema's values; calls `version_of` if it needs the version."""
 
 
 class RegistryConverter(Converter):
-    """What the converters with a registry have in common."""
+    """Base class of the converters with a schema registry."""
 
     version: ClassVar[str] = __version__
     config_def: ClassVar[ConfigDef]
@@ -100,12 +95,12 @@ class RegistryConverter(Converter):
         self._ages = False
         self._ttl_s = -1
         self._since_s = 0.0
-        """When the first of the latest schemas that are remembered was asked for."""
+        """Monotonic time in seconds at which the oldest cached latest schema was fetched."""
         self._forget()
 
     @abstractmethod
     def make_format(self, parsed: Mapping[str, Any]) -> Format:
-        """Return the format under a converter's parsed config. Raises ValueError."""
+        """Return the format for a converter's parsed config. Raises ValueError."""
 
     @override
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
@@ -140,7 +135,7 @@ class RegistryConverter(Converter):
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if value is None and not self._format.writes_null(schema):
             return None
-        doing = self._format.cannot_write.format(topic)
+        doing = f"Cannot encode a record of topic {topic} as {self._format.title}"
         try:
             if self._ages and time.monotonic() - self._since_s >= self._ttl_s:
                 self._encoders, self._same = {}, {}
@@ -157,12 +152,14 @@ class RegistryConverter(Converter):
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
         if data is None:
             return None, None
-        doing = self._format.cannot_read.format(topic)
+        doing = f"Cannot decode a record of topic {topic} as {self._format.title}"
         try:
             if data[:1] != MAGIC:
-                raise SerializationException(UNKNOWN_MAGIC)
+                raise SerializationException(UNKNOWN_MAGIC.format(f"0x{data[:1].hex()}" if data else "none"))
             if len(data) < HEAD:
-                raise SerializationException("Error deserializing message: the id of its schema is cut off")
+                raise SerializationException(
+                    f"truncated header: expected {HEAD} bytes (magic byte and schema ID), got {len(data)}"
+                )
             schema_id = int.from_bytes(data[1:HEAD], "big", signed=True)
             known = self._decoders.get((topic, schema_id))
             if known is None:
@@ -175,16 +172,16 @@ class RegistryConverter(Converter):
 
     @override
     def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
-        """Raise ByRecords: which schema a value has, its bytes say."""
+        """Raise ByRecords: each value's bytes name its schema."""
         raise ByRecords
 
     @override
     def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
-        """Raise ByRecords."""
+        """Raise ByRecords, as `from_connect` does."""
         raise ByRecords
 
     def _known(self, topic: str, schema: Schema | None) -> tuple[Schema | None, bytes, Encode]:
-        """Return how a schema's values are written; remembered by the schema's identity, and by what it says."""
+        """Return schema, header and encoder of a schema; cached by the schema's identity and by its content."""
         said = (topic, repr(schema))
         found = self._same.get(said)
         if found is None:
@@ -206,13 +203,13 @@ class RegistryConverter(Converter):
         described = self._format.described(schema)
         subject, written = self._subject(topic, described.name), described.schema
         if self._registers:
-            doing = f"Error registering {title} schema: {written.text}"
+            doing = f"cannot register {title} schema under subject {subject}: {written.text}"
             schema_id = registry.register(subject, written, doing, normalize=self._normalize)
         elif self._latest:
-            doing = f"Error retrieving latest version of {title} schema of subject {subject}"
+            doing = f"cannot get the latest {title} schema of subject {subject}"
             schema_id, written = registry.latest(subject, doing)
         else:
-            doing = f"Error retrieving {title} schema: {written.text}"
+            doing = f"cannot find {title} schema under subject {subject}: {written.text}"
             schema_id = registry.id_of(subject, written, doing, normalize=self._normalize)
         self._check_kind(written, schema_id)
         named = registry.named_by(written, doing)
@@ -220,7 +217,7 @@ class RegistryConverter(Converter):
 
     def _decoder(self, topic: str, schema_id: int) -> Decode:
         title, registry = self._format.title, self._registry
-        doing = f"Error retrieving {title} {self._part} schema for id {schema_id}"
+        doing = f"cannot get the {title} schema with ID {schema_id} of a {self._part}"
         subject = self._subject(topic, None) if self._strategy == keys.TOPIC_NAME else None
         written = registry.schema(schema_id, subject, doing)
         self._check_kind(written, schema_id)
@@ -229,7 +226,7 @@ class RegistryConverter(Converter):
         def version_of(name: str | None) -> int | None:
             own = subject or self._subject(topic, name)
             return registry.version(
-                schema_id, own, f"Error retrieving {title} {self._part} schema version for id {schema_id}"
+                schema_id, own, f"cannot get the version of {title} schema {schema_id} in subject {own}"
             )
 
         return self._format.decoder(written, named, version_of)
@@ -241,19 +238,19 @@ class RegistryConverter(Converter):
             )
 
     def _subject(self, topic: str, name: str | None) -> str:
-        """Return what a schema's subject is called. Raises SerializationException for a schema without a name."""
+        """Return a schema's subject. Raises SerializationException if the strategy needs a missing name."""
         if self._strategy == keys.TOPIC_NAME:
             return f"{topic}-{self._part}"
         if name is None:
             raise SerializationException(
-                f"In configuration {self._part}.subject.name.strategy = {self._strategy}, the message {self._part} "
-                "must only be a record schema"
+                f"{self._part}.subject.name.strategy={self._strategy} needs a record with a name, and this schema has "
+                f"none; use {keys.TOPIC_NAME} or give the schema a name"
             )
         return name if self._strategy == keys.RECORD_NAME else f"{topic}-{name}"
 
 
 def parse(config_def: ConfigDef, config: Mapping[str, str], *, is_key: bool) -> dict[str, Any]:
-    """Return a converter's parsed config. Raises ValueError that names every error."""
+    """Return a converter's parsed config. Raises ValueError, which names every error."""
     try:
         return dict(config_def.parse({**config, CONVERTER_TYPE: "key" if is_key else "value"}))
     except ConfigInvalid as exc:

@@ -1,4 +1,4 @@
-"""What goes wrong with a registry, by the names that Java has for it."""
+"""Errors of schema registries, with the names of their Java classes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ _KAFKA = "org.apache.kafka.common.errors"
 
 
 class SerializationException(Exception):
-    """Bytes or a schema are wrong, or the registry does not know or take a schema; trying again does not help."""
+    """Invalid bytes or schema, or a schema that the registry does not know or accept; a retry does not help."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.SerializationException"
 
 
 class RegistryRefuses(Exception):
-    """The registry wants to know who asks, or does not let them. Not a fault of the record."""
+    """The registry rejects the client's credentials or permissions. Not an error of the record."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.AuthenticationException"
 
 
 class RegistryForbids(RegistryRefuses):
-    """The registry knows who asks, and does not let them."""
+    """The registry authenticated the client but denies access."""
 
     java_class: ClassVar[str] = f"{_KAFKA}.AuthorizationException"

@@ -1,1 +1,1 @@
-"""The predicates that ship: on which records a transform is applied."""
+"""The predicates that are part of Kraal; a predicate selects the records of a transform."""

@@ -1,4 +1,4 @@
-"""HasHeaderKey: records with a header of a name."""
+"""HasHeaderKey: selects records that have a header with a given name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing_extensions import override
 from kraal.config.checks import non_empty
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Predicate
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Record
-from kraal.transforms.part import VERSION, settings
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.transforms.common.base import VERSION, settings
 
 
 class HasHeaderKey(Predicate):

@@ -1,4 +1,4 @@
-"""RecordIsTombstone: records without a value."""
+"""RecordIsTombstone: selects records without a value."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing_extensions import override
 
 from kraal.config.key import ConfigDef
 from kraal.plugins.api import Predicate
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Record
-from kraal.transforms.part import VERSION
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.transforms.common.base import VERSION
 
 
 class RecordIsTombstone(Predicate):

@@ -1,8 +1,7 @@
-"""TopicNameMatches: records of topics by a regular expression."""
+"""TopicNameMatches: selects records whose topic matches a regular expression."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -11,14 +10,14 @@ from typing_extensions import override
 from kraal.config.checks import all_of, non_empty
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Predicate
-from kraal.plugins.columns import Columns
-from kraal.plugins.records import Record
-from kraal.transforms.java_regex import compiled, java_regex
-from kraal.transforms.part import VERSION, settings
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.transforms.common.base import VERSION, PerTopic, settings
+from kraal.transforms.common.java_regex import compiled, java_regex
 
 
 class TopicNameMatches(Predicate):
-    """True for records whose topic the expression matches as a whole."""
+    """True for records if the expression matches the whole topic name."""
 
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
@@ -35,7 +34,8 @@ class TopicNameMatches(Predicate):
     )
 
     def __init__(self) -> None:
-        self._pattern = re.compile("")
+        self._pattern = compiled("")
+        self._matches = PerTopic(self._match)
 
     @override
     def configure(self, config: Mapping[str, str]) -> None:
@@ -43,7 +43,10 @@ class TopicNameMatches(Predicate):
 
     @override
     def test(self, record: Record) -> bool:
-        return self._pattern.fullmatch(record.topic) is not None
+        return self._matches(record.topic)
+
+    def _match(self, topic: str) -> bool:
+        return self._pattern.fullmatch(topic) is not None
 
     @override
     def known(self, given: Columns) -> bool | None:

@@ -1,1 +1,1 @@
-"""Fields computed by expressions in Spark's SQL: what Connect's own transforms lack."""
+"""The SQL transform, which computes fields by Spark SQL expressions; not in Connect."""

@@ -1,7 +1,7 @@
-"""Expressions as Spark's columns, with the rows where only a value by itself can tell what comes out.
+"""Expressions as Spark columns, with the rows that only the record path can compute.
 
-Whatever may fail is written in the form that gives null instead, and such a row is in doubt: then the record path says
-in words what is wrong, or finds that nothing is (the branch was not taken).
+Operations that can fail are written in the form that returns null instead, and mark the row as doubtful. The record
+path then raises the error, or finds that there is none because the branch was not taken.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final
 
-from kraal.plugins.columns import ByRecords
-from kraal.plugins.schema import Schema, Type
-from kraal.spark.column_parts import SPARK_TYPES
+from kraal.engine.columns.parts import SPARK_TYPES
+from kraal.plugins.model.columns import ByRecords
+from kraal.plugins.model.schema import Schema, Type
 from kraal.transforms.sql.functions import FUNCTIONS, Family, Function, spark
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 from kraal.transforms.sql.typed import kind_of, schema_of
@@ -26,16 +26,16 @@ _SURELY_BOOLEAN: Final = r"\A(true|false)\z"
 
 
 class Builder:
-    """Makes the columns of one record schema's expressions. A thread that may talk to Spark."""
+    """Builds the columns of expressions for one record schema. On a thread that can call Spark."""
 
     def __init__(self, whole: Schema, read: Callable[[tuple[str, ...]], Any]) -> None:
         self._whole = whole
         self._read = read
         self.doubts: list[Any] = []
-        """Columns, true where a row is in doubt."""
+        """Columns that are true for doubtful rows."""
 
     def result(self, node: Node) -> Any:
-        """Return an expression's column, of the type of its schema."""
+        """Return an expression's column in the type of its schema."""
         column = self._column(node)
         if isinstance(node, Reference):
             return self._read(node.path)
@@ -117,7 +117,7 @@ class Builder:
         }[name]
 
     def _tried(self, name: str, columns: list[Any]) -> Any:
-        """Return an operation that gives null where it overflows; there it is in doubt."""
+        """Return an operation that gives null on overflow and marks the row as doubtful."""
         found = spark().call_function(_TRY[name], *columns)
         self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & found.isNull())
         return found
@@ -127,7 +127,7 @@ class Builder:
         if (given is Family.DOUBLE and kind is Type.STRING) or (
             given is Family.TEXT and kind is Type.FLOAT64
         ):
-            raise ByRecords  # which text a number has is Java's matter
+            raise ByRecords  # only the record path prints numbers as Java does
         if given is Family.TEXT and kind is not Type.STRING:
             sure = _SURELY_WHOLE if kind in BITS else _SURELY_BOOLEAN
             self.doubts.append(~column.rlike(sure))

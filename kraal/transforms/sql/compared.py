@@ -1,4 +1,4 @@
-"""How Spark compares: NaN is itself and above all numbers, 0 and -0 are one, texts go by their bytes."""
+"""Spark's comparison: NaN equals itself and exceeds all numbers, 0 equals -0, strings compare by bytes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def compare(left: Any, right: Any) -> int:
-    """Return less than, equal to or more than 0, as `left` is to `right`, both of one family or both numbers."""
+    """Return a number below, equal to or above 0, as `left` compares to `right`; both of one family or numbers."""
     if isinstance(left, float) or isinstance(right, float):
         left, right = float(left), float(right)
-        if left != left or right != right:  # noqa: PLR0124 - NaN alone is not itself
+        if left != left or right != right:  # noqa: PLR0124 - only NaN differs from itself
             return int(left != left) - int(right != right)  # noqa: PLR0124 - the same
     return int(left > right) - int(left < right)

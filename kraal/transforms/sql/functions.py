@@ -1,10 +1,10 @@
-"""The functions that expressions may call: for values here, and as Spark's columns.
+"""Functions of expressions, for values and as Spark columns.
 
-A table is the whole of what is allowed. Each function is written twice, because records that come with a schema of
-their own never see Spark's plans; a test holds the two against each other. Where Spark's own would differ with the
-version of Java or Unicode, a column names the rows in doubt, and those go record by record.
+Only the functions of this table are allowed. Each exists twice, because records with a schema of their own never pass
+through Spark plans; a test compares both. If Spark's result depends on the version of Java or Unicode, a column marks
+the doubtful rows, which take the record path.
 
-As in Spark, null in is null out, if nothing else is said. Whole numbers are BIGINT, all others DOUBLE.
+As in Spark, a null argument gives null unless noted. Integers are BIGINT, other numbers DOUBLE.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from kraal.plugins.records import DataException
-from kraal.plugins.schema import Type
+from kraal.plugins.model.records import DataException
+from kraal.plugins.model.schema import Type
 from kraal.transforms.sql.compared import compare
 
 TYPES: Final[Mapping[str, Type]] = {
@@ -31,16 +31,16 @@ TYPES: Final[Mapping[str, Type]] = {
     "DOUBLE": Type.FLOAT64,
     "STRING": Type.STRING,
 }
-"""What CAST knows, by Spark's names."""
+"""Types of CAST, by Spark's names."""
 
 FAR: Final = 1_000_000_000
-"""Positions and lengths of texts are cut to this."""
+"""Limit to which positions and lengths in strings are clamped."""
 WIDEST: Final = 10_000
-"""So wide at most is what lpad and rpad make."""
+"""Maximum length of results of lpad and rpad."""
 
 
 class Family(StrEnum):
-    """What a value is to an expression."""
+    """The family of types to which a value belongs in an expression."""
 
     TEXT = "text"
     WHOLE = "a whole number"
@@ -64,35 +64,35 @@ def _first(given: Sequence[Family]) -> Family:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """One function. `value` gets arguments of which none is null, unless `nulls`."""
+    """One function. `value` gets no null arguments unless `nulls` is set."""
 
     name: str
     takes_kinds: tuple[Kinds, ...]
-    """Of each argument; the last one's counts for all that follow."""
+    """Kinds of each argument; the last entry also applies to further arguments."""
     gives: Family | None
-    """None: what the arguments are, which are all alike."""
+    """Family of the result; None if it is that of the arguments, which are all alike."""
     value: Callable[..., Any]
     column: Callable[..., Any]
     doubt: Callable[..., Any] | None = None
-    """A column: true where Spark may see it otherwise."""
+    """Makes a column that is true for rows where Spark's result could differ."""
     least: int = 1
     most: int | None = None
     nulls: bool = False
 
     def takes(self, count: int) -> bool:
-        """Tell whether it can be called with so many arguments."""
+        """Return whether it can be called with this number of arguments."""
         return self.least <= count and (self.most is None or count <= self.most)
 
     @property
     def wanted(self) -> str:
-        """How many arguments it takes, in words."""
+        """The number of arguments it takes, in words."""
         if self.most is None:
             return f"at least {self.least} argument{'s' * (self.least > 1)}"
         many = str(self.least) if self.least == self.most else f"{self.least} or {self.most}"
         return f"{many} argument{'s' * (self.most > 1)}"
 
     def kind(self, given: Sequence[Family]) -> Family:
-        """Return what comes out of arguments. Raises DataException for arguments that it does not take."""
+        """Return the family of the result. Raises DataException for arguments of the wrong kind."""
         for at, each in enumerate(given):
             allowed = self.takes_kinds[min(at, len(self.takes_kinds) - 1)]
             if each is not Family.NULL and each not in allowed:
@@ -110,7 +110,7 @@ class Function:
 
 
 def spark() -> Any:
-    """Return Spark's functions; loaded when Spark is."""
+    """Return Spark's functions, imported on first use."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention
 
     return F
@@ -122,7 +122,7 @@ def _named(name: str) -> Callable[..., Any]:
 
 def _cut(column: Any, least: int = -FAR, most: int = FAR) -> Any:
     F = spark()  # noqa: N806 - Spark's own convention
-    # `greatest` and `least` pass over null, which must stay one.
+    # `greatest` and `least` skip null, but null must stay null.
     return F.when(column.isNotNull(), F.least(F.greatest(column, F.lit(least)), F.lit(most)).cast("int"))
 
 
@@ -369,7 +369,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = {
         }.items()
     },
 }  # fmt: skip
-"""By the names that may be called; in lower case."""
+"""By name, in lower case."""
 
 
 def listed() -> str:

@@ -1,8 +1,7 @@
-"""Expressions in SQL as trees: a list like `price * amount AS total, upper(name) AS name`.
+"""Parser for SQL expressions: a list like `price * amount AS total, upper(name) AS name`.
 
-Only what stands in `functions.FUNCTIONS` can be called, so there is nothing that reads files, calls Java or asks
-another table; the parser knows no queries at all. As in Spark, names of functions are in any case, names of fields in
-the one they have (`caseSensitive`).
+Only functions in `functions.FUNCTIONS` can be called, none of which reads files, calls Java or accesses tables; the
+parser supports no queries. As in Spark, function names ignore case and field names do not (`caseSensitive`).
 """
 
 from __future__ import annotations
@@ -11,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from kraal.plugins.schema import Type
+from kraal.plugins.model.schema import Type
 from kraal.transforms.sql.functions import FUNCTIONS, TYPES, listed
 from kraal.transforms.sql.tokens import Kind, SqlError, Token, tokens
 
 DEEPEST: Final = 30
-"""Brackets, calls and the like within each other."""
+"""Maximum nesting of brackets and calls."""
 LONGEST_CHAIN: Final = 100
-"""Steps of computing within each other: `a + b + c` has two."""
+"""Maximum number of nested operations: `a + b + c` has two."""
 
 _COMPARISONS: Final = ("=", "==", "<>", "!=", "<", "<=", ">", ">=")
 _RESERVED: Final = frozenset(
@@ -36,14 +35,14 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A field, by its name; a field of a struct within by more names."""
+    """A field by its path of names."""
 
     path: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function or an operator (`+`, `AND`, `IS NULL` …) of arguments."""
+    """A function or operator (`+`, `AND`, `IS NULL` …) with its arguments."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -51,7 +50,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A value as another type."""
+    """A cast of a value to a type."""
 
     value: Node
     type: Type
@@ -59,7 +58,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The value of the first condition that is true."""
+    """A CASE expression: the value of the first true condition."""
 
     branches: tuple[tuple[Node, Node], ...]
     otherwise: Node
@@ -69,7 +68,7 @@ Node = Literal | Reference | Call | Cast | Case
 
 
 def parse(text: str) -> dict[str, Node]:
-    """Return the expression of each name, in their order. Raises SqlError."""
+    """Return the expression of each name, in order. Raises SqlError."""
     parser = _Parser(tokens(text))
     found: dict[str, Node] = {}
     while True:
@@ -86,7 +85,7 @@ def parse(text: str) -> dict[str, Node]:
 
 
 def _depth(node: Node) -> int:
-    """Return how many steps are within each other at most; without a recursion, for they may be thousands."""
+    """Return the depth of nested operations, without recursion because there can be thousands."""
     most, waiting = 0, [(node, 1)]
     while waiting:
         each, depth = waiting.pop()
@@ -121,7 +120,7 @@ class _Parser:
         return token
 
     def take_sign(self, *signs: str) -> str | None:
-        """Step over one of these signs, if it is next."""
+        """Consume and return the next token if it is one of these signs."""
         return self._take().text if self._next.is_sign(*signs) else None
 
     def _take_word(self, *words: str) -> str | None:
@@ -138,7 +137,7 @@ class _Parser:
         return SqlError(f"{wanted} is wanted at character {token.at}, not {found}")
 
     def end(self) -> None:
-        """Want nothing more."""
+        """Require the end of the text."""
         if self._next.kind is not Kind.END:
             raise self._unexpected("',' or the end")
 
@@ -316,7 +315,7 @@ class _Parser:
 
 
 def _rewritten(name: str, arguments: tuple[Node, ...]) -> Node:
-    """Return a call, in terms of fewer functions."""
+    """Rewrite a call in terms of other functions."""
     if name == "if":
         return Case(((arguments[0], arguments[1]),), arguments[2])
     if name == "nullif":

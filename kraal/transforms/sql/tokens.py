@@ -1,4 +1,4 @@
-"""The words of an expression in SQL. No Spark, no values: checked wherever a config is."""
+"""Tokenizer for SQL expressions. Needs neither Spark nor values, so configs can be validated anywhere."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from enum import Enum
 from typing import Final
 
 LONGEST: Final = 10_000
-"""Characters of all expressions together."""
+"""Maximum number of characters of all expressions together."""
 
 
 class SqlError(ValueError):
-    """An expression is not accepted; the text is a sentence for who wrote it."""
+    """An expression is invalid; the message is a sentence for its author."""
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     NAME = "name"
     QUOTED = "quoted name"
@@ -28,19 +28,19 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word; `text` is what stands for it, without quotes and escapes."""
+    """One token; `text` is its content without quotes and escapes."""
 
     kind: Kind
     text: str
     at: int
-    """Its first character, from 1."""
+    """Position of its first character, counted from 1."""
 
     def is_sign(self, *signs: str) -> bool:
-        """Tell whether it is one of these signs."""
+        """Return whether it is one of these signs."""
         return self.kind is Kind.SIGN and self.text in signs
 
     def is_word(self, *words: str) -> bool:
-        """Tell whether it is one of these words of SQL's, which are in upper case here."""
+        """Return whether it is one of these SQL keywords, given in upper case."""
         return self.kind is Kind.NAME and self.text.upper() in words
 
 
@@ -58,7 +58,7 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the tokens of a text, the last of kind END. Raises SqlError."""
+    """Return the tokens of a text; the last has kind END. Raises SqlError."""
     if len(text) > LONGEST:
         raise SqlError(f"the expressions have {len(text)} characters; {LONGEST} is the most")
     found: list[Token] = []
@@ -94,7 +94,7 @@ def _token(match: re.Match[str], at: int) -> Token | None:
 
 
 def _unescaped(text: str, quote: str) -> str:
-    r"""Take the escapes out as Spark does: `\%` and `\_` stay, for LIKE; other letters stand for themselves."""
+    r"""Resolve escapes as Spark does: `\%` and `\_` stay, for LIKE; other letters lose the backslash."""
 
     def one(match: re.Match[str]) -> str:
         found = match[0]

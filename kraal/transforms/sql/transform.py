@@ -1,4 +1,4 @@
-"""SQL: fields computed by expressions in Spark's SQL."""
+"""SQL: computes fields by Spark SQL expressions."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from typing_extensions import override
 
 from kraal.config.checks import one_of, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.engine.columns.parts import column_of
 from kraal.plugins.api import Transformation
-from kraal.plugins.columns import ByRecords, Columns, Part
-from kraal.plugins.records import DataException, Record, Struct
-from kraal.plugins.schema import Field, Schema, Type
-from kraal.spark.column_parts import column_of
-from kraal.transforms.column_parts import built, fields_read, with_default
-from kraal.transforms.part import REPLACE_NULL, VERSION, PerSchema, replace_null_key, settings
+from kraal.plugins.model.columns import ByRecords, Columns, Part
+from kraal.plugins.model.records import DataException, Record, Struct
+from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.transforms.common.base import REPLACE_NULL, VERSION, PerSchema, replace_null_key, settings
+from kraal.transforms.common.column_parts import built, fields_read, with_default
+from kraal.transforms.common.structs import read, require_map, require_struct, struct, struct_schema
 from kraal.transforms.sql.columns import Builder
 from kraal.transforms.sql.functions import listed
 from kraal.transforms.sql.syntax import Node, Reference, parse
 from kraal.transforms.sql.tokens import SqlError
 from kraal.transforms.sql.typed import schema_of
 from kraal.transforms.sql.values import Compute, computed
-from kraal.transforms.structs import read, require_map, require_struct, struct, struct_schema
 
 _PURPOSE: Final = "SQL expressions"
 EXPRESSIONS: Final = "expressions"
@@ -41,9 +41,9 @@ def _expressions(name: str, value: object) -> str | None:
 
 
 class SQL(Transformation):
-    """Computes fields of a key or value by expressions in Spark's SQL. Not in Connect.
+    """Computes fields of a key or value by Spark SQL expressions. Not in Connect.
 
-    An expression sees the fields as they came; a field that is there already is replaced, others are added behind.
+    Expressions see the original fields; results replace existing fields or are appended.
     """
 
     version: ClassVar[str] = VERSION
@@ -89,7 +89,7 @@ class SQL(Transformation):
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        """Compiled expressions cannot be pickled: they are made again from their text."""
+        """Pickle as config, because compiled expressions cannot be pickled."""
         return _configured, (self._config,)
 
     @override
@@ -147,7 +147,7 @@ class SQL(Transformation):
         return given.with_part(whole, (*doubts, *more), is_key=self._is_key)
 
     def _changed(self, schema: Schema) -> Schema:
-        """Return the schema with the computed fields. Raises DataException for expressions that make no sense in it."""
+        """Return the schema with the computed fields. Raises DataException for expressions that do not fit it."""
         if schema.type is not Type.STRUCT:
             raise DataException(f"Only Struct objects supported for [{_PURPOSE}], found: {schema.type.name}")
         made = {}
@@ -168,7 +168,7 @@ def _configured(config: Mapping[str, str]) -> SQL:
 
 
 def _member(whole: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """Return a member of an object without a schema; one that is not there is null."""
+    """Return a member of a schemaless object, or None if it is missing."""
     found: Any = whole
     for name in path:
         if found is None:
@@ -196,7 +196,7 @@ def _part_at(fields: Mapping[str, Part], path: tuple[str, ...], *, replace_null:
             raise ByRecords
         field = next(each for each in found.schema.fields if each.name == name)
         if field.schema.default is not None and not found.sure:
-            raise ByRecords  # no default stands in a struct that is not there
+            raise ByRecords  # a missing struct has no defaults for its fields
         found = with_default(found.field(field), replace_null=replace_null)
     return found
 

@@ -1,4 +1,4 @@
-"""What type an expression gives, where the fields' types are known."""
+"""Types of expressions, given the types of fields."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from kraal.plugins.records import DataException
-from kraal.plugins.schema import Schema, Type
+from kraal.plugins.model.records import DataException
+from kraal.plugins.model.schema import Schema, Type
 from kraal.transforms.sql.functions import FUNCTIONS, Family
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 from kraal.transforms.sql.values import family, operator_kind
@@ -31,14 +31,14 @@ _TYPES: Final[Mapping[Family, Type]] = {
 
 
 def family_of(schema: Schema) -> Family:
-    """Return what values of a schema are; dates, times and decimals are none that can be computed with."""
+    """Return the family of a schema; dates, times and decimals have none and cannot be computed with."""
     if schema.name is not None and schema.name.startswith("org.apache.kafka.connect.data."):
         return Family.OTHER
     return _FAMILIES.get(schema.type, Family.OTHER)
 
 
 def schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
-    """Return the schema of a field by its path. Raises DataException where there is none."""
+    """Return the schema of a field by its path. Raises DataException if it does not exist."""
     found, optional = whole, False
     for name in path:
         field = next((each for each in found.fields if each.name == name), None)
@@ -50,7 +50,7 @@ def schema_at(whole: Schema, path: tuple[str, ...]) -> Schema:
 
 
 def kind_of(node: Node, whole: Schema) -> Family:
-    """Return what an expression gives for records of a schema. Raises DataException where it makes no sense."""
+    """Return the family of an expression for a record schema. Raises DataException if its types do not fit."""
     match node:
         case Literal(value):
             return family(value)
@@ -72,7 +72,7 @@ def kind_of(node: Node, whole: Schema) -> Family:
 
 
 def schema_of(node: Node, whole: Schema) -> Schema:
-    """Return the schema of what an expression gives. Raises DataException, also for what is NULL always."""
+    """Return the schema of an expression's result. Raises DataException, also if it is always NULL."""
     if isinstance(node, Reference):
         return schema_at(whole, node.path)
     kind = kind_of(node, whole)

@@ -1,4 +1,4 @@
-"""Expressions of single values, as Spark has them for columns with ANSI's rules: what overflows is an error."""
+"""Evaluation of expressions on single values, by Spark's ANSI rules: overflow is an error."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kraal.plugins.java_values import double_text
-from kraal.plugins.records import DataException
-from kraal.plugins.schema import Type
+from kraal.plugins.model.records import DataException
+from kraal.plugins.model.schema import Type
+from kraal.plugins.values.java_values import double_text
 from kraal.transforms.sql.compared import compare
 from kraal.transforms.sql.functions import FUNCTIONS, NUMBERS, Family
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 
 Read = Callable[[tuple[str, ...]], Any]
-"""Gives a field's value by its path. Raises DataException where there is no such field."""
+"""Returns a field's value by its path. Raises DataException if the field does not exist."""
 Compute = Callable[[Read], Any]
 
 BITS: Final[Mapping[Type, int]] = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -45,7 +45,7 @@ _COMPARED: Final[Mapping[str, Callable[[int], bool]]] = {
 
 
 def family(value: Any) -> Family:
-    """Return what a value is."""
+    """Return the family of a value."""
     match value:
         case None:
             return Family.NULL
@@ -62,7 +62,7 @@ def family(value: Any) -> Family:
 
 
 def operator_kind(name: str, kinds: list[Family]) -> Family:
-    """Return what an operator gives. Raises DataException for what it does not take."""
+    """Return the family of an operator's result. Raises DataException for invalid operands."""
     known = [each for each in kinds if each is not Family.NULL]
     if name == "IS NULL":
         return Family.BOOLEAN
@@ -88,7 +88,7 @@ def operator_kind(name: str, kinds: list[Family]) -> Family:
 
 
 def computed(node: Node) -> Compute:
-    """Return what computes an expression. It raises DataException."""
+    """Return a function that evaluates an expression; it raises DataException."""
     match node:
         case Literal(value):
             return lambda _: value
@@ -144,7 +144,7 @@ def _function(name: str, arguments: list[Compute]) -> Compute:
     function = FUNCTIONS[name]
 
     def compute(read: Read) -> Any:
-        if name == "coalesce":  # what comes after the first value is not looked at
+        if name == "coalesce":  # arguments after the first value are not evaluated
             return next((found for each in arguments if (found := each(read)) is not None), None)
         given = [each(read) for each in arguments]
         function.kind([family(each) for each in given])
@@ -165,9 +165,7 @@ def _junction(read: Read, arguments: list[Compute], *, ends_at: bool) -> bool | 
 
 
 def _like(text: Compute, pattern: Compute) -> Compute:
-    parts = re.findall(r"\\.|.", pattern(lambda _: None), re.DOTALL)
-    shape = "".join({"%": ".*", "_": "."}.get(part, re.escape(part[-1])) for part in parts)
-    matches = re.compile(shape, re.DOTALL).fullmatch
+    matches = re.compile(_shape(pattern(lambda _: None)), re.DOTALL).fullmatch
 
     def compute(read: Read) -> bool | None:
         value = text(read)
@@ -175,6 +173,23 @@ def _like(text: Compute, pattern: Compute) -> Compute:
         return None if value is None else matches(value) is not None
 
     return compute
+
+
+def _shape(pattern: str) -> str:
+    """Return the regular expression for a LIKE pattern.
+
+    The text between two `%` is searched once, from left to right; `.*a.*b.*c` would try all combinations.
+    """
+    parts = [""]
+    for part in re.findall(r"\\.|.", pattern, re.DOTALL):
+        if part == "%":
+            parts.append("")
+        else:
+            parts[-1] += "." if part == "_" else re.escape(part[-1])
+    first, *between = parts
+    if not between:
+        return first
+    return first + "".join(f"(?>.*?{each})" for each in between[:-1] if each) + ".*" + between[-1]
 
 
 def _operated(name: str, given: list[Any], kind: Family) -> Any:
@@ -215,7 +230,7 @@ def _in_range(number: Any, kind: Family) -> Any:
 
 
 def cast(value: Any, kind: Type) -> Any:
-    """Return a value as another type; null stays null. Raises DataException for what cannot be."""
+    """Cast a value to a type; null stays null. Raises DataException if that is not possible."""
     given = family(value)
     if given is Family.NULL:
         return None

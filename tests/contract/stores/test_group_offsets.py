@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 
-from kraal.embedded.broker import free_port
-from kraal.errors import GroupInUse, StoreError
-from kraal.ids import ConnectorName, TaskId
-from kraal.offsets import TopicPartition
+from kraal.broker.broker import free_port
+from kraal.core.errors import GroupInUse, StoreError
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import TopicPartition
+from kraal.kafka.group_offsets import KafkaGroupOffsets, group_of
+from kraal.kafka.topics import ensure_topics
 from kraal.stores.api import GroupOffsets
-from kraal.stores.kafka_group_offsets import KafkaGroupOffsets, group_of
-from kraal.stores.kafka_topics import ensure_topics
-from kraal.testing.group_offsets import FAKE_TOPIC, FakeGroupOffsets
-from tests.fakes.internal_topics import delete_topic, internal_topic, options, topic_admin
+from kraal.testing._simulation.group_offsets import FAKE_TOPIC, FakeGroupOffsets
+from tests.fakes.kafka.internal_topics import delete_topic, internal_topic, options, topic_admin
 
 X = ConnectorName("x")
 P0, P1 = TopicPartition(FAKE_TOPIC, 0), TopicPartition(FAKE_TOPIC, 1)

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from kraal.errors import StoreError
-from kraal.records import Entry
+from kraal.core.errors import StoreError
+from kraal.core.records import Entry
+from kraal.kafka.log import KafkaLog
 from kraal.stores.api import Log
 from kraal.stores.file_log import FileLog
-from kraal.stores.kafka_log import KafkaLog
 from kraal.stores.memory import MemoryLog
-from tests.fakes.internal_topics import fresh_topic, options, topic_admin
+from tests.fakes.kafka.internal_topics import fresh_topic, options, topic_admin
 
 A1, A2, B1, GONE = Entry("a", b"1"), Entry("a", b"2"), Entry("b", b""), Entry("a", None)
 

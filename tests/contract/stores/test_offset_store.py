@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from kraal.ids import ConnectorName
-from kraal.offsets import SourcePartition
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import SourcePartition
+from kraal.kafka.offset_store import KafkaOffsets
 from kraal.stores.api import OffsetStore
-from kraal.stores.kafka_offsets import KafkaOffsets
 from kraal.stores.memory import MemoryOffsets
 from kraal.stores.offset_file import OffsetFile
-from tests.fakes.internal_topics import fresh_topic, options, topic_admin
+from tests.fakes.kafka.internal_topics import fresh_topic, options, topic_admin
 
 X, Y = ConnectorName("x"), ConnectorName("y é")
 P = SourcePartition.of({"filename": "/a", "part": 1})

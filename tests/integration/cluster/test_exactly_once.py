@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
-from tests.fakes.pipe import PADDING, RUNNING, Pipe, create_topic
+from tests.fakes.spark.pipe import PADDING, RUNNING, Pipe, create_topic
 
 ENABLED = {"exactly.once.source.support": "enabled"}
 LINES = 1_500_000

@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kraal.embedded.broker import Broker, free_port
+from kraal.broker.broker import Broker, free_port
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.flow import Flow, rounded, wait_until_balanced
+from tests.fakes.spark.flow import Flow, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.flow import Flow, StatusTopic, rounded, wait_until_balanced
+from tests.fakes.spark.flow import Flow, StatusTopic, rounded, wait_until_balanced
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.fakes.java_worker import JavaWorker, MixedCluster
-from tests.fakes.pipe import RUNNING, Pipe, create_topic
+from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
+from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
 
 @dataclass(frozen=True, slots=True)

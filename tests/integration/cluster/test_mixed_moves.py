@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.fakes.java_worker import JavaWorker, MixedCluster
-from tests.fakes.pipe import RUNNING, Pipe, create_topic
+from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
+from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
 MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 

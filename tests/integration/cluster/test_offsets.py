@@ -7,15 +7,15 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from kraal.cli import main
-from kraal.embedded.broker import Broker
-from kraal.migrate import Cluster as Connect
+from kraal.broker.broker import Broker
+from kraal.cli.main import main
+from kraal.client.migrate import Cluster as Connect
+from kraal.kafka.group_offsets import KafkaGroupOffsets
 from kraal.plugins.registry import Registry
-from kraal.stores.kafka_group_offsets import KafkaGroupOffsets
 from kraal.testing import ProcessCluster
 from kraal.testing.process import Answer, WorkerProcess
-from tests.fakes.pipe import Pipe, create_topic
-from tests.fakes.rest_worker import rest_worker
+from tests.fakes.spark.pipe import Pipe, create_topic
+from tests.fakes.workers.rest_worker import rest_worker
 
 ALTERED = {"message": "The offsets for this connector have been altered successfully"}
 RESET = {"message": "The offsets for this connector have been reset successfully"}
@@ -84,9 +84,11 @@ def test_migration_with_offsets_before_the_first_start(
         old = Connect(there.url)
         for name, config in ((pipe.source, pipe.source_config), (pipe.sink, pipe.sink_config)):
             body = {"name": name, "config": config, "initial_state": "STOPPED"}
-            old.ask("POST", "/connectors", body)
-        old.ask("PATCH", f"/connectors/{pipe.source}/offsets", {"offsets": pairs_of(pipe, 4)[pipe.source]})
-        old.ask("PATCH", f"/connectors/{pipe.sink}/offsets", {"offsets": pairs_of(pipe, 0)[pipe.sink]})
+            old.ask("POST", "connectors", body=body)
+        old.ask(
+            "PATCH", "connectors", pipe.source, "offsets", body={"offsets": pairs_of(pipe, 4)[pipe.source]}
+        )
+        old.ask("PATCH", "connectors", pipe.sink, "offsets", body={"offsets": pairs_of(pipe, 0)[pipe.sink]})
         command = ["migrate", "--from", there.url, "--to", cluster.workers[1].url]
         result = CliRunner().invoke(main, command)
         assert result.exit_code == 0, result.output

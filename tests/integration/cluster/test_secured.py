@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kraal.testing import ProcessCluster
-from tests.fakes.pipe import Pipe, create_topic
-from tests.fakes.secured_kafka import SECRET, SecuredKafka
+from tests.fakes.kafka.secured_kafka import SECRET, SecuredKafka
+from tests.fakes.spark.pipe import Pipe, create_topic
 
 
 @pytest.fixture

@@ -13,10 +13,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.embedded import jars
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
+from kraal.jars import jars
 from kraal.testing import ProcessCluster
-from tests.fakes.counted_sinks import (
+from tests.fakes.servers.postgresql import PostgreSQL, postgresql
+from tests.fakes.spark.counted_sinks import (
     PARTITIONS,
     CountedSink,
     Feed,
@@ -25,7 +26,6 @@ from tests.fakes.counted_sinks import (
     spark_table,
     verifiable,
 )
-from tests.fakes.postgresql import PostgreSQL, postgresql
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kraal.cli import main
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
+from kraal.cli.main import main
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.flow import Flow
+from tests.fakes.spark.flow import Flow
 
 MOVED_S = 60.0
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kraal.embedded.broker import Broker
-from tests.fakes.flow import Flow
-from tests.fakes.java_worker import MixedCluster
+from kraal.broker.broker import Broker
+from tests.fakes.spark.flow import Flow
+from tests.fakes.workers.java_worker import MixedCluster
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import RUNNING, Pipe
+from tests.fakes.spark.pipe import RUNNING, Pipe
 
 EACH = pytest.mark.parametrize("number", range(3))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from kraal.spark.api import BatchDone, Opened, Stopped
-from tests.fakes.examples import example
-from tests.fakes.spark_stage import Stage
-from tests.fakes.spark_tasks import run_sink
+from kraal.engine.api import BatchDone, Opened, Stopped
+from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.tasks import run_sink
+from tests.fakes.workers.examples import example
 
 
 def test_lines_of_a_file_become_lines_of_another(stage: Stage, tmp_path: Path) -> None:

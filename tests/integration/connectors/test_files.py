@@ -3,16 +3,18 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraal.connectors.file_sink import FEW_RECORDS, FileStreamSinkTask
-from kraal.connectors.file_source import FileStreamSourceTask
-from kraal.plugins.api import SinkBatch, TaskContext, TopicPartition
+from kraal.connectors.file import sink as file_sink
+from kraal.connectors.file import staging
+from kraal.connectors.file.sink import FEW_RECORDS, FileStreamSinkTask
+from kraal.connectors.file.source import FileStreamSourceTask
+from kraal.plugins.api import PartitionsLost, SinkBatch, TaskContext, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -91,15 +93,35 @@ def test_values_print_as_java_prints_them(
     assert target.read_bytes() == expected
 
 
-def test_staging_of_a_killed_worker_is_removed(target: Path, tmp_path: Path) -> None:
-    first, other = FileStreamSinkTask(), FileStreamSinkTask()
-    first.start({"file": str(target)}, context(tmp_path))
-    other.start({"file": str(target)}, context(tmp_path, task=1))
-    for task in (first, other):
-        (task._staging / "x").mkdir(parents=True)
-    again = FileStreamSinkTask()
-    again.start({"file": str(target)}, context(tmp_path))
-    assert (first._staging.exists(), other._staging.exists()) == (False, True)
+def test_runs_that_overlap_leave_each_others_files_alone(
+    spark: SparkSession, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older, task, next_one = FileStreamSinkTask(), FileStreamSinkTask(), FileStreamSinkTask()
+    for each in (older, task):
+        each.start({"file": str(target)}, context(tmp_path))
+    count = FEW_RECORDS + 1
+    older.write(batch(numbers(spark, count), count))
+
+    def save(*args: Any, **named: Any) -> None:
+        staging.save(*args, **named)
+        older.stop()
+        next_one.start({"file": str(target)}, context(tmp_path))
+
+    monkeypatch.setattr(file_sink, "save", save)
+    task.write(batch(numbers(spark, count), count))
+    assert target.read_text().split() == [*map(str, range(count)), *map(str, range(count))]
+
+
+def test_a_batch_whose_partition_was_lost_is_not_appended(
+    spark: SparkSession, sink: FileStreamSinkTask, target: Path
+) -> None:
+    def lost() -> None:
+        raise PartitionsLost("t-0 belongs to another task")
+
+    for count in (3, FEW_RECORDS + 1):
+        with pytest.raises(PartitionsLost):
+            sink.write(replace(batch(numbers(spark, count), count), ownership=lost))
+    assert target.read_bytes() == b""
 
 
 def test_where_executors_see_no_files_the_text_is_fetched(

@@ -19,14 +19,14 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
 )
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.config.mirror import MIRROR
-from kraal.connectors.mirror import Clusters
-from kraal.connectors.mirror_topics import source_partition
-from kraal.offsets import Offset, SourcePartition
+from kraal.connectors.mirror.config import MIRROR
+from kraal.connectors.mirror.source import Clusters
+from kraal.connectors.mirror.topics import source_partition
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import BatchDone, Opened, Stopped
 from kraal.plugins.api import RetriableError, TopicPartition
-from kraal.spark.api import BatchDone, Opened, Stopped
-from tests.fakes.examples import example
-from tests.fakes.spark_stage import Opening, Stage
+from tests.fakes.spark.stage import Opening, Stage
+from tests.fakes.workers.examples import example
 
 Message = tuple[int, bytes | None, bytes | None, Any, tuple[int, int]]
 """Partition, key, value, headers, kind of time and time."""

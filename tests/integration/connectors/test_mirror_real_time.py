@@ -8,11 +8,11 @@ from typing import Any
 
 import confluent_kafka as ck
 
-from kraal.connectors.mirror_topics import source_partition
+from kraal.connectors.mirror.topics import source_partition
+from kraal.engine.api import BatchDone, Failed, Held, Stopped
+from kraal.engine.session.slots import slots_of
 from kraal.plugins.api import TopicPartition
-from kraal.spark.api import BatchDone, Failed, Held, Stopped
-from kraal.spark.slots import slots_of
-from tests.fakes.spark_stage import PATIENCE_S, Opening, Stage
+from tests.fakes.spark.stage import PATIENCE_S, Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, messages
 
 SHORT = {"realtime.batch.ms": "5000"}

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from kraal.connectors.spark_sink import SparkSinkConnector
-from kraal.offsets import SourcePartition
+from kraal.connectors.spark.sink import SparkSinkConnector
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Failed, Opened, Stopped
 from kraal.plugins.api import TopicPartition
-from kraal.spark.api import BatchDone, Opened, Stopped
-from tests.fakes.examples import example
-from tests.fakes.postgresql import PostgreSQL, postgresql
-from tests.fakes.spark_stage import Stage
-from tests.fakes.spark_tasks import STRING, run_sink, source
+from tests.fakes.servers.postgresql import PostgreSQL, postgresql
+from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.tasks import STRING, run_sink, source
+from tests.fakes.workers.examples import example
 
 MOMENT_MS = 1767323045123
 """2026-01-02 03:04:05.123"""
@@ -24,6 +25,23 @@ MOMENT_MS = 1767323045123
 def database() -> Iterator[PostgreSQL]:
     with postgresql() as server:
         yield server
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """Return the port of a server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_database_that_never_answers_fails_the_task(stage: Stage, silent: int) -> None:
+    changes = {"spark.option.url": f"jdbc:postgresql://127.0.0.1:{silent}/shop"}
+    timeouts = {"jdbc.connect.timeout.ms": "0", "jdbc.socket.timeout.ms": "1000"}
+    config = {**example("spark-source-jdbc", changes), **timeouts, "key.converter": STRING}
+    opening = stage.open(f"silent-{uuid.uuid4().hex[:8]}", "SparkSource", config)
+    opening.expect(Opened)
+    opening.run.next()
+    assert "SocketTimeoutException" in opening.expect(Failed, patience_s=30.0).trace
 
 
 def test_new_rows_by_a_column_that_grows_and_a_restart_goes_on(stage: Stage, database: PostgreSQL) -> None:

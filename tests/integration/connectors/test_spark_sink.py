@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from kraal.connectors.range_files import parse
-from kraal.connectors.spark_sink import STAGING, SparkSinkTask
-from kraal.plugins.api import RetriableError, SinkBatch, TaskContext, TopicPartition
-from kraal.spark.api import BatchDone, Opened
-from tests.fakes.examples import example
-from tests.fakes.spark_stage import Stage
-from tests.fakes.spark_tasks import JSON, STRING, run_sink
+from kraal.connectors.file import staging
+from kraal.connectors.frames.range_files import parse
+from kraal.connectors.spark import sink as spark_sink
+from kraal.connectors.spark.sink import STAGING, SparkSinkTask
+from kraal.engine.api import BatchDone, Opened
+from kraal.plugins.api import PartitionsLost, RetriableError, SinkBatch, TaskContext, TopicPartition
+from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.tasks import JSON, STRING, run_sink
+from tests.fakes.workers.examples import example
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -75,7 +78,8 @@ def test_a_batch_that_comes_again_after_a_kill_is_in_the_files_once(
     assert spans(folder) == [(0, 0, 10), (0, 10, 30), (0, 30, 40), (0, 40, 41), (1, 5, 12)]
     third = started(config, tmp_path)
     write(third, spark, {HERE: (0, 40)})  # all of it again: one file in place of three
-    third.stop()
+    for each in (first, second, third):
+        each.stop()
     assert spans(folder) == [(0, 0, 40), (0, 40, 41), (1, 5, 12)]
     rows = spark.read.parquet(f"file://{folder}")
     found = rows.orderBy("kafka_partition", "kafka_offset").collect()
@@ -123,6 +127,101 @@ def test_a_batch_that_comes_again_after_a_kill_is_in_the_table_once(
     assert [row for row in rows("SYS.SYSTABLES") if "KRAAL_STAGING" in str(row[1])] == []
 
 
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_names_with_quotes_in_them(spark: SparkSession, tmp_path: Path, guarantee: str) -> None:
+    database = f"jdbc:derby:memory:{uuid.uuid4().hex};create=true"
+    config = {"spark.format": "jdbc", "spark.option.url": database, "jdbc.table": '`the "best"`'}
+    config |= {"spark.schema": '`n"); --` BIGINT', "delivery.guarantee": guarantee}
+    task = started(config, tmp_path)
+    ranges = {HERE: (0, 3)}
+    task.write(SinkBatch(frame=records(spark, ranges, '{{"n\\"); --":{n}}}'), ranges=ranges))
+    task.stop()
+    rows = spark.read.format("jdbc").options(url=database, dbtable='"the ""best"""').load()
+    assert sorted(tuple(row) for row in rows.collect()) == [(0,), (1,), (2,)]
+    assert rows.columns == ['n"); --']
+
+
+@pytest.mark.parametrize("spark_format", ["parquet", "json"])
+def test_runs_that_overlap_leave_each_others_files_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_format: str
+) -> None:
+    """Between Spark's job and the look at what it wrote, an older run stops and the next one starts."""
+    config = {"spark.format": spark_format, "path": str(tmp_path / "out"), "spark.schema": "n BIGINT"}
+    older, task = started(config, tmp_path), started(config, tmp_path)
+    write(older, spark, {HERE: (0, 1)})
+
+    def save(*args: Any, **named: Any) -> None:
+        staging.save(*args, **named)
+        older.stop()
+        started(config, tmp_path)
+
+    monkeypatch.setattr(spark_sink, "save", save)
+    write(task, spark, {HERE: (1, 30), THERE: (5, 9)})
+    assert spans(tmp_path / "out") == [(0, 0, 1), (0, 1, 30), (1, 5, 9)]
+
+
+@pytest.mark.parametrize("left", [[], ["_SUCCESS"]])
+def test_files_that_vanish_before_they_are_put_in_place_are_written_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: list[str]
+) -> None:
+    monkeypatch.setattr(staging, "_REPORT_S", 0.2)
+    task = started({"spark.format": "csv", "path": str(tmp_path / "out")}, tmp_path)
+    real = staging.check_complete
+
+    def emptied(directory: Path, *args: Any, **named: Any) -> None:
+        for path in directory.iterdir():
+            if path.name not in left:
+                path.unlink()
+        real(directory, *args, **named)
+
+    monkeypatch.setattr(staging, "check_complete", emptied)
+    with pytest.raises(RetriableError, match=r"has no _SUCCESS|has 0 bytes, but Spark wrote 120 bytes there"):
+        write(task, spark, {HERE: (0, 10)})
+    assert spans(tmp_path / "out") == []
+    monkeypatch.undo()
+    write(task, spark, {HERE: (0, 10)})
+    assert spans(tmp_path / "out") == [(0, 0, 10)]
+
+
+def test_rows_that_spark_did_not_write_are_missed(spark: SparkSession, tmp_path: Path) -> None:
+    ranges = {HERE: (0, 10), THERE: (5, 9)}
+    task = started({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
+    frame = records(spark, ranges)
+    with pytest.raises(RetriableError, match=r"Spark wrote 14 rows to .*; expected 15"):
+        task.write(SinkBatch(frame=frame, ranges=ranges, records=15))
+    with pytest.raises(RetriableError, match=r"Spark wrote 14 rows to .*; expected at most 13"):
+        task.write(SinkBatch(frame=frame, ranges={HERE: (0, 10), THERE: (5, 8)}))
+    assert spans(tmp_path / "out") == []
+    task.write(SinkBatch(frame=frame, ranges=ranges, records=14))
+    assert spans(tmp_path / "out") == [(0, 0, 10), (1, 5, 9)]
+
+
+def test_what_another_task_wrote_while_the_partition_was_away_is_found(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = {"spark.format": "text", "path": str(tmp_path / "out")}
+    here, there = started(config, tmp_path), started(config, tmp_path)
+    write(here, spark, {HERE: (0, 10)})
+    write(there, spark, {HERE: (10, 25)})  # it lost the partition again before it committed
+    here.open({HERE})
+    write(here, spark, {HERE: (10, 20)})
+    write(here, spark, {HERE: (20, 30)})
+    assert spans(tmp_path / "out") == [(0, 0, 10), (0, 10, 25), (0, 25, 30)]
+
+
+def test_a_batch_whose_partition_was_lost_is_not_put_in_place(spark: SparkSession, tmp_path: Path) -> None:
+    task = started({"spark.format": "text", "path": str(tmp_path / "out")}, tmp_path)
+
+    def lost() -> None:
+        raise PartitionsLost("t-0 belongs to another task")
+
+    ranges = {HERE: (0, 3)}
+    with pytest.raises(PartitionsLost):
+        task.write(SinkBatch(frame=records(spark, ranges), ranges=ranges, ownership=lost))
+    assert spans(tmp_path / "out") == []
+    assert [each for run in (tmp_path / "out" / STAGING).iterdir() for each in run.iterdir()] == []
+
+
 @pytest.mark.parametrize(
     ("spark_format", "extra", "lines"),
     [
@@ -152,11 +251,15 @@ def test_a_value_that_is_no_json_fails_with_its_place(spark: SparkSession, tmp_p
     assert spans(tmp_path) == []
 
 
-def test_kafka_to_parquet_and_back(stage: Stage, spark: SparkSession, tmp_path: Path) -> None:
+def test_kafka_to_parquet_and_back(
+    stage: Stage, spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, staging.__name__)
     topic, back = stage.topic(2), stage.topic()
     for partition in (0, 1):
         stage.produce(topic, [f'{{"n":{n},"p":{partition}}}' for n in range(800)], partition)
     run_sink(stage, example("spark-sink-parquet", {"topics": topic, "path": str(tmp_path)}), 1600)
+    assert "Spark has no report" not in caplog.text
     converter = {"value.converter": JSON, "value.converter.schemas.enable": "false"}
     found = spark.read.parquet(f"file://{tmp_path}")
     assert found.distinct().count() == found.count() == 1600
@@ -191,6 +294,6 @@ def test_rows_are_added_to_a_table_and_to_a_data_source(
     run_sink(stage, example("spark-sink-jdbc", {"topics": topic, "spark.option.url": database}), 2)
     rows = spark.read.format("jdbc").options(url=database, dbtable="GOT").load()
     assert sorted(row[0] for row in rows.collect()) == [1, 2]
-    python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.data_sources:Folder"}
+    python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Folder"}
     run_sink(stage, {**common, **python, "spark.option.folder": str(tmp_path)}, 2)
     assert "".join(path.read_text() for path in tmp_path.iterdir()) == "(1,)\n(2,)\n"

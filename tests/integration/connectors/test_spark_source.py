@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraal.offsets import SourcePartition
-from kraal.spark.api import BatchDone
-from tests.fakes.examples import example
-from tests.fakes.spark_stage import Stage
-from tests.fakes.spark_tasks import source
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone
+from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.tasks import source
+from tests.fakes.workers.examples import example
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NUMBERS = "tests.fakes.data_sources:Numbers"
+NUMBERS = "tests.fakes.spark.data_sources:Numbers"
 
 
 def lines(first: int, count: int) -> str:
@@ -213,7 +213,9 @@ def test_a_stream_reader_goes_on_at_its_own_offset(stage: Stage, tmp_path: Path)
 
 
 def test_a_simple_stream_reader_is_read_in_the_worker(stage: Stage) -> None:
-    few = source(stage, {"spark.format": "python", "spark.python.datasource": "tests.fakes.data_sources:Few"})
+    few = source(
+        stage, {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Few"}
+    )
     few.run(2)
     few.run(4)
     assert few.values() == [{"n": n} for n in range(6)]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kraal.offsets import SourcePartition
-from kraal.spark.api import BatchDone, Failed, Held, Opened, Stopped
-from kraal.spark.engine import SparkEngine
-from tests.fakes.examples import example
-from tests.fakes.spark_stage import Opening, Stage, await_ready
-from tests.fakes.spark_tasks import Source, source
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped
+from kraal.engine.engine import SparkEngine
+from tests.fakes.spark.stage import Opening, Stage, await_ready
+from tests.fakes.spark.tasks import Source, source
+from tests.fakes.workers.examples import example
 
 
 def ticks(stage: Stage, folder: Path, **more: str) -> Source:
@@ -98,6 +100,43 @@ def test_batches_go_through_key_topic_transforms_and_schemas(stage: Stage, tmp_p
     assert [json.loads(message.key())["payload"] for message in messages] == list(range(made.read))
     assert list(json.loads(messages[0].value())) == ["in"]
     assert list(json.loads(messages[0].value())["in"]) == ["timestamp"]
+
+
+def answer_of(port: int, *lines: str) -> bytes:
+    """Send lines to a port of this machine as py4j does; return the first answer, nothing where there is none."""
+    with socket.create_connection(("127.0.0.1", port), 30) as connection:
+        connection.sendall("".join(f"{line}\n" for line in lines).encode())
+        try:
+            return connection.recv(1000)
+        except ConnectionResetError:
+            return b""
+
+
+def test_the_port_for_calls_from_the_jvm_refuses_calls_without_its_token(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark import SparkContext  # noqa: PLC0415 - when the session is up
+
+    made = ticks(stage, tmp_path)
+    opening = made.open()
+    go_on(made, opening, 1)
+    gateway: Any = SparkContext._gateway
+    port = gateway._callback_server.port
+    functions, calls = dict(gateway.gateway_property.pool.dict), []
+    assert functions
+    for each in functions.values():
+        monkeypatch.setattr(each, "call", lambda *given: calls.append(given), raising=False)
+    for name in functions:
+        call = ("c", name, "call", "n", "i99", "e")
+        assert answer_of(port, *call) == b""
+        assert answer_of(port, "A", "guessed", "e", *call) == b"!xn\n"
+        assert answer_of(port, "A", "", "e", *call) == b"!xn\n"
+    assert calls == []
+    monkeypatch.undo()
+    go_on(made, opening, 20)
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    assert numbers(made) == list(range(made.read))
 
 
 def test_what_ends_a_query_comes_first_in_the_trace(stage: Stage, tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kraal.connectors.verifiable_source import FEW_RECORDS, MOST_RECORDS
-from kraal.offsets import SourcePartition
-from kraal.spark.api import BatchDone, Opened, Stopped
-from tests.fakes.examples import example
-from tests.fakes.spark_stage import Stage
-from tests.fakes.spark_tasks import PLAIN, run_sink
+from kraal.connectors.verifiable.source import FEW_RECORDS, MOST_RECORDS
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Opened, Stopped
+from tests.fakes.spark.stage import Stage
+from tests.fakes.spark.tasks import PLAIN, run_sink
+from tests.fakes.workers.examples import example
 
 NUMBER = "org.apache.kafka.connect.converters.{}Converter"
 

@@ -17,11 +17,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from kraal.plugins.api import Converter
-from kraal.plugins.java_values import float32
-from kraal.plugins.logical import decimal_parts
-from kraal.plugins.records import DATE, DECIMAL, TIMESTAMP, Float32, Instant
-from kraal.plugins.schema import Schema, Type
-from tests.fakes.converter_notation import schema_of, value_of
+from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP, Float32, Instant
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.java_values import float32
+from kraal.plugins.values.logical import decimal_parts
+from tests.fakes.values.converter_notation import schema_of, value_of
 
 CASES: list[dict[str, Any]] = [
     case
@@ -30,7 +30,12 @@ CASES: list[dict[str, Any]] = [
     )
     if "SimpleHeader" not in case["converter"]
 ]
-MODULES = {"StringConverter": "string", "ByteArrayConverter": "bytearray", "BooleanConverter": "boolean"}
+MODULES = {
+    "StringConverter": "primitive.string",
+    "ByteArrayConverter": "primitive.bytearray",
+    "BooleanConverter": "primitive.boolean",
+    "JsonConverter": "json.converter",
+}
 ELSEWHERE = {"schemas.enable", "replace.null.with.default"}
 """Settings of JsonConverter that `test_json.py` has; each is a large plan more."""
 TYPES = {
@@ -49,7 +54,7 @@ TYPES = {
 def converter_of(case: dict[str, Any]) -> Converter | None:
     """Return the configured converter, None where its config is refused."""
     name = case["converter"].rpartition(".")[2]
-    module = MODULES.get(name, "json" if name == "JsonConverter" else "numbers")
+    module = MODULES.get(name, "primitive.numbers")
     found: Converter = getattr(import_module(f"kraal.converters.{module}"), name)()
     try:
         found.configure(case["config"], is_key=False)

@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from kraal.converters.json import JsonConverter
-from kraal.converters.json_write import JsonWriter, json_double
-from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
+from kraal.converters.json.converter import JsonConverter
+from kraal.converters.json.write import JsonWriter, json_double
+from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "converters" / "4.3.0"
 

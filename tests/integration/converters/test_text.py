@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from kraal.converters.bytearray import ByteArrayConverter
-from kraal.converters.string import StringConverter
-from kraal.plugins.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
+from kraal.converters.primitive.bytearray import ByteArrayConverter
+from kraal.converters.primitive.string import StringConverter
+from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "converters" / "4.3.0"
 INNER = Schema(type=Type.STRUCT, fields=(Field(name="x", schema=Schema(type=Type.INT32)),))

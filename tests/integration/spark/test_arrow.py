@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kraal.spark.arrow import map_in_arrow
+from kraal.engine.session.arrow import map_in_arrow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

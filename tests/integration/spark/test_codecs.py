@@ -8,11 +8,11 @@ import confluent_kafka as ck
 import pyarrow as pa
 import pytest
 
-from kraal.offsets import SourcePartition
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Committed, Opened, Stopped
 from kraal.plugins.api import SourceBatch
-from kraal.spark.api import BatchDone, Committed, Opened, Stopped
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.spark_stage import Opening, Stage
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 BACKLOG = 600

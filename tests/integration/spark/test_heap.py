@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraal.embedded.broker import Broker
-from kraal.ids import ConnectorName, TaskId
-from kraal.spark.api import BatchDone, EngineReady, EngineState, Failed, Opened
-from kraal.spark.engine import SparkEngine
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.spark_stage import Opening, Stage, await_ready
+from kraal.broker.broker import Broker
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import BatchDone, EngineReady, EngineState, Failed, Opened
+from kraal.engine.engine import SparkEngine
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage, await_ready
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

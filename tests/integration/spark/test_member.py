@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import confluent_kafka as ck
 import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.embedded.broker import Broker, free_port
-from kraal.ids import ConnectorName, TaskId
-from kraal.spark.kafka_options import member_config
-from kraal.spark.member import Member
-from kraal.stores.kafka_leave import leave_group
+from kraal.broker.broker import Broker, free_port
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.client_options import member_config
+from kraal.engine.sink.member import Member
+from kraal.kafka.leave_group import leave_group
 
 PARTITIONS = 3
 SESSION_MS = 6000
@@ -125,6 +126,23 @@ def test_no_rebalance_is_left_for_the_clients_own_close(group: Group, *, polled:
     assert group.count() == 0
 
 
+def test_offsets_are_committed_before_the_partitions_are_given_away(group: Group) -> None:
+    first = group.join()
+    group.until_assigned(first)
+    offsets, released = dict.fromkeys(first.assigned, 5), threading.Event()
+
+    def release(*, lost: bool) -> None:
+        assert not lost
+        first.commit(offsets)
+        released.set()
+
+    first.release = release
+    second = group.join()
+    group.until_assigned(first, second)
+    assert released.is_set()
+    assert first.committed() | second.committed() == offsets
+
+
 def test_members_that_come_and_go_together_do_not_hold_each_other_up(group: Group) -> None:
     for _ in range(10):
         members = [group.join() for _ in range(3)]
@@ -146,6 +164,32 @@ def test_without_a_broker_it_ends_all_the_same(tmp_path: Path) -> None:
     began_s = time.monotonic()
     member.close()
     assert time.monotonic() - began_s < QUICK_S
+
+
+def test_a_member_that_was_not_polled_in_time_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    worker = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
+    member = Member(member_config(worker, {}, TaskId(ConnectorName("late"), 0)), ["t"], None, lambda *_: None)
+    consumer = member._consumer
+    late = ck.KafkaError(
+        ck.KafkaError._MAX_POLL_EXCEEDED, "Application maximum poll interval (6000ms) exceeded"
+    )
+
+    class Late:
+        def error(self) -> ck.KafkaError:
+            return late
+
+    class Polled:
+        def consume(self, limit: int, timeout_s: float) -> list[Late]:
+            assert (limit, timeout_s) == (1, 0)
+            return [Late()]
+
+    member._consumer = Polled()
+    assert member.poll(1) == []
+    member._consumer = consumer
+    member.close()
+    (said,) = [line for line in caplog.messages if "max.poll.interval.ms" in line]
+    assert said.startswith("connect-late: the member has left its group, because it was not polled for")
+    assert said.endswith(": Application maximum poll interval (6000ms) exceeded")
 
 
 def test_brokers_that_are_away_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from kraal.embedded.broker import Broker
-from kraal.ids import ConnectorName, TaskId
-from kraal.offsets import SourcePartition
+from kraal.broker.broker import Broker
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped, TaskSpec
+from kraal.kafka.offset_store import KafkaOffsets
+from kraal.kafka.source_transactions import SourceTransactions
+from kraal.kafka.topics import TopicAdmin
 from kraal.plugins.api import SourceBatch
-from kraal.spark.api import BatchDone, Failed, Held, Opened, Stopped, TaskSpec
-from kraal.stores.kafka_offsets import KafkaOffsets
-from kraal.stores.kafka_topics import TopicAdmin
-from kraal.stores.source_transactions import SourceTransactions
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.internal_topics import fresh_topic, internal_topic, options, topic_admin
-from tests.fakes.spark_stage import Opening, Stage
+from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic, options, topic_admin
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

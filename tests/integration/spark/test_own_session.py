@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
-from kraal.spark.api import BatchDone, Committed, Failed, Opened, Stopped
-from kraal.spark.own_session import sibling, with_settings
-from tests.fakes.spark_stage import Opening, Stage
+from kraal.engine.api import BatchDone, Committed, Failed, Opened, Stopped
+from kraal.engine.session.own_session import sibling, with_settings
+from tests.fakes.spark.stage import Opening, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,21 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pyarrow as pa
 import pytest
 
-from kraal.embedded.broker import Broker
-from kraal.embedded.class_archive import archive_path
-from kraal.offsets import SourcePartition
+from kraal.broker.broker import Broker
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, EngineReady, Failed, Opened, Stopped, Waiting
+from kraal.engine.engine import SparkEngine
+from kraal.engine.session.arrow import map_in_arrow
+from kraal.engine.session.settings import jvm_directory
+from kraal.jars.class_archive import archive_path
 from kraal.plugins.api import SourceBatch
-from kraal.spark.api import BatchDone, EngineReady, Failed, Opened, Stopped, Waiting
-from kraal.spark.engine import SparkEngine
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.spark_stage import Stage, await_ready
+from kraal.plugins.config_providers import ProviderClasses, resolve_worker
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Stage, await_ready
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -105,7 +109,7 @@ def test_an_archive_of_classes_is_used_and_one_that_crashes_the_jvm_is_not_used_
     assert archive_of(own) is None
     assert half.name not in Path(f"/proc/{jvm_of(own).pid}/maps").read_text()
     own._session._archive = archive
-    assert list(Path(own._means.view.scratch).glob("spark-crash-*.log")), "what a crash leaves is there"
+    assert list(Path(own._context.view.scratch).glob("spark-crash-*.log")), "what a crash leaves is there"
     assert not list(Path.cwd().glob("hs_err*"))
 
 
@@ -122,5 +126,69 @@ def restart(engine: SparkEngine) -> None:
     await_ready(engine)
 
 
+def shown_by(process: psutil.Process) -> dict[str, str]:
+    """Return what /proc shows of a process and its children: command lines and environments."""
+    found = {}
+    for each in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+            place = Path(f"/proc/{each.pid}")
+            shown = [(place / name).read_bytes().decode(errors="replace") for name in ("cmdline", "environ")]
+            found[f"{each.pid} {shown[0]}"] = " ".join(shown)
+    return found
+
+
+def test_no_process_shows_a_secret_that_is_in_effect(
+    own: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "s3.properties").write_text("key=hunter2-of-the-file\n")
+    worker = resolve_worker(
+        {
+            **own._session._worker,
+            "config.providers": "file",
+            "config.providers.file.class": "FileConfigProvider",
+            "spark.hadoop.fs.s3a.secret.key": f"${{file:{tmp_path}/s3.properties:key}}",
+            "spark.sql.catalog.kept.password": "hunter2-of-the-worker",
+            "spark.driver.extraJavaOptions": '-Dkept="hunter2 of Java"',
+        },
+        ProviderClasses.load(),
+    )
+    monkeypatch.setattr(own._session, "_worker", worker)
+    shown: dict[str, str] = {}
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            shown.update(shown_by(me))
+
+    me = psutil.Process()
+    before = {child.pid for child in me.children(recursive=True)}
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        restart(own)
+        session = own._session.spark().session
+        python = map_in_arrow(session.range(2), has_secret, "has boolean").collect()
+        shown.update(shown_by(jvm_of(own)))
+    finally:
+        over.set()
+        watcher.join()
+    context: Any = session.sparkContext
+    assert context._jsc.hadoopConfiguration().get("fs.s3a.secret.key") == "hunter2-of-the-file"
+    assert session.conf.get("spark.sql.catalog.kept.password") == "hunter2-of-the-worker"
+    assert context._jvm.System.getProperty("kept") == "hunter2 of Java"
+    assert {row["has"] for row in python} == {False}
+    new = {name: text for name, text in shown.items() if int(name.split()[0]) not in before}
+    for seen in ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "pyspark"):
+        assert any(seen in name for name in new), new.keys()
+    assert [name for name, text in new.items() if "hunter2" in text] == []
+    assert list(jvm_directory(Path(own._context.view.scratch)).glob("start-*")) == []
+
+
+def has_secret(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Look for the secret at the process that runs this."""
+    texts = [Path("/proc/self", name).read_bytes() for name in ("cmdline", "environ")]
+    yield pa.RecordBatch.from_pydict({"has": [any(b"hunter2" in each for each in texts)]})
+
+
 def test_scratch_holds_sparks_log(own: SparkEngine) -> None:
-    assert (Path(own._means.view.scratch) / "spark.log").exists()
+    assert (Path(own._context.view.scratch) / "spark.log").exists()

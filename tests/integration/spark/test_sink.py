@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 import uuid
+from collections.abc import Callable
 
+import confluent_kafka as ck
 import pytest
 
+from kraal.engine.api import BatchDone, Committed, Failed, Held, Opened, Stopped
 from kraal.plugins.api import RetriableError
-from kraal.spark.api import BatchDone, Committed, Failed, Held, Opened, Stopped
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.spark_stage import Opening, Stage
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
 
 
 def opened(stage: Stage, task: str, topics: str) -> Opening:
@@ -95,6 +98,41 @@ def test_a_retriable_write_gets_the_same_batch_again(stage: Stage) -> None:
     assert [value for *_, value in plugins.WRITTEN[task]] == ["one"]
     opening.run.stop()
     opening.expect(Stopped)
+
+
+def test_the_plugin_is_told_of_each_assignment(stage: Stage) -> None:
+    task, topic = name(), stage.topic(2)
+    stage.produce(topic, ["one"], 0)
+    opening = opened(stage, task, topic)
+    take(opening, 1)
+    both, told = frozenset({0, 1}), plugins.ASSIGNED[task]
+    assert told == [("open", both)]
+    opening.run.next()
+    config = {
+        "bootstrap.servers": stage.address,
+        "group.id": f"connect-{task}",
+        "auto.offset.reset": "earliest",
+    }
+    other = ck.Consumer(config)
+    try:
+        other.subscribe([topic])
+        until(lambda: other.poll(0.1) is None and len(told) >= 3 and len(other.assignment()) == 1)
+        (theirs,) = (part.partition for part in other.assignment())
+        assert told[1:3] == [("close", both), ("open", both - {theirs})]
+    finally:
+        other.close()
+    until(lambda: len(told) >= 5)
+    assert told[3:5] == [("close", both - {theirs}), ("open", both)]
+    opening.run.stop()
+    opening.expect(Stopped)
+    assert told[5:] == [("close", both)]
+
+
+def until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_a_topic_that_does_not_exist_yet_is_waited_for(stage: Stage) -> None:

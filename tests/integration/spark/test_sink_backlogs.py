@@ -1,6 +1,6 @@
 """Backlogs of sinks with transforms, on real Spark and a real broker: by columns the same is written, byte for byte.
 
-A header converter of an unknown name has the same records go one by one.
+With the header converter `RecordHeaders` the same records go one by one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import confluent_kafka as ck
 import pyarrow.parquet as pq
 import pytest
 
-from kraal.connectors.spark_sink import STAGING
+from kraal.connectors.spark.sink import STAGING
+from kraal.engine.api import BatchDone, Committed, Opened, Stopped
+from kraal.engine.sink import ranges
+from kraal.engine.sink.record_batches import SinkRecords
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
-from kraal.plugins.records import Struct
-from kraal.plugins.schema import Field, Schema, Type
-from kraal.spark import ranges
-from kraal.spark.api import BatchDone, Committed, Opened, Stopped
-from kraal.spark.sink_records import SinkRecords
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.column_path import JSON, TEXT, chained, json_converter
-from tests.fakes.spark_stage import Opening, Stage
+from kraal.plugins.model.records import Struct
+from kraal.plugins.model.schema import Field, Schema, Type
+from tests.fakes.spark import plugins
+from tests.fakes.spark.column_path import JSON, TEXT, chained, json_converter
+from tests.fakes.spark.stage import Opening, Stage
 
 COUNT: Final = 600
 """Of each topic: more than a tail."""
@@ -65,7 +65,7 @@ COMMON: Final = {
     "errors.deadletterqueue.topic.replication.factor": "1",
     "errors.deadletterqueue.context.headers.enable": "true",
 }
-BY_RECORDS: Final = {"header.converter": "unknown"}
+BY_RECORDS: Final = {"header.converter": "RecordHeaders"}
 
 
 def good(n: int, schema: Schema = ROW, code: str | None = None) -> bytes:

@@ -7,12 +7,15 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
-from kraal.offsets import SourcePartition
+from kraal.core.offsets import SourcePartition
+from kraal.engine import task_run as run_module
+from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped
+from kraal.engine.engine import JOB_THREADS
 from kraal.plugins.api import RetriableError, SourceBatch
-from kraal.spark.api import BatchDone, Failed, Held, Opened, Stopped
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.spark_stage import Opening, Stage
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,15 +79,54 @@ def test_a_range_that_spark_reads_arrives_in_order_and_is_counted(stage: Stage) 
     end(opening)
 
 
+def test_jobs_that_no_cancel_reaches_leave_threads_for_the_next_task(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "GRACE_S", 0.2)
+    let_go, here = threading.Event(), threading.Semaphore(0)
+
+    def hang(spark: SparkSession) -> DataFrame:
+        here.release()
+        let_go.wait()
+        return spark.range(1).selectExpr("cast(id as string) as value")
+
+    topic = stage.topic()
+    stuck = [name() for _ in range(JOB_THREADS)]
+    openings = [opened(stage, task) for task in stuck]
+    try:
+        for task, opening in zip(stuck, openings, strict=True):
+            plugins.BATCHES[task].append(plugins.read_batch(hang, 1, topic))
+            opening.run.next()
+        for _ in stuck:
+            assert here.acquire(timeout=60)
+        for opening in openings:
+            opening.run.cancel()
+            assert not opening.expect(Stopped).clean
+        jobs = stage.engine.pools()[0]
+        assert sorted(call.owner for call in jobs.stuck) == sorted(f"{task}-0" for task in stuck)
+        assert not jobs.is_exhausted
+        free = name()
+        opening = opened(stage, free)
+        plugins.BATCHES[free].append(rows(topic, 0, 5))
+        opening.run.next()
+        assert opening.expect(BatchDone).records == 5
+        end(opening)
+    finally:
+        let_go.set()
+    for task in stuck:
+        assert plugins.STOPPED[task].wait(60), "its plugin is stopped when the call has returned"
+    assert stage.values(topic, 5) == [f"v{number}" for number in range(5)], "nothing of the late jobs"
+
+
 def test_pending_small_batches_of_many_tasks_go_together(stage: Stage) -> None:
     tasks, topic = [name() for _ in range(12)], stage.topic()
     openings = [opened(stage, task) for task in tasks]
-    before = stage.engine.together.jobs
+    before = stage.engine.coalescer.jobs
     for task, opening in zip(tasks, openings, strict=True):
         plugins.BATCHES[task].append(rows(topic, 0, 5))
         opening.run.next()
     assert all(opening.expect(BatchDone).records == 5 for opening in openings)
-    assert stage.engine.together.jobs - before < len(tasks)
+    assert stage.engine.coalescer.jobs - before < len(tasks)
     assert len(stage.values(topic, 60)) == 60
     for opening in openings:
         end(opening)

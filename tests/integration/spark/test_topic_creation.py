@@ -12,12 +12,12 @@ import pyarrow as pa
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined] # documented there
 
-from kraal.offsets import SourcePartition
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Failed, Opened, Stopped
 from kraal.plugins.api import SourceBatch
-from kraal.plugins.schema import STRING
-from kraal.spark.api import BatchDone, Failed, Opened, Stopped
-from tests.fakes import spark_plugins as plugins
-from tests.fakes.spark_stage import Opening, Stage
+from kraal.plugins.model.schema import STRING
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

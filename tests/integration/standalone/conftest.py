@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import Pipe, create_topic
+from tests.fakes.spark.pipe import Pipe, create_topic
 
 Launch = Callable[..., WorkerProcess]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from kraal.embedded.broker import Broker, free_port
+from kraal.broker.broker import Broker, free_port
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import RUNNING, Pipe
+from tests.fakes.spark.pipe import RUNNING, Pipe
 
 OUTAGE_S = 30.0
 

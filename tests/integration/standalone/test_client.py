@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import Pipe, create_topic
+from tests.fakes.spark.pipe import Pipe, create_topic
 
 ROOT = Path(__file__).parents[3]
 Done = subprocess.CompletedProcess[str]
@@ -23,7 +23,7 @@ Done = subprocess.CompletedProcess[str]
 def kraal(worker: WorkerProcess) -> Callable[..., Done]:
     def run(*arguments: str, code: int = 0) -> Done:
         done = subprocess.run(
-            [sys.executable, "-c", "from kraal.cli import main; main(prog_name='kraal')", *arguments],
+            [sys.executable, "-c", "from kraal.cli.main import main; main(prog_name='kraal')", *arguments],
             env=os.environ | {"PYTHONPATH": str(ROOT), "KRAAL_URL": worker.url},
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -6,13 +6,13 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from kraal.embedded.broker import Broker
-from kraal.ids import ConnectorName
-from kraal.offsets import Offset, SourcePartition
+from kraal.broker.broker import Broker
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import Offset, SourcePartition
 from kraal.stores.file_log import FileLog
 from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import Pipe, create_topic
+from tests.fakes.spark.pipe import Pipe, create_topic
 
 Make = Callable[..., WorkerProcess]
 LINE_BYTES = 84

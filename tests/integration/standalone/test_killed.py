@@ -12,14 +12,14 @@ import psutil
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kraal.config.batches import DEFAULT_MAX_RECORDS
-from kraal.connectors.file_source import BATCH_BYTES
-from kraal.embedded.broker import Broker
-from kraal.ids import ConnectorName
-from kraal.offsets import SourcePartition
+from kraal.broker.broker import Broker
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
+from kraal.connectors.file.source import BATCH_BYTES
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import SourcePartition
 from kraal.stores.offset_file import OffsetFile
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import RUNNING, Pipe, create_topic
+from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
 LINES = 2_000_000
 LINE_BYTES = 84

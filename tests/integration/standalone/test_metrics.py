@@ -5,8 +5,8 @@ from __future__ import annotations
 import httpx2
 
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import Pipe
-from tests.fakes.prometheus import scraped
+from tests.fakes.spark.pipe import Pipe
+from tests.fakes.workers.prometheus import scraped
 
 
 def test_the_numbers_of_a_pipe(pipe: Pipe, worker: WorkerProcess) -> None:

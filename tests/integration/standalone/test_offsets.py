@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import Answer, WorkerProcess
-from tests.fakes.pipe import Pipe
+from tests.fakes.spark.pipe import Pipe
 
 ALTERED = "The offsets for this connector have been altered successfully"
 RESET = "The offsets for this connector have been reset successfully"
@@ -145,14 +145,14 @@ def test_a_source_connector_may_validate_in_alter_offsets(
     if worker.get(f"/connectors/{name}").status == 404:
         worker.create(name, config, initial_state="STOPPED")
     pairs = [{"partition": pair[0], "offset": pair[1]}]
-    assert worker.request("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs}) == error(500, text)
+    assert worker.request("PATCH", f"/connectors/{name}/offsets", {"offsets": pairs}) == error(400, text)
     assert worker.get(f"/connectors/{name}/offsets") == Answer(200, {"offsets": []})
 
 
 def test_without_a_file_offsets_cannot_be_modified(worker: WorkerProcess) -> None:
     worker.create("no-file", {"connector.class": "FileStreamSource", "topic": "t"}, initial_state="STOPPED")
     assert worker.delete("/connectors/no-file/offsets") == error(
-        500,
+        400,
         "Offsets cannot be modified if the 'file' configuration is unspecified. This is because stdin is used for "
         "input and offsets are not tracked.",
     )

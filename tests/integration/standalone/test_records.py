@@ -13,10 +13,10 @@ import httpx2
 import pytest
 from click.testing import CliRunner
 
-from kraal.cli import main
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
+from kraal.cli.main import main
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import RUNNING, create_topic
+from tests.fakes.spark.pipe import RUNNING, create_topic
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -200,7 +200,7 @@ def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -
     shown = json.loads(dlq("show", name, "--json"))
     assert (shown["key"], shown["value"], shown["error"]["offset"]) == ("k", "{no json", 1)
     assert dlq("replay", name, "--dry-run").splitlines()[0] == f"{dead}-0@0 -> {name}-0"
-    assert dlq("replay", name) == f"1 letter of {dead} written to {name}\n"
+    assert dlq("replay", name) == f"1 dead letter from {dead} written to {name}\n"
     assert dlq("replay", dead, "--topic", "--partition", "0", "--offset", "0", "--dry-run").count("->") == 1
 
 

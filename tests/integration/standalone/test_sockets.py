@@ -7,7 +7,7 @@ from collections import defaultdict
 import psutil
 
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import Pipe
+from tests.fakes.spark.pipe import Pipe
 
 
 def listening(worker: WorkerProcess) -> dict[str, list[tuple[str, int]]]:

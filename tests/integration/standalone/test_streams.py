@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.fakes.examples import example
-from tests.fakes.pipe import RUNNING, create_topic
+from tests.fakes.spark.pipe import RUNNING, create_topic
+from tests.fakes.workers.examples import example
 
 NAME = "ticks"
 

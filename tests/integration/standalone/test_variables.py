@@ -1,16 +1,29 @@
-"""A worker with a config provider: what it resolved is used, and is in no file, no log and no answer."""
+"""A worker with a config provider: what it resolved is used, and is in no file, no log and no answer.
+
+What the worker keeps is for its user alone, whatever the umask is.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from kraal.embedded.broker import Broker
+from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
-from tests.fakes.pipe import Pipe, create_topic
+from tests.fakes.spark.pipe import Pipe, create_topic
 
 PASSWORD = "hunter2hunter2"  # noqa: S105 - for a test
+
+
+def open_to_others(path: Path) -> list[Path]:
+    """Return what others can reach of a directory's contents; a directory of mode 0700 protects all below it."""
+    if not stat.S_IMODE(path.lstat().st_mode) & 0o077:
+        return []
+    below = sorted(path.iterdir()) if path.is_dir() else []
+    return [path, *(found for each in below for found in open_to_others(each))]
 
 
 def test_variables_stay_variables_but_where_they_are_used(
@@ -30,7 +43,13 @@ def test_variables_stay_variables_but_where_they_are_used(
     secret.write_text(f"password={PASSWORD}\nfile={pipe.source_file}\ntopic={pipe.topic}\n")
     pipe.write(100)
     create_topic(kafka.bootstrap, pipe.topic)
-    worker.start()
+    data = Path(f"{worker.offset_file}.kraal")
+    data.mkdir(mode=0o755)
+    before = os.umask(0)
+    try:
+        worker.start()
+    finally:
+        os.umask(before)
     written = {
         **pipe.source_config,
         "file": f"${{file:{secret}:file}}",
@@ -57,8 +76,13 @@ def test_variables_stay_variables_but_where_they_are_used(
     trace = worker.get("/connectors/failing/status").body["tasks"][0]["trace"]
     assert "/no/such/[hidden]" in trace
     assert PASSWORD not in trace
+    assert open_to_others(data) == [data]
+    assert stat.S_IMODE(worker.offset_file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(pipe.sink_file.stat().st_mode) == 0o666  # as the umask of the worker's user wants it
+    warnings = [line for line in worker.log_text().splitlines() if "Other users have access to" in line]
+    assert [f"{data} (mode 0755)" in line for line in warnings] == [True]
     assert worker.end() == 0
 
     assert PASSWORD not in worker.log_text()
-    kept = [path for path in Path(f"{worker.offset_file}.kraal").rglob("*") if path.is_file()]
+    kept = [path for path in data.rglob("*") if path.is_file()]
     assert [path for path in kept if PASSWORD.encode() in path.read_bytes()] == []

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from kraal.stores.kafka_log import KafkaLog
-from kraal.stores.kafka_topics import TopicAdmin
-from tests.fakes.internal_topics import options, topic_admin
+from kraal.kafka.log import KafkaLog
+from kraal.kafka.topics import TopicAdmin
+from tests.fakes.kafka.internal_topics import options, topic_admin
 
 MakeLog = Callable[..., KafkaLog]
 """Makes a log of a topic, closed after the test: `make_log(topic, in_transactions=False)`."""

@@ -10,17 +10,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from kraal.embedded.broker import Broker, free_port
-from kraal.errors import Fenced, StoreError, TopicUnfit
-from kraal.ids import ConnectorName
-from kraal.offsets import SourcePartition
-from kraal.records import Entry, Record
+from kraal.broker.broker import Broker, free_port
+from kraal.core.errors import Fenced, StoreError, TopicUnfit
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import SourcePartition
+from kraal.core.records import Entry, Record
+from kraal.kafka.log import KafkaLog
+from kraal.kafka.offset_store import KafkaOffsets
+from kraal.kafka.topics import TopicAdmin, ensure_topics
+from kraal.kafka.write_failures import config_failure
 from kraal.stores.api import Log
-from kraal.stores.kafka_failures import config_failure
-from kraal.stores.kafka_log import KafkaLog
-from kraal.stores.kafka_offsets import KafkaOffsets
-from kraal.stores.kafka_topics import TopicAdmin, ensure_topics
-from tests.fakes.internal_topics import internal_topic, options
+from tests.fakes.kafka.internal_topics import internal_topic, options
 
 TIMEOUT_S = 1.0
 BOUND_S = 3 * TIMEOUT_S + 20

@@ -14,12 +14,14 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.protocol.admin import DescribeGroupsRequest
 
+from kraal.core import lease_clock
+from kraal.kafka.group_coordinator import Pulse
 from kraal.protocol.group import ConnectProtocol
-from tests.fakes.kafka_member import KafkaMember, await_round, close_all, joined_after_s
+from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all, joined_after_s
 
 Add = Callable[..., KafkaMember]
 NOTICE_S = 0.5
-"""How long it takes at most until a member looks; `kraal.stores.kafka_coordinator`."""
+"""How long it takes at most until a member looks; `kraal.kafka.group_coordinator`."""
 SLACK_S = 3.0
 """For a busy machine."""
 
@@ -94,6 +96,24 @@ def test_heartbeats_keep_the_lease_young(add: Add) -> None:
         members[0].hooks.changed.acquire()
         members[0].hooks.changed.wait(0.1)
         members[0].hooks.changed.release()
+
+
+def test_a_suspension_ends_the_lease_until_the_broker_answers_again(
+    add: Add, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = add()
+    await_round([member], 0)
+    slept_s = member.group._options.session_timeout_s
+    with monkeypatch.context() as patch:
+        patch.setattr(Pulse, "confirm", lambda *_: None)  # answers are late
+        assert member.group.heartbeat_age_s() < slept_s
+        lease_clock.advance(slept_s)
+        assert member.group.heartbeat_age_s() >= slept_s
+    deadline = time.monotonic() + 30
+    while member.group.heartbeat_age_s() >= NOTICE_S + SLACK_S:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert member.hooks.generation == 1, "the broker had not given up the member"
 
 
 def test_an_explicit_rejoin_brings_all_together_soon(add: Add) -> None:

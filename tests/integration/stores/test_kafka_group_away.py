@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kraal.embedded.broker import Broker, free_port
-from tests.fakes.kafka_member import KafkaMember, await_round, close_all
+from kraal.broker.broker import Broker, free_port
+from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all
 
 
 @pytest.fixture

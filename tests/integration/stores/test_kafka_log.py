@@ -10,14 +10,14 @@ import time
 
 import pytest
 
-from kraal.embedded.broker import Broker
-from kraal.errors import StoreError
-from kraal.records import Entry, Record
+from kraal.broker.broker import Broker
+from kraal.core.errors import StoreError
+from kraal.core.records import Entry, Record
+from kraal.kafka.log import KafkaLog
+from kraal.kafka.topics import TopicAdmin
+from kraal.kafka.write_failures import config_failure
 from kraal.stores.api import Log
-from kraal.stores.kafka_failures import config_failure
-from kraal.stores.kafka_log import KafkaLog
-from kraal.stores.kafka_topics import TopicAdmin
-from tests.fakes.internal_topics import (
+from tests.fakes.kafka.internal_topics import (
     delete_records,
     delete_topic,
     fresh_topic,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined] # documented there
 
-from kraal.records import Entry, Record
+from kraal.core.records import Entry, Record
+from kraal.kafka.topics import TopicAdmin
 from kraal.stores.api import Log
-from kraal.stores.kafka_topics import TopicAdmin
-from tests.fakes.internal_topics import delete_records, fresh_topic, options, produce
+from tests.fakes.kafka.internal_topics import delete_records, fresh_topic, options, produce
 from tests.integration.stores.conftest import MakeLog
 
 PARTITIONS = 5

@@ -8,11 +8,11 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from kraal.errors import Fenced
-from kraal.records import Entry
+from kraal.core.errors import Fenced
+from kraal.core.records import Entry
+from kraal.kafka.topics import TopicAdmin
 from kraal.stores.api import Log
-from kraal.stores.kafka_topics import TopicAdmin
-from tests.fakes.internal_topics import fresh_topic, options
+from tests.fakes.kafka.internal_topics import fresh_topic, options
 from tests.integration.stores.conftest import MakeLog
 
 TEXT = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"

@@ -9,12 +9,12 @@ from contextlib import ExitStack
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from kraal.errors import StoreError
-from kraal.ids import ConnectorName
-from kraal.offsets import SourcePartition
-from kraal.stores.kafka_offsets import KafkaOffsets
-from kraal.stores.kafka_topics import TopicAdmin
-from tests.fakes.internal_topics import fresh_topic, options, produce
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import SourcePartition
+from kraal.kafka.offset_store import KafkaOffsets
+from kraal.kafka.topics import TopicAdmin
+from tests.fakes.kafka.internal_topics import fresh_topic, options, produce
 
 X, Y = ConnectorName("x"), ConnectorName("y")
 P = SourcePartition.of({"filename": "/a", "part": 1})

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import ConfigResource, NewTopic  # type: ignore[attr-defined] # documented there
 
-from kraal.errors import StoreError, TopicUnfit
-from kraal.stores.kafka_topics import BROKER_DEFAULT, InternalTopic, TopicAdmin, ensure_topics
-from tests.fakes.internal_topics import fresh_topic, internal_topic
+from kraal.core.errors import StoreError, TopicUnfit
+from kraal.kafka.topics import BROKER_DEFAULT, InternalTopic, TopicAdmin, ensure_topics
+from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic
 
 CONFIG = internal_topic("unset")
 OFFSETS = replace(

@@ -14,14 +14,14 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kraal.errors import Fenced, StoreAway, StoreError
-from kraal.ids import ConnectorName, TaskId
-from kraal.offsets import SourcePartition
-from kraal.stores.kafka_offsets import KafkaOffsets
-from kraal.stores.kafka_topics import TopicAdmin
-from kraal.stores.source_transactions import SourceTransactions
-from kraal.stores.transactions import FENCED, TaskProducer
-from tests.fakes.internal_topics import fresh_topic, internal_topic, options
+from kraal.core.errors import Fenced, StoreAway, StoreError
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
+from kraal.kafka.offset_store import KafkaOffsets
+from kraal.kafka.source_transactions import SourceTransactions
+from kraal.kafka.topics import TopicAdmin
+from kraal.kafka.transactions import FENCED, TaskProducer
+from tests.fakes.kafka.internal_topics import fresh_topic, internal_topic, options
 
 PART = SourcePartition.of({"filename": "f"})
 Config = Mapping[str, str]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from actors.messages.herder import CreateConnector, PatchConfig, RestartTask
-from kraal.cluster import view
-from kraal.errors import KraalError
-from kraal.ids import ConnectorName, TaskId
-from kraal.testing.plugins import FAKE_SOURCE, FakeSourceConnector
-from kraal.testing.worker import EmbeddedWorker
+from kraal.cluster.views import rest as view
+from kraal.core.errors import KraalError
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
+from kraal.testing._simulation.worker import EmbeddedWorker
 
 NAME = ConnectorName("numbers")
 T0 = TaskId(NAME, 0)

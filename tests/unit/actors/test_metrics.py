@@ -9,16 +9,16 @@ import pytest
 from typing_extensions import override
 
 from actors.messages.herder import DeleteConnector, RestartConnector, SetTargetState
-from kraal.errors import StoreAway, StoreError
-from kraal.ids import ConnectorName, TargetState, TaskId
-from kraal.offsets import Offset, SourcePartition
-from kraal.spark.api import RunEvent, TaskSpec
+from kraal.core.errors import StoreAway, StoreError
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import RunEvent, TaskSpec
 from kraal.stores.memory import MemoryOffsets
-from kraal.testing.cluster import EmbeddedCluster
-from kraal.testing.engine import FakeEngine, FakeRun
-from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
-from kraal.testing.worker import EmbeddedWorker
-from tests.fakes.prometheus import Scraped, scraped
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.engine import FakeEngine, FakeRun
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+from tests.fakes.workers.prometheus import Scraped, scraped
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)

@@ -8,14 +8,14 @@ from typing import Any
 from typing_extensions import override
 
 from actors.messages.herder import SetTargetState
-from kraal.config.supervision import AutoRestart
-from kraal.errors import StoreError
-from kraal.ids import ConnectorName, TargetState, TaskId
-from kraal.metrics.oversight import Oversight
+from kraal.config.connector.auto_restart import AutoRestart
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.metrics.stall_detection import StallDetection
 from kraal.stores.memory import MemoryOffsets
-from kraal.testing.plugins import FAKE_SOURCE
-from kraal.testing.worker import EmbeddedWorker
-from tests.fakes.prometheus import scraped
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+from tests.fakes.workers.prometheus import scraped
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
@@ -28,7 +28,7 @@ def made(**properties: str) -> EmbeddedWorker:
 
 
 def stalled(worker: EmbeddedWorker) -> list[Any]:
-    oversight = Oversight(worker.assembly.board, AutoRestart())
+    oversight = StallDetection(worker.assembly.board, AutoRestart())
     found: list[Any] = json.loads(json.dumps(oversight.stalled(worker.snapshot)))
     return found
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.seat import WARM_UP_S
-from tests.fakes.group_cluster import Cluster, Worker
+from actors.membership.state import WARM_UP_S
+from tests.fakes.cluster.group_cluster import Cluster, Worker
 
 SEEDS = range(6)
 

@@ -15,12 +15,20 @@ from actors.messages.herder import (
     SetTargetState,
     ShutDown,
 )
-from kraal.cluster import view
-from kraal.errors import AlreadyExists, BadRequest, ConfigInvalid, Forbidden, KraalError, NotFound, StoreError
-from kraal.ids import ConnectorName, TargetState, TaskId
+from kraal.cluster.views import rest as view
+from kraal.core.errors import (
+    AlreadyExists,
+    BadRequest,
+    ConfigInvalid,
+    Forbidden,
+    KraalError,
+    NotFound,
+    StoreError,
+)
+from kraal.core.ids import ConnectorName, TargetState, TaskId
 from kraal.stores.memory import MemoryLog
-from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
-from kraal.testing.worker import EmbeddedWorker
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSourceConnector
+from kraal.testing._simulation.worker import EmbeddedWorker
 
 NAME = ConnectorName("numbers")
 T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)

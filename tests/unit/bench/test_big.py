@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scripts.bench.big import SCHEMA, Sample, count_at, minutes, write_records
+from scripts.bench.data.big import SCHEMA, Sample, count_at, minutes, write_records
 
 if TYPE_CHECKING:
     from pathlib import Path

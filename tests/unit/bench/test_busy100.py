@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.bench.busy100 import ROWS, Line, Round, Window, figures, read_stamp, stamped
+from scripts.bench.data.busy100 import ROWS, Line, Round, Window, figures, read_stamp, stamped
 from scripts.bench.event_log import Shares
 from scripts.harness.lines import ON_DISK
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from kraal.embedded.broker import free_port
+from kraal.broker.broker import free_port
 from scripts.chaos_run.clients import Call, Clients, call
 from scripts.chaos_run.members import Members
 from scripts.chaos_run.pipes import SIDES, Feeder, Pipe

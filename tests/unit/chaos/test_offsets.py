@@ -5,20 +5,23 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from kraal.embedded.records import BrokerRecord
-from scripts.chaos_run.offsets import backwards, commits_backwards, is_commit
+import pytest
+
+from kraal.broker.records import BrokerRecord
+from scripts.chaos_run.offsets import Backwards, backwards, commits_backwards, is_commit
 from scripts.chaos_run.pipes import Pipe
 
+NONE = Backwards([], [])
 PIPES = [Pipe("pipe-0", Path("in"), Path("out"))]
 
 
-def record(key: bytes | None, value: bytes | None) -> BrokerRecord:
-    return BrokerRecord(partition=0, offset=0, key=key, value=value, headers=(), timestamp_ms=0)
+def record(key: bytes | None, value: bytes | None, at_ms: int = 0) -> BrokerRecord:
+    return BrokerRecord(partition=0, offset=0, key=key, value=value, headers=(), timestamp_ms=at_ms)
 
 
-def stored(connector: str, position: int | None) -> BrokerRecord:
+def stored(connector: str, position: int | None, at_ms: int = 0) -> BrokerRecord:
     key = f'["{connector}",{{"filename":"f"}}]'.encode()
-    return record(key, None if position is None else f'{{"position":{position}}}'.encode())
+    return record(key, None if position is None else f'{{"position":{position}}}'.encode(), at_ms)
 
 
 def text(value: str) -> bytes:
@@ -34,12 +37,23 @@ def committed(offset: int, group: str = "connect-pipe-0-sink", partition: int = 
 def test_offsets_that_only_rise_are_nobodys_late_commit() -> None:
     records = [stored("pipe-0-source", n) for n in (1, 5, 5, 9)]
     others = [stored("side-0", n) for n in (5, 1)]
-    assert backwards([*records, *others, stored("pipe-0-source", None)], PIPES) == []
+    assert backwards([*records, *others, stored("pipe-0-source", None)], PIPES, []) == NONE
 
 
 def test_an_offset_of_a_source_that_goes_back_is_told() -> None:
     records = [stored("pipe-0-source", n) for n in (5, 9, 7, 8)]
-    assert backwards(records, PIPES) == ["pipe-0-source: from 9 to 7"]
+    assert backwards(records, PIPES, []) == Backwards(["pipe-0-source: from 9 to 7"], [])
+
+
+@pytest.mark.parametrize(
+    ("sent_ms", "is_held"), [(99, False), (100, True), (150, True), (200, True), (201, False)]
+)
+def test_an_offset_that_a_half_open_connection_held_back_counts_apart(sent_ms: int, *, is_held: bool) -> None:
+    records = [stored("pipe-0-source", 9, 300), stored("pipe-0-source", 7, sent_ms)]
+    went = ["pipe-0-source: from 9 to 7"]
+    assert backwards(records, PIPES, [(100, 200)]) == (
+        Backwards([], went) if is_held else Backwards(went, [])
+    )
 
 
 def test_commits_that_only_rise_are_nobodys_late_commit() -> None:

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from scripts.chaos_run.kinds.pools import NOTICE_S, WAYS
+from scripts.chaos_run.kinds.targets import SLEEP_S
+from scripts.chaos_run.pipes import MAX_POLL_S
 from scripts.chaos_run.schedule import (
     CALM_S,
     HOLD_S,
@@ -22,6 +25,8 @@ from scripts.chaos_run.schedule import (
 
 SEEDS = range(20)
 HOUR_S = 3_600.0
+GRACEFUL_S = 5.0
+"""`task.shutdown.graceful.timeout.ms`."""
 
 
 def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
@@ -35,9 +40,9 @@ def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
 def test_a_seed_means_the_same_tomorrow() -> None:
     steps = schedule(7, 180, 3)
     assert [(step.at_s, step.fault, step.worker) for step in steps.heavy[:3]] == [
-        (3.0, Heavy.KILL_JVM, 2),
-        (14.7, Heavy.HALF_OPEN, 0),
-        (30.3, Heavy.KILL_WORKER, 0),
+        (3.0, Heavy.FREEZE_PYTHON, 0),
+        (18.0, Heavy.MOVE_BACK, 2),
+        (31.2, Heavy.KILL_WORKER, 0),
     ]
 
 
@@ -89,7 +94,8 @@ def test_an_hour_has_every_kind_of_everything() -> None:
 
 
 def test_what_is_frozen_is_so_for_longer_than_its_session() -> None:
-    for fault in (Heavy.FREEZE_PYTHON, Heavy.FREEZE_JVM, Heavy.FREEZE_BOTH):
+    frozen = (Heavy.FREEZE_PYTHON, Heavy.FREEZE_JVM, Heavy.FREEZE_BOTH, Heavy.OVERLAP_FROZEN, Heavy.SUSPEND)
+    for fault in frozen:
         assert HOLD_S[fault][0] > SESSION_S
 
 
@@ -100,6 +106,29 @@ def test_faults_can_be_chosen() -> None:
     assert not steps.requests
     assert schedule(1, HOUR_S, 3, ["actors"]) == replace(schedule(1, HOUR_S, 3), heavy=(), requests=())
     assert schedule(1, HOUR_S, 3, []).heavy == ()
+
+
+def test_faults_can_come_before_all_others() -> None:
+    first = ["overlap-frozen", "move-back"]
+    steps = schedule(1, HOUR_S, 3, first=first).heavy
+    assert [kind_of(step.fault) for step in steps[:2]] == first
+    assert {step.fault for step in steps[: len(Heavy)]} == set(Heavy)
+    assert steps != schedule(1, HOUR_S, 3).heavy
+
+
+def test_hanging_tasks_hang_for_shorter_and_for_longer_than_a_graceful_stop_takes() -> None:
+    holds = [step.hold_s for step in schedule(1, HOUR_S, 3, ["exhaust-pool"]).heavy]
+    assert min(holds) < GRACEFUL_S < NOTICE_S < max(holds)
+
+
+def test_each_way_to_exhaust_a_pool_comes_within_an_hour() -> None:
+    picks = [step.pick for step in schedule(1, HOUR_S, 3, ["exhaust-pool"]).heavy]
+    assert {choose(WAYS, pick) for pick in picks} == set(WAYS)
+
+
+def test_a_slow_target_is_slow_for_several_batches() -> None:
+    assert SLEEP_S > MAX_POLL_S, "the group takes the member for dead meanwhile"
+    assert HOLD_S[Heavy.SLOW_TARGET][0] > 3 * SLEEP_S
 
 
 def test_every_fault_has_a_name_for_the_command_line() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from kraal.cli import main
+from kraal.cli.main import main
 from kraal.client.rest import Rest
-from tests.fakes.connect import Connect, QuickClock, connect
+from tests.fakes.workers.connect import Connect, QuickClock, connect
 
 
 @dataclass

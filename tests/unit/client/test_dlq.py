@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from kraal.cli import CLIENT
+from kraal.cli.main import CLIENT
 from kraal.dlq import commands, kafka
-from kraal.dlq.letters import CannotReplay, Letter, as_json, as_text, target_of
-from kraal.testing.plugins import FAKE_SINK, FAKE_SOURCE
-from tests.fakes.connect import Connect
-from tests.fakes.dead_letters import MemoryKafka, letter
+from kraal.dlq.records import CannotReplay, DeadLetter, as_json, as_text, target_of
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from tests.fakes.kafka.dead_letters import MemoryKafka, letter
+from tests.fakes.workers.connect import Connect
 from tests.unit.client.conftest import Files, Kraal
 
 CONFIG = {"connector.class": FAKE_SINK, "topics": "orders", "errors.deadletterqueue.topic.name": "dead"}
@@ -101,7 +101,7 @@ def test_the_innermost_cause_is_told() -> None:
 
 
 def test_bytes_that_are_no_text_are_base64_and_a_letter_without_headers_says_so() -> None:
-    bare = Letter(
+    bare = DeadLetter(
         topic="d", partition=0, offset=0, timestamp_ms=None, key=None, value=b"\xff", headers=[("h", None)]
     )
     assert as_json(bare) == {
@@ -113,7 +113,7 @@ def test_bytes_that_are_no_text_are_base64_and_a_letter_without_headers_says_so(
 def test_replay_writes_to_the_partition_they_came_from_without_the_headers_and_only_once(
     kraal: Kraal, cluster: MemoryKafka, sink: str
 ) -> None:
-    assert kraal.out("dlq", "replay", sink) == "3 letters of dead written to orders\n"
+    assert kraal.out("dlq", "replay", sink) == "3 dead letters from dead written to orders\n"
     assert values(cluster) == [b"bad 0", b"bad 2", b"bad 3"]
     assert {str(target) for _, target in cluster.written} == {"orders-1"}
     assert cluster.written[0][0].own_headers == [("own", b"\x01")]
@@ -148,7 +148,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(
         "dead-0@0 -> orders-1",
         "dead-0@2 -> orders-1",
         "dead-0@3 -> orders-1",
-        "3 letters of dead would be written to orders",
+        "3 dead letters from dead would be written to orders",
     ]
     assert (cluster.written, cluster.groups) == ([], {})
 
@@ -157,7 +157,7 @@ def test_to_another_topic_they_go_by_their_keys(kraal: Kraal, cluster: MemoryKaf
     cluster.partitions["retry"] = 3
     assert (
         kraal.out("dlq", "replay", sink, "--to", "retry", "--limit", "1")
-        == "1 letter of dead written to retry\n"
+        == "1 dead letter from dead written to retry\n"
     )
     assert str(cluster.written[0][1]) == "retry"
 
@@ -177,7 +177,10 @@ def test_a_partition_that_is_not_there_is_left_to_the_key(said: dict[str, str | 
 
 def test_what_is_not_written_is_not_remembered(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     cluster.refuses = True
-    assert kraal.error("dlq", "replay", sink) == "Error: Kafka at nowhere took not all letters: it is full"
+    assert (
+        kraal.error("dlq", "replay", sink)
+        == "Error: Kafka at nowhere failed to write all letters: it is full"
+    )
     assert cluster.groups == {}
 
 
@@ -188,27 +191,31 @@ def test_what_is_not_written_is_not_remembered(kraal: Kraal, cluster: MemoryKafk
             letter(0, connector=None),
             None,
             (
-                "dead-0@0 does not say from which topic it came, because it has no header __connect.errors.topic"
-                " (errors.deadletterqueue.context.headers.enable was false): give --to TOPIC"
+                "The original topic of dead-0@0 is unknown because it has no header __connect.errors.topic"
+                " (errors.deadletterqueue.context.headers.enable was false); specify --to TOPIC"
             ),
         ),
-        (letter(0, {"topic": "gone"}), None, "the topic gone of dead-0@0 does not exist"),
-        (letter(0), "gone", "the topic gone does not exist"),
-        (letter(0), "dead", "dead-0@0 would be replayed into the dead-letter topic itself: give --to TOPIC"),
+        (letter(0, {"topic": "gone"}), None, "The original topic gone of dead-0@0 does not exist"),
+        (letter(0), "gone", "The topic gone does not exist"),
+        (
+            letter(0),
+            "dead",
+            "dead-0@0 would be replayed into the dead letter queue topic itself; specify --to TOPIC",
+        ),
     ],
 )
-def test_what_cannot_be_replayed_is_one_sentence(found: Letter, to: str | None, said: str) -> None:
+def test_what_cannot_be_replayed_is_one_sentence(found: DeadLetter, to: str | None, said: str) -> None:
     with pytest.raises(CannotReplay) as raised:
         target_of(found, to, {"orders": 2, "dead": 1})
     assert str(raised.value) == said
 
 
 def test_what_cannot_be_found_or_replayed_ends_with_1(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
-    assert kraal.error("dlq", "replay", sink, "--to", "gone") == "Error: the topic gone does not exist"
+    assert kraal.error("dlq", "replay", sink, "--to", "gone") == "Error: The topic gone does not exist"
     said = kraal.error("dlq", "replay", sink, "--partition", "0", "--offset", "5")
-    assert said == "Error: dead-0 has no offset 5; there are: 0 to 3."
+    assert said == "Error: dead-0 has no offset 5; available: 0 to 3."
     said = kraal.error("dlq", "show", sink, "--partition", "2", "--offset", "5")
-    assert said == "Error: The topic dead has no partition 2: it has 1."
+    assert said == "Error: Topic dead has no partition 2; it has 1 partitions."
     assert cluster.written == []
 
 
@@ -216,17 +223,17 @@ def test_names_that_mean_nothing_are_one_sentence(
     kraal: Kraal, worker: Connect, cluster: MemoryKafka
 ) -> None:
     assert cluster.letters == {}
-    assert kraal.error("dlq", "show", "nobody") == "Error: There is no connector and no topic nobody."
-    assert kraal.error("dlq", "show", "nobody", "--topic") == "Error: There is no topic nobody."
+    assert kraal.error("dlq", "show", "nobody") == "Error: Connector or topic nobody does not exist."
+    assert kraal.error("dlq", "show", "nobody", "--topic") == "Error: Topic nobody does not exist."
     worker.create("plain", {"name": "plain", "connector.class": FAKE_SOURCE})
-    assert "has no dead-letter topic: its config has no errors.deadletter" in kraal.error(
+    assert "has no dead letter queue topic; its config does not set errors.deadletter" in kraal.error(
         "dlq", "show", "plain"
     )
     worker.create("new", {"name": "new", **CONFIG, "errors.deadletterqueue.topic.name": "none-yet"})
-    assert "none-yet of the connector new does not exist yet" in kraal.error("dlq", "show", "new")
+    assert "none-yet of connector new does not exist yet" in kraal.error("dlq", "show", "new")
     assert kraal.error("dlq", "show", "orders", "--topic", code=0) == "No dead letters."
     kraal.env["KRAAL_URL"] = "http://127.0.0.1:1"
-    assert "cannot be reached" in kraal.error("dlq", "show", "orders")
+    assert "Cannot connect to" in kraal.error("dlq", "show", "orders")
 
 
 def test_what_cannot_be_understood_is_2(kraal: Kraal, cluster: MemoryKafka) -> None:
@@ -242,7 +249,7 @@ def test_kafkas_address_is_needed_and_may_stand_in_the_clients_file(
     kraal: Kraal, cluster: MemoryKafka, sink: str, write: Files
 ) -> None:
     kraal.env["KRAAL_BOOTSTRAP_SERVERS"] = None
-    assert "Give --bootstrap-servers" in kraal("dlq", "show", sink).stderr
+    assert "Specify --bootstrap-servers" in kraal("dlq", "show", sink).stderr
     path = write("client.properties", "bootstrap.servers=here:1\nsecurity.protocol=SSL\n")
     kraal.out("dlq", "show", sink, "--command-config", path)
     assert cluster.settings == {"bootstrap.servers": "here:1", "security.protocol": "SSL"}
@@ -259,7 +266,7 @@ def test_a_clients_file_that_is_wrong_is_one_sentence(kraal: Kraal, write: Files
 def test_a_kafka_that_is_not_there_is_one_sentence(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka, "ASK_S", 0.2)
     said = kraal.error("dlq", "show", "x", "--topic", "--bootstrap-servers", "127.0.0.1:1")
-    assert said.startswith("Error: Kafka at 127.0.0.1:1 did not say which topics there are: ")
+    assert said.startswith("Error: Kafka at 127.0.0.1:1 failed to list topics: ")
 
 
 def test_the_group_is_listed_by_its_name() -> None:

@@ -75,9 +75,9 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("a.json", '{"name": "a", "password": "[hidden]"}', r"has \[hidden\] for password"),
-        ("a.yaml", "- name: a\n", "no mapping"),
-        ("a.yaml", "# nothing\n", "holds nothing"),
+        ("a.json", '{"name": "a", "password": "[hidden]"}', r"has \[hidden\] as value of password"),
+        ("a.yaml", "- name: a\n", "not a mapping"),
+        ("a.yaml", "# nothing\n", "is empty"),
         ("a.yaml", "name: a\nlist:\n- 1\n", "neither an object of texts"),
         ("a.json", "{}", "missing the mandatory 'name'"),
         ("a.json", '{"name": "", "x": "y"}', "empty name"),
@@ -98,9 +98,12 @@ def test_of_two_files_with_one_name_none_counts(folder: Path) -> None:
     wants = read(folder)
     assert names(wants) == ["b", "c", "d"]
     assert wants.faults == (
-        f"Connector a is there 2 times, so none of them counts: {folder / 'a.properties'}, {folder / 'z.json'}",
+        (
+            "Connector a is defined 2 times, so all definitions are ignored: "
+            f"{folder / 'a.properties'}, {folder / 'z.json'}"
+        ),
     )
 
 
 def test_an_empty_directory_is_an_error(tmp_path: Path) -> None:
-    assert "has no file that ends in .json" in read(tmp_path).faults[0]
+    assert "contains no connector files (.json" in read(tmp_path).faults[0]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kraal.client.plan import Action, action_for, difference, patched
-from kraal.ids import Config
+from kraal.core.ids import Config
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_diff_is_by_key_and_hides_secrets_that_differ() -> None:
         "-file: a",
         "-password: [hidden]",
         "+file: b",
-        "+password: [hidden] (another one)",
+        "+password: [hidden] (changed)",
         ' text: "a\\nb"',
         " token: [hidden]",
         "-z: null",

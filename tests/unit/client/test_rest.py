@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from kraal.client.rest import NoAnswer, Refused, Rest, pause_before_retry
 from kraal.client.target import parse_target
-from tests.fakes.certificates import make_authority
-from tests.fakes.connect import Connect, QuickClock, Said
+from tests.fakes.kafka.certificates import make_authority
+from tests.fakes.workers.connect import Connect, QuickClock, Said
 from tests.unit.client.conftest import Kraal
 
 REBALANCE = (
@@ -22,7 +22,7 @@ REBALANCE = (
     "(typically caused by a concurrent config change)"
 )
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
-NOT_CONNECT = "answered with something that is not Connect's: is it the URL of a Connect worker?"
+NOT_CONNECT = "returned an unexpected response; check that it is the URL of a Connect worker"
 EXPECTED = "Request cannot be completed because a rebalance is expected"
 
 
@@ -58,7 +58,7 @@ def test_a_rebalance_is_waited_for(kraal: Kraal, worker: Connect) -> None:
 
 def test_a_rebalance_without_an_end_is_an_error_after_a_while(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("PUT", "/connectors/a/pause", 409, REBALANCE, Retry_After="1")
-    assert kraal.error("pause", "a") == f"Error: a: {worker.url} answered 409: {REBALANCE} (tried for 30 s)"
+    assert kraal.error("pause", "a") == f"Error: a: {worker.url} answered 409: {REBALANCE} (retried for 30 s)"
     assert kraal.clock.time == 30.0
 
 
@@ -82,7 +82,7 @@ def test_credentials_come_from_the_environment_or_the_url_and_are_never_shown(
 ) -> None:
     worker.refuse("GET", "/connectors", 401, "User cannot access the resource.")
     kraal.env = {"KRAAL_USER": "me", "KRAAL_PASSWORD": "hunter2"}
-    hint = "(credentials: KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
+    hint = "(set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
     said = f"Error: {worker.url} answered 401: User cannot access the resource. {hint}"
     assert kraal.error("ls", "-q") == said
     assert kraal.error("ls", "-q", "--url", worker.url.replace("http://", "http://you:hunter3@")) == said
@@ -108,7 +108,7 @@ def test_a_password_without_a_user_is_a_usage_error(kraal: Kraal) -> None:
         (Said(204), NOT_CONNECT),
         (
             Said(302, None, {"Location": "http://other/"}),
-            "answered 302: go to http://other/; give that as --url",
+            "answered 302: redirected to http://other/; set --url to it",
         ),
         (Said(502, "<html>no</html>", {"Content-Type": "text/html"}), "answered 502: Bad Gateway"),
         (Said(500, "two\nlines"), "answered 500: two lines"),
@@ -131,14 +131,14 @@ def test_a_redirect_gets_no_credentials(kraal: Kraal, worker: Connect) -> None:
 def test_nobody_there_is_one_line(kraal: Kraal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
-    assert kraal.error("ls", "--url", url) == f"Error: {url} cannot be reached: Connection refused"
+    assert kraal.error("ls", "--url", url) == f"Error: Cannot connect to {url}: Connection refused"
 
 
 def test_a_worker_that_says_nothing_is_given_up(clock: QuickClock) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         Rest(parse_target(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=0.05), clock=clock) as rest,
-        pytest.raises(NoAnswer, match=r"gave no answer within 0.05 s; what was asked may still be done"),
+        pytest.raises(NoAnswer, match=r"did not respond within 0.05 s; the request may still take effect"),
     ):
         rest.ask("PUT", "connectors", "a", "pause")
 
@@ -193,8 +193,10 @@ def test_an_authority_is_trusted_when_it_is_given(https: tuple[str, Path], kraal
 
 
 def test_an_unknown_authority_is_refused(https: tuple[str, Path], kraal: Kraal, tmp_path: Path) -> None:
-    assert "give your authority's with --cacert" in kraal.error("ls", "--url", https[0])
-    assert "cannot be read" in kraal.error("ls", "--url", https[0], "--cacert", str(tmp_path / "none.pem"))
+    assert "specify your CA certificate with --cacert" in kraal.error("ls", "--url", https[0])
+    assert "Cannot read --cacert" in kraal.error(
+        "ls", "--url", https[0], "--cacert", str(tmp_path / "none.pem")
+    )
 
 
 def test_no_proxy_is_used(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,4 +207,7 @@ def test_no_proxy_is_used(kraal: Kraal, monkeypatch: pytest.MonkeyPatch) -> None
 def test_after_no_connection_nothing_else_is_tried(kraal: Kraal) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         kraal.env = {"KRAAL_URL": f"http://127.0.0.1:{free.getsockname()[1]}"}
-    assert kraal.error("pause", "a", "b").endswith("cannot be reached: Connection refused")
+    assert (
+        kraal.error("pause", "a", "b")
+        == f"Error: Cannot connect to {kraal.env['KRAAL_URL']}: Connection refused"
+    )

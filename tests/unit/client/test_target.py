@@ -32,14 +32,14 @@ def test_credentials_of_the_url_win_and_are_decoded() -> None:
 @pytest.mark.parametrize(
     ("url", "options", "why"),
     [
-        ("ftp://host", {}, "begins with http"),
-        ("http://", {}, "looks like"),
-        ("http://me:hunter2@", {}, "looks like"),
-        ("http://host:x", {}, "none"),
-        ("http://host:99999", {}, "none"),
-        ("http://me:hunter2@host?a=b", {}, "ends with the port or a path"),
+        ("ftp://host", {}, "expected http:// or https://"),
+        ("http://", {}, "expected something like"),
+        ("http://me:hunter2@", {}, "expected something like"),
+        ("http://host:x", {}, "expected something like"),
+        ("http://host:99999", {}, "expected something like"),
+        ("http://me:hunter2@host?a=b", {}, "query and fragment are not allowed"),
         ("http://host", {"password": "hunter2"}, "KRAAL_USER"),
-        ("http://me:hunter2@host", {"cacert": Path("ca.pem")}, "for https"),
+        ("http://me:hunter2@host", {"cacert": Path("ca.pem")}, "requires an https URL"),
     ],
 )
 def test_what_cannot_be_asked_is_said_without_the_password(

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from kraal.client.statuses import Statuses
+from kraal.client.status_tables import Statuses
 from kraal.client.watch import Watch, frame
-from kraal.testing.plugins import FAKE_SOURCE
-from tests.fakes.connect import Connect, QuickClock, Said
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect, QuickClock, Said
 from tests.unit.client.conftest import Kraal
 
 STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S+ ", re.MULTILINE)
@@ -62,12 +62,12 @@ def test_a_worker_that_goes_away_does_not_end_it(kraal: Kraal, orders: Connect) 
     ]
     result = kraal("status", "-w")
     lines = [STAMP.sub("", line) for line in result.stderr.splitlines() if line]
-    assert lines == [f"{orders.url} answered 503: Worker is still starting up.", "the worker answers again"]
+    assert lines == [f"{orders.url} answered 503: Worker is still starting up.", "the worker responds again"]
     assert result.stdout.count("\n") == 2
 
 
 def test_a_worker_that_is_not_there_at_first_ends_it(kraal: Kraal) -> None:
-    assert "cannot be reached" in kraal.error("status", "-w", "--url", "http://127.0.0.1:1")
+    assert "Cannot connect to" in kraal.error("status", "-w", "--url", "http://127.0.0.1:1")
 
 
 def test_yaml_does_not_go_with_it(kraal: Kraal) -> None:
@@ -82,7 +82,7 @@ def test_a_frame_fits_its_screen() -> None:
     lines = frame("t" * 99, statuses(*"abcdefgh"), "", columns=20, lines=8)
     assert len(lines) == 7
     assert lines[:3] == ["t" * 19 + "…", "", "NAME   TASK   STATE…"]
-    assert lines[-1] == "… 5 more lines; nam…"
+    assert lines[-1] == "… 5 more lines; spe…"
     assert len(frame("t", statuses("a"), "problem", columns=80, lines=24)) == 5
     assert frame("t", {}, "", columns=80, lines=24)[-1] == "No connectors."
 

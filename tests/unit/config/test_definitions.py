@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from kraal.config.clients import client_def
-from kraal.config.distributed_keys import DISTRIBUTED
+from kraal.config.clients.keys import client_def
 from kraal.config.key import ConfigDef, Key
-from kraal.config.worker import own_client_keys
-from kraal.config.worker_keys import STANDALONE
+from kraal.config.worker.config import own_client_keys
+from kraal.config.worker.distributed_keys import DISTRIBUTED
+from kraal.config.worker.keys import STANDALONE
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "config" / "4.3.0" / "definitions.json"
 JAVA: dict[str, list[dict[str, Any]]] = json.loads(GOLDEN.read_text("utf-8"))
@@ -35,7 +35,7 @@ ON_PURPOSE: dict[tuple[str, str], dict[str, Any]] = {
     ("distributed", "connect.protocol"): {"default_value": "static"},  # KIP-987
 }
 UNCHECKED = ("sasl.", "ssl.")
-"""Checked where they are used, all at once (`kraal.config.kafka.security`)."""
+"""Checked where they are used, all at once (`kraal.config.clients.security`)."""
 
 
 def test_there_is_something_to_compare() -> None:

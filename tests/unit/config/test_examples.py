@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kraal.config.distributed import load_distributed, parse_distributed
-from kraal.config.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
-from kraal.config.properties import parse_properties
+from kraal.config.properties_file import parse_properties
+from kraal.config.worker.distributed import load_distributed, parse_distributed
+from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
 from kraal.plugins.registry import Registry
-from tests.fakes.certificates import make_authority
+from tests.fakes.kafka.certificates import make_authority
 
 ROOT = Path(__file__).parent.parent.parent.parent
 EXAMPLE = ROOT / "examples/distributed.properties"

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from kraal.config.connector.sink import check_topics
 from kraal.config.secret_keys import secret_values
-from kraal.config.sink import check_topics
 from kraal.config.values import split_list
 from kraal.config.variables import Variable, has_variable, substitute, variables_of
-from kraal.plugins.versions import allows, mismatch
-from kraal.secrets import Secrets
+from kraal.core.secrets import Secrets
+from kraal.plugins.validation.versions import allows, mismatch
 
 CPU_S = 2.0
 """Far above what any takes, and far below what they took."""

@@ -15,7 +15,7 @@ from kraal.config.key import (
     Recommendation,
 )
 from kraal.config.values import parse_value, render
-from kraal.errors import ConfigInvalid
+from kraal.core.errors import ConfigInvalid
 
 
 @pytest.mark.parametrize(

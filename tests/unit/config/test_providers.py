@@ -9,7 +9,7 @@ import pytest
 
 from kraal.config.provider import ConfigProvider
 from kraal.config.providers import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
-from kraal.errors import BadRequest, ProviderFailed
+from kraal.core.errors import BadRequest, ProviderFailed
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from kraal.cluster.tasks import with_task_class
-from kraal.connectors.file_sink import FileStreamSinkConnector
-from kraal.connectors.file_source import FileStreamSourceConnector
+from kraal.cluster.decisions.task_configs import with_task_class
+from kraal.connectors.file.sink import FileStreamSinkConnector
+from kraal.connectors.file.source import FileStreamSourceConnector
 from kraal.plugins.api import ConnectorContext, task_class_name
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "records" / "4.3.0" / "distributed-configs.jsonl"

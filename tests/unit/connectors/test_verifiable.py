@@ -11,13 +11,13 @@ import pyarrow as pa
 import pytest
 from typing_extensions import override
 
-from kraal.config.verifiable import VERIFIABLE_SOURCE
-from kraal.connectors import verifiable_source
-from kraal.connectors.verifiable_lines import both, ended, flushed, source_lines
-from kraal.connectors.verifiable_sink import VerifiableSinkConnector, VerifiableSinkTask
-from kraal.connectors.verifiable_source import FEW_RECORDS, MOST_RECORDS, VerifiableSourceTask
-from kraal.connectors.verifiable_source import VerifiableSourceConnector as SourceConnector
-from kraal.errors import ConfigInvalid
+from kraal.connectors.verifiable import source as verifiable_source
+from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
+from kraal.connectors.verifiable.lines import both, ended, flushed, source_lines
+from kraal.connectors.verifiable.sink import VerifiableSinkConnector, VerifiableSinkTask
+from kraal.connectors.verifiable.source import FEW_RECORDS, MOST_RECORDS, VerifiableSourceTask
+from kraal.connectors.verifiable.source import VerifiableSourceConnector as SourceConnector
+from kraal.core.errors import ConfigInvalid
 from kraal.plugins.api import ConnectorContext, Offset, SourceBatch, SourcePartition, TaskContext
 
 CONFIG = {"id": "1", "topic": "t", "throughput": "10"}

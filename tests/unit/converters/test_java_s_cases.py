@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from kraal.converters.boolean import BooleanConverter
-from kraal.converters.bytearray import ByteArrayConverter
-from kraal.converters.json import JsonConverter
-from kraal.converters.numbers import (
+from kraal.converters.json.converter import JsonConverter
+from kraal.converters.primitive.boolean import BooleanConverter
+from kraal.converters.primitive.bytearray import ByteArrayConverter
+from kraal.converters.primitive.numbers import (
     DoubleConverter,
     FloatConverter,
     IntegerConverter,
     LongConverter,
     ShortConverter,
 )
-from kraal.converters.string import StringConverter
+from kraal.converters.primitive.string import StringConverter
 from kraal.plugins.api import Converter, DataException, HeaderConverter
-from kraal.plugins.headers import SimpleHeaderConverter
-from tests.fakes.converter_notation import described, schema_of, shown, value_of, wide_schema, widened
+from kraal.plugins.values.simple_headers import SimpleHeaderConverter
+from tests.fakes.values.converter_notation import described, schema_of, shown, value_of, wide_schema, widened
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[2] / "golden" / "converters" / "4.3.0" / "cases.json").read_text("utf-8")

@@ -12,24 +12,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraal.converters.boolean import BooleanConverter
-from kraal.converters.bytearray import ByteArrayConverter
-from kraal.converters.json import JsonConverter
-from kraal.converters.numbers import (
+from kraal.converters.json.converter import JsonConverter
+from kraal.converters.primitive.boolean import BooleanConverter
+from kraal.converters.primitive.bytearray import ByteArrayConverter
+from kraal.converters.primitive.numbers import (
     DoubleConverter,
     FloatConverter,
     IntegerConverter,
     LongConverter,
     ShortConverter,
 )
-from kraal.converters.string import StringConverter
+from kraal.converters.primitive.string import StringConverter
 from kraal.plugins.api import Converter
-from kraal.plugins.headers import SimpleHeaderConverter
-from kraal.plugins.map_keys import as_key
-from kraal.plugins.records import DATE, DECIMAL, TIME, TIMESTAMP, Float32, Instant, Struct
-from kraal.plugins.schema import Field, Schema, Type
-from kraal.plugins.values import convert_to_string, parse_string
-from tests.fakes.converter_notation import described, shown
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, Float32, Instant, Struct
+from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.plugins.values.map_keys import as_key
+from kraal.plugins.values.simple_headers import SimpleHeaderConverter
+from kraal.plugins.values.text import convert_to_string, parse_string
+from tests.fakes.values.converter_notation import described, shown
 
 Typed = tuple[Schema, st.SearchStrategy[Any]]
 """A schema and what makes values of it."""

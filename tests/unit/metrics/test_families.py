@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from kraal.cluster.snapshot import Snapshot
-from kraal.cluster.state import ClusterState, ConnectorEntry
-from kraal.cluster.status import ConnectorStatuses, Status, StatusState
-from kraal.ids import ConnectorName, Generation, Instance, State, TaskId, WorkerId
-from kraal.metrics.board import Board
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, WorkerId
 from kraal.metrics.families import Identity, families
+from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.task import TaskMeter
 from kraal.metrics.text import render_all
 from kraal.metrics.windows import Windows
 from kraal.protocol.group import GroupProtocol
-from tests.fakes.prometheus import Scraped, scraped
+from kraal.protocol.status_records import Status
+from tests.fakes.workers.prometheus import Scraped, scraped
 
 WORKER = WorkerId("worker:8083")
 IDENTITY = Identity(client_id="connect-1", version="4.3.0", commit="abc", started_ms=1_700_000_000_000)
@@ -63,14 +64,14 @@ def snapshot(states: Mapping[ConnectorName, list[State]], kind: str = "source", 
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def board_of(*living: Instance, in_group: bool = False) -> Board:
-    board = Board(Watch(), Windows(), in_group=in_group)
+def board_of(*living: Instance, in_group: bool = False) -> MetricsRegistry:
+    board = MetricsRegistry(Watch(), Windows(), in_group=in_group)
     for each in living:
         board.started(each)
     return board
 
 
-def shown(found: Snapshot, board: Board, now_s: float = 1000.0) -> Scraped:
+def shown(found: Snapshot, board: MetricsRegistry, now_s: float = 1000.0) -> Scraped:
     return scraped(
         render_all(families(found, board.picture(), IDENTITY, lambda name: NAMES.get(name, name), now_s))
     )

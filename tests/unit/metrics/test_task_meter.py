@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from kraal.ids import ConnectorName, State, TaskId
+from kraal.core.ids import ConnectorName, State, TaskId
 from kraal.metrics.task import StateTimes, TaskMeter, TaskNumbers
 from kraal.metrics.windows import Windows, shares
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from kraal.metrics.text import Family, labels, number, render, render_all
-from tests.fakes.prometheus import scraped
+from tests.fakes.workers.prometheus import scraped
 
 ODD = 'a "quoted" \\ back\nnew line, {brace} = ü %2F'
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from typing_extensions import override
 
-from kraal.config.converters import BYTE_ARRAY_CONVERTER, JSON_CONVERTER, STRING_CONVERTER
-from kraal.config.filestream import FILE_SINK, FILE_SOURCE
 from kraal.config.key import ConfigDef
+from kraal.connectors.file.config import FILE_SINK, FILE_SOURCE
+from kraal.converters.json.config import JSON_CONVERTER
+from kraal.converters.primitive.config import BYTE_ARRAY_CONVERTER, STRING_CONVERTER
 from kraal.plugins.api import (
     Connector,
     ConnectorContext,
@@ -22,7 +23,7 @@ from kraal.plugins.api import (
 from kraal.plugins.registry import PREDICATES_GROUP, TRANSFORMS_GROUP, Registry, installed
 
 if TYPE_CHECKING:
-    from kraal.plugins.schema import Schema
+    from kraal.plugins.model.schema import Schema
 
 FILE_PACKAGE = "org.apache.kafka.connect.file"
 SOURCE_CLASS = f"{FILE_PACKAGE}.FileStreamSourceConnector"

@@ -2,16 +2,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint
 from typing import ClassVar
 
 import pytest
 
-from kraal.config.overrides import OverridePolicy
-from kraal.errors import BadRequest, ConfigInvalid, NotFound, PluginFailed
+from kraal.config.clients.overrides import OverridePolicy
+from kraal.core.errors import BadRequest, ConfigInvalid, NotFound, PluginFailed
 from kraal.plugins.registry import CONNECTORS_GROUP, CONVERTERS_GROUP, PluginKind, Registry, _Entry
-from kraal.plugins.validate import describe_plugin, raise_if_invalid, validate_connector
-from kraal.plugins.versions import allows, mismatch
+from kraal.plugins.validation.validate import describe_plugin, raise_if_invalid, validate_connector
+from kraal.plugins.validation.versions import allows, mismatch
 from tests.unit.plugins.shipped import (
     JSON_CLASS,
     SINK_CLASS,
@@ -33,6 +34,7 @@ class Worker:
     topic_creation: ClassVar[bool] = True
     exactly_once_sources: ClassVar[bool] = False
     group: ClassVar[str | None] = None
+    raw: ClassVar[Mapping[str, str]] = {}
 
 
 @pytest.mark.parametrize("name", [SOURCE_CLASS, "FileStreamSourceConnector", "FileStreamSource"])
@@ -90,7 +92,7 @@ def test_loading_imports_no_plugin() -> None:
     code = (
         "import sys; from kraal.plugins.registry import Registry; found = Registry.load();"
         "assert found.resolve('FileStreamSource') and found.resolve('JsonConverter');"
-        "assert not {'pyspark', 'pyarrow', 'kraal.connectors.file_source'} & set(sys.modules)"
+        "assert not {'pyspark', 'pyarrow', 'kraal.connectors.file.source'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraal.errors import ProtocolError
-from kraal.ids import ConnectorName, TaskId
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import ConnectorName, TaskId
 from kraal.protocol.group import (
     AssignmentError,
     ConnectProtocol,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kraal.errors import ProtocolError
-from kraal.ids import ConnectorName
-from kraal.offsets import SourcePartition
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import SourcePartition
 from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "offsets" / "4.3.0" / "distributed-offsets.jsonl"

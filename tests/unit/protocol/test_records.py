@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kraal.errors import ProtocolError
-from kraal.ids import ConnectorName, State, TargetState, TaskId
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import ConnectorName, State, TargetState, TaskId
 from kraal.protocol.fields import NotJson
 from kraal.protocol.records import (
     ConnectorConfigRecord,

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from kraal.errors import BadRequest, Forbidden, KraalError, Unavailable
+from kraal.core.errors import BadRequest, Forbidden, KraalError, Unavailable
 from kraal.protocol.records import SessionKeyRecord
 from kraal.protocol.signature import (
     DIGESTS,
     KEY_BYTES,
     Signature,
+    expected,
     key_size,
     needs_new_key,
     new_key,
     sign,
     signature_headers,
-    verify,
 )
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "protocol" / "4.3.0" / "signatures.json"
@@ -32,7 +32,7 @@ DAY_MS = 86_400_000
 def test_signatures_are_javas(vector: dict[str, str]) -> None:
     key, body = vector["key"].encode(), vector["body"].encode()
     assert sign(key, body, vector["algorithm"]) == vector["signature"]
-    verify(Signature(vector["signature"], vector["algorithm"]), body, key=key, allowed=[HMAC])
+    expected(Signature(vector["signature"], vector["algorithm"]), key=key, allowed=[HMAC]).check(body)
 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
@@ -41,7 +41,7 @@ def test_every_algorithm_signs_what_it_verifies(algorithm: str) -> None:
     signature = Signature(
         headers["X-Connect-Authorization"], headers["X-Connect-Request-Signature-Algorithm"]
     )
-    verify(signature, b"body", key=KEY, allowed=[HMAC, algorithm])
+    expected(signature, key=KEY, allowed=[HMAC, algorithm]).check(b"body")
 
 
 GOOD = sign(KEY, b"body")
@@ -67,7 +67,7 @@ def test_unverified_requests_are_refused_with_connects_text(
     signature: Signature, key: bytes | None, error: type[KraalError], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
-        verify(signature, b"body", key=key, allowed=[HMAC])
+        expected(signature, key=key, allowed=[HMAC]).check(b"body")
 
 
 def test_signing_with_an_unknown_algorithm_is_refused() -> None:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kraal.errors import StoreError
-from kraal.records import Entry, Record
+from kraal.core.errors import StoreError
+from kraal.core.records import Entry, Record
+from kraal.stores.file_frames import HEADER_SIZE
 from kraal.stores.file_log import FileLog
-from kraal.stores.frames import HEADER_SIZE
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.errors import StoreError
-from kraal.ids import ConnectorName
-from kraal.records import Entry
+from kraal.core.errors import StoreError
+from kraal.core.ids import ConnectorName
+from kraal.core.records import Entry
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 
 

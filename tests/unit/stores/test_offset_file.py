@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kraal.errors import ProtocolError, StoreError
-from kraal.ids import ConnectorName
-from kraal.offsets import SourcePartition
+from kraal.core.errors import ProtocolError, StoreError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import SourcePartition
 from kraal.stores.java_serial import Pair, dump, load
 from kraal.stores.offset_file import OffsetFile
 

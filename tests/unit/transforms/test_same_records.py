@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from kraal.converters.json import JsonConverter
-from kraal.plugins.chain import Chain, ChainInvalid, StageFailed, make_chain
-from kraal.plugins.records import DataException, Header, Record
+from kraal.converters.json.converter import JsonConverter
+from kraal.plugins.model.records import DataException, Header, Record
+from kraal.plugins.model.schema import Schema
 from kraal.plugins.registry import Registry
-from kraal.plugins.schema import Schema
+from kraal.plugins.transform_chain import Chain, ChainInvalid, StageFailed, make_chain
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "transforms" / "4.3.0" / "chains.json"
 CASES: list[dict[str, Any]] = json.loads(GOLDEN.read_text("utf-8"))

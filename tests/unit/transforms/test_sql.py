@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kraal.plugins.chain import ChainInvalid, make_chain
-from kraal.plugins.records import DataException, Record, Struct
+from kraal.plugins.model.records import DataException, Record, Struct
+from kraal.plugins.model.schema import Field, Schema, Type
 from kraal.plugins.registry import Registry
-from kraal.plugins.schema import Field, Schema, Type
+from kraal.plugins.transform_chain import ChainInvalid, make_chain
 from kraal.transforms.sql.syntax import DEEPEST
 from kraal.transforms.sql.transform import SQL
 

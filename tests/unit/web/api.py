@@ -8,24 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.testclient import TestClient
 
-from actors.mailbox import Address, Question, Reply
 from actors.messages import herder as messages
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
-from kraal.cluster.snapshot import Published, Snapshot
-from kraal.cluster.state import ClusterState, ConnectorEntry
-from kraal.cluster.status import ConnectorStatuses, Status, StatusState
-from kraal.config.supervision import AutoRestart
-from kraal.errors import AlreadyExists, BadRequest, NotFound
-from kraal.ids import Config, ConnectorName, Generation, State, TargetState, TaskId, TopicName, WorkerId
-from kraal.loggers import Loggers
-from kraal.metrics.board import Board
-from kraal.metrics.oversight import Oversight
+from actors.runtime.mailbox import Address, Question, Reply
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
+from kraal.cluster.views.snapshot import Published, Snapshot
+from kraal.config.connector.auto_restart import AutoRestart
+from kraal.core.errors import AlreadyExists, BadRequest, NotFound
+from kraal.core.ids import Config, ConnectorName, Generation, State, TargetState, TaskId, TopicName, WorkerId
+from kraal.core.log_levels import Loggers
+from kraal.metrics.registry import MetricsRegistry
+from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.thread_pools import PoolState
 from kraal.metrics.windows import Windows
 from kraal.plugins.registry import Registry
-from kraal.plugins.validate import ConfigInfos
-from kraal.testing.scheduler import VirtualClock
-from web.admission import Admission
+from kraal.plugins.validation.validate import ConfigInfos
+from kraal.protocol.status_records import Status
+from kraal.testing._simulation.scheduler import VirtualClock
 from web.app import create_apps
+from web.middleware.admission import Admission
 from web.settings import Settings
 
 if TYPE_CHECKING:
@@ -188,7 +190,8 @@ class Api:
         self.address.bind(self.herder.deliver)
         self.validated: list[tuple[str, Config]] = []
         self.clock = VirtualClock()
-        self.board = Board(self.clock, Windows(), in_group=False)
+        self.board = MetricsRegistry(self.clock, Windows(), in_group=False)
+        self.pools: Sequence[PoolState] = ()
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
         self.before_validation: Callable[[], object] = lambda: None
@@ -200,7 +203,7 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
-            oversight=Oversight(self.board, AutoRestart(most=5)),
+            oversight=StallDetection(self.board, AutoRestart(most=5), lambda: self.pools),
             admission=admission,
         )
         self.app: Starlette = self.apps.main

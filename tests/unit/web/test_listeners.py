@@ -13,8 +13,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from kraal.config.rest_tls import LISTENERS, listener_context
-from tests.fakes.certificates import Certified, make_authority
+from kraal.config.worker.rest_tls import LISTENERS, listener_context
+from tests.fakes.kafka.certificates import Certified, make_authority
 from tests.unit.web.api import Api
 from web.server import HttpServer, Listener, Site
 from web.settings import Settings

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from kraal.errors import BadRequest, KraalError
+from kraal.core.errors import BadRequest, KraalError
+from kraal.core.secrets import secrets
 from kraal.peers import PeerRefused
-from kraal.secrets import secrets
 from tests.unit.web.api import Api
 
 SECRET = "hunter2hunter2"  # noqa: S105 - for a test

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kraal.errors import KraalError
+from kraal.core.errors import KraalError
 from tests.unit.web.api import Api
 from web.server import HttpServer, Listener
 

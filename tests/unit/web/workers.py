@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx2
 
-from kraal.cluster.state import ClusterState
-from kraal.cluster.status import StatusState
-from kraal.errors import NotLeader
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.cluster.state.statuses import StatusState
+from kraal.core.errors import NotLeader
 from tests.unit.web.api import Api
 from web.server import HttpServer, Listener
 from web.settings import Settings

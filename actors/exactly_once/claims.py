@@ -1,0 +1,259 @@
+"""Claims: what a source task with exactly-once support does before it starts (KIP-618). Each claim is an actor.
+
+    fence at the leader ──► init_transactions ──► verify ──► load offsets
+    (older tasks)           (this task's older     (still assigned here, with
+                             producers)             the same task configs?)
+
+Each step may wait for brokers or another worker, which delays only the task itself. Temporary failures are answered
+as StoreAway, and the task retries. A task that stops meanwhile drops its claim; its producer then does not fence that
+of the next task, unless it is already fencing. Source: Worker.startExactlyOnceSourceTask,
+DistributedHerder.startTask, ExactlyOnceWorkerSourceTask.prepareToInitializeTask (Kafka 4.3.0); contract 6.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Protocol, assert_never
+
+from actors.messages.claims import ClaimTask, DropClaim, VerifyTask
+from actors.messages.herder import FenceZombies
+from actors.messages.stores import OffsetsFailed, OffsetsLoaded
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin
+from kraal.core.errors import (
+    ActorDied,
+    Conflict,
+    Fenced,
+    KraalError,
+    NotLeader,
+    StoreAway,
+    TimedOut,
+    Unavailable,
+)
+from kraal.peers import MakeContext, PeerFailed, PeerRefused, send_fence
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Clock
+    from actors.runtime.system import System
+    from kraal.cluster.views.snapshot import Published
+    from kraal.core.ids import Config, ConnectorName, TaskId
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.engine.api import Transactions
+
+PATIENCE_S = 120.0
+"""Seconds without an answer after which a claim fails and the task retries."""
+_MAY_PASS = (ActorDied, Conflict, Fenced, PeerFailed, StoreAway, TimedOut, Unavailable)
+_PEER_MAY_PASS = frozenset({HTTPStatus.CONFLICT, HTTPStatus.FORBIDDEN, HTTPStatus.SERVICE_UNAVAILABLE})
+"""The peer is not or not yet the leader, or has not read the session key."""
+_UNFENCED = "Failed to perform zombie fencing"
+
+
+class SourceTransactions(Protocol):
+    """Transactional producers and offsets of sources; any thread, every call blocks. `config` is resolved."""
+
+    def claim(self, task: TaskId, config: Mapping[str, str]) -> Transactions:
+        """Return the only producer that may write for the task from now on. Raises StoreAway, KraalError."""
+
+    def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
+        """Return a connector's offsets. Raises StoreAway, StoreError."""
+
+    def alter(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        offsets: Mapping[SourcePartition, Offset | None],
+    ) -> None:
+        """Store offsets as the connector's first task would; None deletes. Raises KraalError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceRequest:
+    """Fencing request to a leader on another worker."""
+
+    leader_url: str
+    name: ConnectorName
+    key: bytes | None
+    algorithm: str
+
+
+SendFence = Callable[[FenceRequest], Future[None] | None]
+"""Sends one request. Returns None when it was answered, or a future in tests with one thread. Raises as `Send`."""
+
+
+def fence_at_leader(request: FenceRequest, tls: MakeContext | None = None) -> None:
+    """Send the request over HTTP or HTTPS, and wait. Raises PeerRefused, PeerFailed."""
+    send_fence(request.leader_url, request.name, key=request.key, algorithm=request.algorithm, tls=tls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimContext:
+    """Dependencies of claims."""
+
+    clock: Clock
+    herder: Address
+    published: Published
+    transactions: SourceTransactions
+    send: SendFence
+    algorithm: str
+    resolve: Callable[[Config], Mapping[str, str]]
+    """Returns a connector's config for Kafka clients. May raise any error."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer(Tell):
+    """A step of a claim was answered."""
+
+    step: str
+    error: BaseException | None
+
+
+@dataclass(frozen=True, slots=True)
+class _TooLong(Tell):
+    """A claim has timed out."""
+
+
+class Claims:
+    """Starts an actor for each claim."""
+
+    def __init__(self, *, system: System, means: ClaimContext, under_way: dict[int, Address]) -> None:
+        """`under_way`: by token; outlives this actor."""
+        self._system = system
+        self._means = means
+        self._under_way = under_way
+
+    def receive(self, message: Begin | ClaimTask | DropClaim) -> None:
+        """Handle one message."""
+        match message:
+            case Begin():
+                return
+            case ClaimTask():
+                if message.token not in self._under_way:
+                    self._start(message)
+            case DropClaim():
+                address = self._under_way.get(message.token)
+                if address is not None:
+                    address.tell(message)
+            case _:
+                assert_never(message)
+
+    def _start(self, message: ClaimTask) -> None:
+        address = self._under_way[message.token] = Address(f"claim of {message.task} {message.token}")
+
+        def over() -> None:
+            self._under_way.pop(message.token, None)
+            self._system.stop(address)
+
+        def died(error: BaseException) -> None:
+            self._under_way.pop(message.token, None)
+            message.reply_to.tell(OffsetsFailed(token=message.token, error=KraalError(repr(error))))
+
+        self._system.spawn(address, lambda: _Claim(address, message, self._means, over), died)
+
+
+class _Claim:
+    """One claim; each answer triggers the next step."""
+
+    def __init__(
+        self, address: Address, asked: ClaimTask, means: ClaimContext, over: Callable[[], None]
+    ) -> None:
+        self._address = address
+        self._asked = asked
+        self._means = means
+        self._over = over
+        self._config: Mapping[str, str] = {}
+        self._transactions: Transactions | None = None
+        self._ended = False
+
+    def receive(self, message: object) -> None:
+        """Handle one message; late messages are dropped."""
+        if self._ended:
+            return
+        try:
+            match message:
+                case Begin():
+                    self._means.clock.after(PATIENCE_S, self._address, _TooLong())
+                    self._ask("fence", self._means.herder.question(FenceZombies(name=self._name)))
+                case _Answer("fence", error) if isinstance(error, NotLeader):
+                    self._fence_at(error.leader_url)
+                case _Answer("fence" | "fence there" as step, error):
+                    self._raise(error, _UNFENCED if step == "fence" else "")
+                    self._claim()
+                case _Answer("verify", error):
+                    self._raise(error, "")
+                    self._load()
+                case _TooLong():
+                    self._end(StoreAway("no answer came in time"))
+                case DropClaim():
+                    self._end(None)
+                case _:
+                    pass
+        except KraalError as error:
+            self._end(error)
+        except Exception as error:  # noqa: BLE001 - config providers raise what they like
+            self._end(KraalError(f"{type(error).__name__}: {error}"))
+
+    @property
+    def _name(self) -> ConnectorName:
+        return self._asked.task.connector
+
+    def _ask(self, step: str, future: Future[Any]) -> None:
+        address = self._address
+        future.add_done_callback(lambda done: address.tell(_Answer(step, done.exception())))
+
+    def _fence_at(self, url: str | None) -> None:
+        if url is None:
+            raise StoreAway("no leader is known")
+        snapshot = self._means.published.latest
+        key = snapshot.config.session_key
+        signed = snapshot.protocol is not None and snapshot.protocol.signed
+        answer = self._means.send(
+            FenceRequest(
+                leader_url=url,
+                name=self._name,
+                key=key.key if signed and key is not None else None,
+                algorithm=self._means.algorithm,
+            )
+        )
+        if answer is None:
+            self._claim()
+        else:
+            self._ask("fence there", answer)
+
+    def _claim(self) -> None:
+        if not self._asked.lease():
+            raise StoreAway("this worker may not write for the task: its lease has ended")
+        task, means = self._asked.task, self._means
+        self._config = means.resolve(self._asked.config)
+        self._transactions = means.transactions.claim(task, self._config)
+        self._ask("verify", means.herder.question(VerifyTask(task=task, version=self._asked.version)))
+
+    def _load(self) -> None:
+        offsets = self._means.transactions.load(self._name, self._config)
+        asked, transactions = self._asked, self._transactions
+        self._transactions = None
+        asked.reply_to.tell(OffsetsLoaded(token=asked.token, offsets=offsets, transactions=transactions))
+        self._end(None)
+
+    def _raise(self, error: BaseException | None, what: str) -> None:
+        """Raise the error of a step, if any."""
+        if error is None:
+            return
+        if not isinstance(error, KraalError) or isinstance(error, _MAY_PASS):
+            raise error
+        raise KraalError(str(error) if what in str(error) else f"{what}: {error}")
+
+    def _end(self, error: KraalError | None) -> None:
+        self._ended = True
+        if self._transactions is not None:
+            self._transactions.close()
+        if error is not None:
+            passes = isinstance(error, _MAY_PASS) or (
+                isinstance(error, PeerRefused) and error.status in _PEER_MAY_PASS
+            )
+            if passes and not isinstance(error, StoreAway):
+                error = StoreAway(str(error))
+            self._asked.reply_to.tell(OffsetsFailed(token=self._asked.token, error=error))
+        self._over()

@@ -1,0 +1,136 @@
+"""Automatic restarts: carries out the decisions of `kraal.cluster.decisions.auto_restart` about failed instances.
+
+Part of the herder; runs on its thread only. The failure history outlives the herder, and so do the restart counts
+that incarnations contain: the next herder carries out restarts that were planned, and already wants those that were
+carried out. The clock's message only triggers a check; the state found then decides.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from actors.messages.herder import LookForRestarts
+from kraal.cluster.decisions.auto_restart import (
+    Situation,
+    failed,
+    is_due,
+    look,
+    restarted,
+    why_given_up,
+    works,
+)
+from kraal.cluster.decisions.failures import first_line
+from kraal.config.connector.auto_restart import policy_of
+from kraal.core.ids import State, TargetState, TaskId, connector_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from actors.herding.state import HerderState
+    from actors.messages.herder import InstanceChanged
+    from actors.runtime.clock import Timer
+    from kraal.core.ids import Instance
+
+log = logging.getLogger(__name__)
+
+
+class AutoRestarts:
+    """Watches failures on this worker and restarts failed instances."""
+
+    def __init__(self, herd: HerderState, restart: Callable[[Iterable[Instance]], None]) -> None:
+        """`restart` starts a new life of each of these instances, as a REST request would."""
+        self._herd = herd
+        self._restart = restart
+        self._timers: dict[Instance, tuple[float, Timer]] = {}
+        """The pending timers, with the times that they are set for."""
+
+    def heard(self, fact: InstanceChanged) -> None:
+        """Handle a fact about an instance."""
+        instance, now = fact.instance, self._situation(fact.instance)
+        known = self._herd.watched.get(instance)
+        if now is None or now.life != fact.incarnation or fact.stopped:
+            if known is not None:
+                self._look(instance)
+            return
+        if fact.state is State.FAILED and not fact.recovers:
+            self._herd.watched[instance] = failed(known, fact.incarnation, fact.trace or "", now)
+            self._look(instance)
+        elif known is not None and fact.state is not State.FAILED and known.life == fact.incarnation:
+            self._herd.watched[instance] = works(known)
+            self._look(instance)
+
+    def look_at_all(self) -> None:
+        """Check all watched instances, because something may have changed or a restart is due."""
+        for instance in list(self._herd.watched):
+            self._look(instance)
+
+    def run_due(self) -> None:
+        """Carry out due restarts; called when no assignment change is under way."""
+        self.look_at_all()
+        for instance, watched in list(self._herd.watched.items()):
+            now = self._situation(instance)
+            if now is None or now.life is None or not is_due(watched, now):
+                continue
+            log.warning(
+                "%s has failed and is restarted, restart %d of at most %d within %g s: %s",
+                instance, len(watched.restarts) + 1, now.policy.most, now.policy.window_s,
+                first_line(watched.trace or ""),
+            )  # fmt: skip
+            self._restart([instance])
+            after = self._situation(instance)
+            if after is not None and after.life is not None:
+                self._herd.watched[instance] = restarted(watched, after.life, now)
+            self._look(instance)
+
+    def _look(self, instance: Instance) -> None:
+        """Decide the next step for one instance, and publish it."""
+        shown, now = self._herd.snapshot.watched.get(instance), self._situation(instance)
+        if now is None:
+            del self._herd.watched[instance]
+            self._wake(instance, None)
+            self._publish()
+            return
+        after = self._herd.watched[instance] = look(instance, self._herd.watched[instance], now)
+        self._wake(instance, after.due_s)
+        if after == shown:
+            return
+        if after.given_up is not None and (shown is None or shown.given_up is not after.given_up):
+            why = why_given_up(now.policy, after.given_up)
+            log.error("%s stays FAILED. %s (%s)", instance, why, first_line(after.trace or ""))
+        self._publish()
+
+    def _wake(self, instance: Instance, due_s: float | None) -> None:
+        """Set a timer for a restart; the restart itself is carried out by the next call of `run_due`."""
+        set_for = self._timers.get(instance)
+        if set_for is not None and set_for[0] == due_s:
+            return
+        if set_for is not None:
+            set_for[1].cancel()
+            del self._timers[instance]
+        if due_s is not None:
+            herd = self._herd
+            pause_s = max(due_s - herd.clock.now(), 0.0)
+            timer = herd.clock.after(pause_s, herd.links.herder, LookForRestarts())
+            self._timers[instance] = (due_s, timer)
+
+    def _situation(self, instance: Instance) -> Situation | None:
+        """Return the current situation of an instance; None: it no longer exists."""
+        herd = self._herd
+        name = connector_of(instance)
+        entry = herd.snapshot.config.connectors.get(name)
+        if entry is None or (isinstance(instance, TaskId) and instance.task >= entry.task_count):
+            return None
+        wanted = herd.wanted(name).get(instance)
+        return Situation(
+            policy=policy_of(entry.config, herd.settings.auto_restart),
+            life=None if wanted is None else wanted.incarnation,
+            config_version=entry.version,
+            started=entry.target is TargetState.STARTED,
+            now_s=herd.clock.now(),
+            now_ms=herd.clock.wall_ms(),
+            chance=herd.settings.chance(),
+        )
+
+    def _publish(self) -> None:
+        self._herd.update(watched=dict(self._herd.watched))

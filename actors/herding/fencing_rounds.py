@@ -1,0 +1,103 @@
+"""Fencing rounds, which workers with exactly-once support request from the leader before a source's tasks start.
+
+Part of the herder; runs on its thread only. Requests that arrive during a round of the connector share its result.
+Source: DistributedHerder.fenceZombieSourceTasks, ZombieFencing (Kafka 4.3.0); contract 6.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.fencer import FenceProducers
+from actors.runtime.mailbox import Reply
+from kraal.cluster.decisions.commands import check_fence
+from kraal.cluster.decisions.fencing import NEWER_CONFIGS, FencingPlan, is_outdated, plan_fencing
+from kraal.core.errors import Conflict, KraalError
+
+if TYPE_CHECKING:
+    from actors.herding.rebalances import Rebalances
+    from actors.herding.state import HerderState
+    from actors.messages.fencer import ProducersFenced
+    from kraal.core.ids import ConnectorName
+
+
+@dataclass(slots=True)
+class _Round:
+    plan: FencingPlan
+    token: int
+    waiting: list[Reply[Any]] = field(default_factory=list)
+
+
+class FencingRounds:
+    """Carries out rounds: fences producers, checks that the plan is still current, writes the record."""
+
+    def __init__(self, herd: HerderState, rebalances: Rebalances) -> None:
+        self._herd = herd
+        self._rebalances = rebalances
+        self._rounds: dict[ConnectorName, _Round] = {}
+
+    def fence(self, name: ConnectorName, reply: Reply[Any]) -> None:
+        """Answer when the connector's older tasks can no longer write. Raises NotLeader, NotFound, BadRequest."""
+        herd = self._herd
+        self._rebalances.lead()
+        check_fence(herd.snapshot.config, name, herd.snapshot.types.get(name, "unknown"))
+        under_way = self._rounds.get(name)
+        if under_way is not None:
+            under_way.waiting.append(reply)
+            return
+        plan = plan_fencing(herd.snapshot.config, name, herd.settings.group_id)
+        if plan.record is None:
+            reply.set(None)
+            return
+        begun = self._rounds[name] = _Round(plan, herd.waits.token(), [reply])
+        if plan.transactional_ids:
+            herd.links.fencer.tell(
+                FenceProducers(
+                    token=begun.token,
+                    transactional_ids=plan.transactional_ids,
+                    reply_to=herd.links.herder,
+                )
+            )
+        else:
+            self._write(begun)
+
+    def fenced(self, message: ProducersFenced) -> None:
+        """Handle the fencer's result: the producers are fenced, or fencing failed."""
+        for under_way in list(self._rounds.values()):
+            if under_way.token != message.token:
+                continue
+            if message.error is not None:
+                self._end(under_way, KraalError(f"Failed to perform zombie fencing: {message.error}"))
+            elif is_outdated(under_way.plan, self._herd.snapshot.config):
+                self._end(under_way, Conflict(NEWER_CONFIGS))
+            else:
+                self._write(under_way)
+
+    def lose(self) -> None:
+        """Fail all open rounds after the fencer died, as it may not have started them."""
+        for under_way in list(self._rounds.values()):
+            self._end(under_way, KraalError("Failed to perform zombie fencing: the fencer died"))
+
+    def _write(self, under_way: _Round) -> None:
+        record = under_way.plan.record
+        if record is None:
+            self._end(under_way, None)
+            return
+        reply: Reply[None] = Reply()
+        self._herd.write_config([record], reply, lambda: reply.set(None))
+        reply.future.add_done_callback(lambda f: self._written(under_way, f.exception()))
+
+    def _written(self, under_way: _Round, error: BaseException | None) -> None:
+        if error is None:
+            self._end(under_way, None)
+        else:
+            self._end(under_way, error if isinstance(error, KraalError) else KraalError(str(error)))
+
+    def _end(self, under_way: _Round, error: KraalError | None) -> None:
+        self._rounds.pop(under_way.plan.name, None)
+        for reply in under_way.waiting:
+            if error is None:
+                reply.set(None)
+            else:
+                reply.fail(error)

@@ -1,0 +1,182 @@
+"""The herder's part of offset requests (KIP-875): checks permissions and timing, and answers the requests.
+
+Part of the herder; runs on its thread only. The offset service reads and changes the offsets themselves. A
+modification is checked again after each step that takes time, because another request may have been processed
+meanwhile: no rebalance is due, this worker leads, the config is read to its end, the connector exists and is STOPPED
+without tasks, the rebalance that revoked its tasks is complete, and zombies that could still write are fenced.
+
+In Java, such requests wait in the queue of the thread that rebalances; here, a modification waits while assignments
+are about to change. In standalone mode the worker stops its own tasks, so Momentary is never raised there.
+Source: AbstractHerder.connectorOffsets, DistributedHerder.modifyConnectorOffsets (Kafka 4.3.0); contract 9.2.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.offsets import (
+    AlterOffsets,
+    FetchOffsets,
+    ModifyOffsets,
+    OffsetsFetched,
+    OffsetsModified,
+    ResetOffsets,
+)
+from actors.messages.stores import ReadToEnd
+from actors.runtime.mailbox import Reply
+from kraal.cluster.decisions import offsets as words
+from kraal.core.errors import ActorDied, KraalError
+
+if TYPE_CHECKING:
+    from actors.herding.fencing_rounds import FencingRounds
+    from actors.herding.rebalances import Rebalances
+    from actors.herding.state import HerderState
+    from actors.messages.herder import EndRead
+    from actors.messages.offsets import ShowOffsets
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Modification:
+    message: AlterOffsets | ResetOffsets
+    reply: Reply[Any]
+    fenced: bool = False
+
+
+class OffsetRequests:
+    """Passes offset requests to the offset service and its answers back."""
+
+    def __init__(self, herd: HerderState, rebalances: Rebalances, fencings: FencingRounds) -> None:
+        self._herd = herd
+        self._group = rebalances
+        self._fencings = fencings
+        self._reading: dict[int, _Modification] = {}
+        """Modifications that wait until the config is read to its end."""
+        self._due: list[_Modification] = []
+        """Modifications that wait for the end of a rebalance."""
+        self._at_desk: dict[int, Reply[Any]] = {}
+
+    def show(self, message: ShowOffsets, reply: Reply[Any]) -> None:
+        """Handle GET: any connector, in any state, on any worker. Raises NotFound."""
+        snapshot = self._herd.snapshot
+        entry = words.connector(snapshot.config, message.name)
+        self._herd.links.offset_desk.tell(
+            FetchOffsets(
+                token=self._hand_over(reply),
+                name=message.name,
+                kind=snapshot.types.get(message.name, "unknown"),
+                config=entry.config,
+                reply_to=self._herd.links.herder,
+            )
+        )
+
+    def modify(self, message: AlterOffsets | ResetOffsets, reply: Reply[Any]) -> None:
+        """Handle PATCH and DELETE. Raises Momentary, NotLeader; the reply reports other errors."""
+        if not self._herd.settings.standalone:
+            self._group.fresh()
+        self._group.lead()
+        token = self._herd.waits.token()
+        self._reading[token] = _Modification(message, reply)
+        self._herd.links.config_reader.tell(ReadToEnd(token))
+
+    def end_read(self, message: EndRead) -> None:
+        """Continue a modification: the config has been read to the end that it had at the request."""
+        found = self._reading.pop(message.token, None)
+        if found is None:
+            return
+        if message.error is None:
+            self._go_on_with(found)
+        else:
+            log.error("%s: %s", words.CONFIG_UNREAD, message.error)
+            found.reply.fail(KraalError(words.CONFIG_UNREAD))
+
+    def go_on(self) -> None:
+        """Retry modifications that wait for the end of a rebalance."""
+        due, self._due = self._due, []
+        for modification in due:
+            self._go_on_with(modification)
+
+    def give_up(self, error: KraalError) -> None:
+        """Fail waiting modifications at shutdown, when no rebalance will complete."""
+        due, self._due = self._due, []
+        for modification in due:
+            modification.reply.fail(error)
+
+    def answered(self, message: OffsetsFetched | OffsetsModified) -> None:
+        """Pass on an answer of the offset service."""
+        reply = self._at_desk.pop(message.token, None)
+        if reply is None:
+            return
+        if message.error is not None:
+            reply.fail(message.error)
+        else:
+            reply.set(message.pairs if isinstance(message, OffsetsFetched) else message.text)
+
+    def lose_desk(self) -> None:
+        """Fail all requests that the offset service had when it died; their results are unknown."""
+        lost, self._at_desk = self._at_desk, {}
+        for reply in lost.values():
+            reply.fail(ActorDied("the offset desk died; offsets may or may not be modified"))
+
+    def lose_reader(self) -> None:
+        """Ask the config reader again: a reader died, possibly with these requests. Its position is already set."""
+        for token in self._reading:
+            self._herd.links.config_reader.tell(ReadToEnd(token))
+
+    def _go_on_with(self, modification: _Modification) -> None:
+        try:
+            self._advance(modification)
+        except KraalError as error:
+            modification.reply.fail(error)
+
+    def _advance(self, modification: _Modification) -> None:
+        herd, name = self._herd, modification.message.name
+        self._group.lead()
+        entry = words.modifiable(herd.snapshot.config, name)
+        if self._group.unsettled:
+            self._due.append(modification)
+            return
+        kind = herd.snapshot.types.get(name, "unknown")
+        if kind == "source" and herd.settings.transactional and not modification.fenced:
+            self._fence(modification)
+            return
+        # Parse the offsets first: malformed ones raise.
+        given = modification.message.offsets if isinstance(modification.message, AlterOffsets) else ()
+        source = words.source_changes(given) if kind == "source" else {}
+        sink = words.sink_changes(given) if kind == "sink" else {}
+        herd.links.offset_desk.tell(
+            ModifyOffsets(
+                token=self._hand_over(modification.reply),
+                name=name,
+                kind=kind,
+                config=entry.config,
+                reset=isinstance(modification.message, ResetOffsets),
+                source=source,
+                sink=sink,
+                reply_to=herd.links.herder,
+            )
+        )
+
+    def _fence(self, modification: _Modification) -> None:
+        """Fence exactly-once tasks that may still run unnoticed (KIP-618)."""
+        reply: Reply[None] = Reply()
+
+        def fenced() -> None:
+            error = reply.future.exception()
+            if error is None:
+                modification.fenced = True
+                self._go_on_with(modification)
+            else:
+                log.error("%s: %s", words.NOT_FENCED, error)
+                modification.reply.fail(KraalError(words.NOT_FENCED))
+
+        self._fencings.fence(modification.message.name, reply)
+        reply.future.add_done_callback(lambda _: fenced())
+
+    def _hand_over(self, reply: Reply[Any]) -> int:
+        token = self._herd.waits.token()
+        self._at_desk[token] = reply
+        return token

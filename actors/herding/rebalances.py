@@ -1,0 +1,157 @@
+"""Rebalances of the group: what stops before a rejoin, and what an assignment starts.
+
+Part of the herder; runs on its thread only. Three rules keep an instance from running twice. First, tasks whose
+configs were replaced stop before a rebalance is requested, because the new tasks divide the work differently.
+Second, revoked instances have stopped, and their statuses are written, before the group hears of it. Third, an
+assignment starts only with the config that the leader based it on: membership passes on no other assignment.
+Source: DistributedHerder.tick, processTaskConfigUpdatesWithIncrementalCooperative (Kafka 4.3.0); contract 4.4, 4.5.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kraal.cluster.state.wanted_work import Assignment
+from kraal.core.errors import Momentary, NotLeader, NotOwner
+from kraal.core.ids import connector_of
+
+if TYPE_CHECKING:
+    from actors.herding.state import HerderState
+    from actors.membership.single_node import Membership
+    from actors.messages.herder import AssignmentReceived, WorkRevoked
+    from kraal.cluster.assignment.leader import GroupPlan
+    from kraal.core.ids import ConnectorName, Instance
+
+log = logging.getLogger(__name__)
+
+STALE = (
+    "Cannot complete request momentarily due to stale configuration "
+    "(typically caused by a concurrent config change)"
+)
+
+
+class Rebalances:
+    """Carries out assignments of the group, and requests rebalances from it."""
+
+    def __init__(self, herd: HerderState, membership: Membership) -> None:
+        self._herd = herd
+        self._membership = membership
+        self._plan: GroupPlan | None = None
+        """Owners of all work; known on the leader only."""
+        self._to_ask = False
+        """The config requires a rebalance; it is requested once some instances have stopped."""
+        self._revocations: list[int] = []
+        """Numbers of revocations to confirm when everything has stopped."""
+        self._asked = True
+        """A rebalance is requested or under way: assignments are about to change."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether restarts have to wait for the next assignment."""
+        return self._asked
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether removed tasks may still run: a rebalance is due or under way."""
+        return self._to_ask or self._asked
+
+    def changes(self, name: ConnectorName) -> bool:
+        """Whether the owners of a connector's work are about to change. False while the group is unreachable."""
+        known = self._herd.snapshot.leader_url is not None
+        return known and (self.unsettled or name in self._herd.suspended)
+
+    def begin(self) -> None:
+        """Request this worker's assignment: the herder is live."""
+        self._membership.begin()
+
+    def changed(self, names: Iterable[ConnectorName]) -> None:
+        """Stop the tasks of connectors that were added, removed or reconfigured, then request a rebalance."""
+        for name in names:
+            entry = self._herd.snapshot.config.connectors.get(name)
+            if entry is not None:
+                self._herd.suspended[name] = entry.tasks_version
+            self._herd.apply_wanted([name])
+        self._to_ask = True
+        self.go_on()
+
+    def revoked(self, message: WorkRevoked) -> None:
+        """Stop revoked work; the group is notified when it has stopped."""
+        self._asked = True
+        self._revocations.append(message.number)
+        self._herd.apply_wanted(self._herd.assign(message.keep))
+        self.go_on()
+
+    def assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
+        """Start assigned work; with `everything` (the first assignment), compare all instances."""
+        herd = self._herd
+        names = herd.assign(message.assignment)
+        done = [n for n, version in herd.suspended.items() if version < message.config_offset]
+        for name in done:
+            del herd.suspended[name]
+        names |= set(done)
+        self._plan = message.plan
+        self._asked = self._to_ask
+        herd.update(
+            generation=message.generation,
+            leader_url=message.leader_url,
+            is_leader=message.is_leader,
+            protocol=message.protocol,
+            plan=message.plan,
+            planned_ms=herd.clock.wall_ms(),
+        )
+        if everything:
+            names = herd.told_names() | set(herd.snapshot.config.connectors)
+        herd.apply_wanted(names)
+
+    def lost(self, reason: str) -> None:
+        """Handle the loss of the group: no leader is known."""
+        log.warning("this worker has lost its group: %s", reason)
+        self._asked = True
+        self._plan = None
+        self._herd.update(leader_url=None, is_leader=False, plan=None)
+
+    def config_read(self) -> None:
+        """Tell membership, which may wait for it, that more of the config has been read."""
+        self._membership.config_read(self._herd.snapshot.config.offset)
+
+    def alive(self, number: int) -> None:
+        """Tell the group that the herder still works."""
+        self._membership.alive(number)
+
+    def go_on(self) -> None:
+        """Confirm revocations and request a rebalance once everything has stopped and all statuses are written."""
+        herd = self._herd
+        if not (self._to_ask or self._revocations) or herd.leaving() or herd.statuses_owed:
+            return
+        revocations, self._revocations = self._revocations, []
+        for number in revocations:
+            self._membership.stopped(number)
+        if self._to_ask:
+            self._to_ask, self._asked = False, True
+            self._membership.work_changed()
+
+    # -- permissions ---------------------------------------------------------------------------------------
+
+    def lead(self) -> None:
+        """Raise NotLeader unless this worker leads the group."""
+        if not self._herd.snapshot.is_leader:
+            raise NotLeader(self._herd.snapshot.leader_url)
+
+    def fresh(self) -> None:
+        """Raise Momentary while a config change waits for its rebalance (contract F3)."""
+        if self._to_ask:
+            raise Momentary(STALE)
+
+    def owner(self, instance: Instance) -> None:
+        """Raise NotOwner, or NotLeader if the leader knows the owner, unless `instance` is assigned to this worker."""
+        if self._herd.assignment.owns(instance):
+            return
+        self.lead()
+        raise NotOwner(None if self._plan is None or self._asked else self._plan.owner_url(instance))
+
+    def give_up_all(self) -> None:
+        """Release all work, because the worker shuts down."""
+        self._herd.assignment = Assignment()
+        self._herd.apply_wanted({connector_of(i) for i in self._herd.told})

@@ -1,0 +1,293 @@
+"""REST commands: check, decide with `kraal.cluster.decisions.commands`, write, answer when the record is read back.
+
+Part of the herder; runs on its thread only. The order of checks is that of Connect: the name, then the complete
+validation (in the validator, off this thread), then leadership, then whether the connector exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, assert_never
+
+from actors.herding.offset_requests import OffsetRequests
+from actors.herding.rebalances import STALE
+from actors.herding.verification import Verifications
+from actors.messages.claims import VerifyTask
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    FenceZombies,
+    PatchConfig,
+    PutConfig,
+    PutTaskConfigs,
+    ResetTopics,
+    RestartConnector,
+    RestartTask,
+    SetLoggerLevel,
+    SetTargetState,
+)
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
+from actors.messages.supervisor import Validate
+from actors.runtime.mailbox import Reply
+from kraal.cluster.decisions import commands
+from kraal.cluster.decisions.restart import RestartRequest, plan_response, restart_entry
+from kraal.core.errors import ActorDied, Forbidden, KraalError, Momentary
+from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId, connector_of
+from kraal.plugins.validation.infos import raise_if_invalid
+
+if TYPE_CHECKING:
+    from actors.herding.fencing_rounds import FencingRounds
+    from actors.herding.rebalances import Rebalances
+    from actors.herding.restarts import Restarts
+    from actors.herding.state import HerderState
+    from actors.herding.statuses import StatusBook
+    from actors.herding.task_configs import TaskConfigs
+    from actors.messages.herder import InstanceChanged, Validated
+    from kraal.core.ids import Config
+
+Command = (
+    CreateConnector
+    | PutConfig
+    | PatchConfig
+    | DeleteConnector
+    | SetTargetState
+    | RestartConnector
+    | RestartTask
+    | ResetTopics
+    | PutTaskConfigs
+    | FenceZombies
+    | VerifyTask
+    | SetLoggerLevel
+    | ShowOffsets
+    | AlterOffsets
+    | ResetOffsets
+)
+
+
+class Requests:
+    """Carries out REST commands."""
+
+    def __init__(
+        self,
+        herd: HerderState,
+        rebalances: Rebalances,
+        restarts: Restarts,
+        book: StatusBook,
+        task_configs: TaskConfigs,
+        fencings: FencingRounds,
+    ) -> None:
+        self._herd = herd
+        self._group = rebalances
+        self._restarts = restarts
+        self._book = book
+        self._task_configs = task_configs
+        self._fencings = fencings
+        self.offsets = OffsetRequests(herd, rebalances, fencings)
+        self.verifications = Verifications(herd)
+        self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
+        self._created: dict[ConnectorName, list[Reply[Any]]] = {}
+        """Standalone: create requests, answered when the connector's tasks are known."""
+        self._due: list[tuple[Command, Reply[Any]]] = []
+        """Commands that wait for the end of a rebalance."""
+
+    def command(self, message: Command, reply: Reply[Any]) -> None:
+        """Start one command; `reply` receives its result or error."""
+        try:
+            self._begin(message, reply)
+        except KraalError as error:
+            reply.fail(error)
+
+    def go_on(self) -> None:
+        """Retry commands that wait until no rebalance is due or under way."""
+        due, self._due = self._due, []
+        for message, reply in due:
+            self.command(message, reply)
+        self.offsets.go_on()
+
+    def give_up(self, error: KraalError) -> None:
+        """Fail waiting commands at shutdown, when no more work is assigned."""
+        due, self._due = self._due, []
+        for _, reply in due:
+            reply.fail(error)
+        self.offsets.give_up(error)
+
+    def _begin(self, message: Command, reply: Reply[Any]) -> None:
+        match message:
+            case CreateConnector():
+                self._create(message, reply)
+            case PutConfig():
+                config = commands.named(message.name, message.config)
+                self._checked(config, reply, lambda: self._put(message.name, config, reply))
+            case PatchConfig():
+                self._group.lead()
+                config = commands.patched(self._herd.snapshot.config, message.name, message.patch)
+                self._checked(config, reply, lambda: self._put(message.name, config, reply))
+            case DeleteConnector():
+                self._group.lead()
+                entries = commands.delete(self._herd.snapshot.config, message.name)
+                self._herd.write_config(entries, reply, lambda: reply.set(None))
+            case SetTargetState():
+                entries = commands.set_target(self._herd.snapshot.config, message.name, message.target)
+                stops = message.target is TargetState.STOPPED
+                if stops:
+                    self._group.lead()
+                self._herd.write_config(entries, reply, lambda: reply.set(None), leased=stops)
+            case RestartConnector():
+                self._restart(message, reply)
+            case RestartTask():
+                self._restart_task(message, reply)
+            case ResetTopics():
+                self._reset_topics(message.name, reply)
+            case PutTaskConfigs():
+                self._task_configs.put(message, reply)
+            case FenceZombies():
+                self._fencings.fence(message.name, reply)
+            case VerifyTask():
+                self.verifications.verify(message, reply)
+            case SetLoggerLevel():
+                self._set_logger(message, reply)
+            case ShowOffsets():
+                self.offsets.show(message, reply)
+            case AlterOffsets() | ResetOffsets():
+                self.offsets.modify(message, reply)
+            case _:
+                assert_never(message)
+
+    # -- configs -------------------------------------------------------------------------------------------
+
+    def _create(self, message: CreateConnector, reply: Reply[Any]) -> None:
+        name = message.name
+        config = commands.named(name, message.config)
+
+        def write() -> None:
+            self._group.lead()
+            entries = commands.create(self._herd.snapshot.config, name, config, message.initial_state)
+            self._herd.write_config(entries, reply, lambda: self._created_now(name, reply))
+
+        self._checked(config, reply, write)
+
+    def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
+        self._group.lead()
+        created = name not in self._herd.snapshot.config.connectors
+        entries = commands.put(name, config)
+        self._herd.write_config(entries, reply, lambda: reply.set(created))
+
+    def _checked(self, config: Config, reply: Reply[Any], then: Callable[[], None]) -> None:
+        """Have `config` validated; `then` writes or raises."""
+        token = self._herd.waits.token()
+        self._checks[token] = (reply, then)
+        self._herd.links.validator.tell(
+            Validate(token=token, config=config, reply_to=self._herd.links.herder)
+        )
+
+    def validated(self, message: Validated) -> None:
+        """Continue the request that waits for a validation."""
+        found = self._checks.pop(message.token, None)
+        if found is None:
+            return
+        reply, then = found
+        try:
+            if message.error is not None:
+                raise message.error
+            if message.infos is not None:
+                raise_if_invalid(message.infos)
+            then()
+        except Exception as error:  # noqa: BLE001 - its request's answer, not the herder's death
+            reply.fail(error)
+
+    def lose_checks(self) -> None:
+        """Fail all open validations after the validator died, as it may not have started them."""
+        checks, self._checks = self._checks, {}
+        for reply, _ in checks.values():
+            reply.fail(ActorDied("the validator died before it checked the config; try again"))
+
+    def _created_now(self, name: ConnectorName, reply: Reply[Any]) -> None:
+        entry = self._herd.snapshot.config.connectors.get(name)
+        if self._herd.settings.standalone and entry is not None and entry.target is TargetState.STARTED:
+            self._created.setdefault(name, []).append(reply)
+        else:
+            reply.set(None)
+
+    def settled(self, name: ConnectorName) -> None:
+        """Answer pending create requests: the connector has its tasks, failed, or was removed."""
+        for reply in self._created.pop(name, []):
+            reply.set(None)
+
+    # -- restarts ------------------------------------------------------------------------------------------
+
+    def _restart(self, message: RestartConnector, reply: Reply[Any]) -> None:
+        name = message.name
+        commands.check_restart(self._herd.snapshot.config, name)
+        request = RestartRequest(
+            name=name, include_tasks=message.include_tasks, only_failed=message.only_failed
+        )
+        if request.plain:
+            self._restart_plainly(message, name, reply, failure=f"Failed to start connector: {name}")
+            return
+        self._group.lead()
+        # By the time the record is read back, other workers may have restarted theirs and cured failures.
+        original = self._restarts.plan_if_known(request)
+
+        def planned() -> None:
+            plan = self._restarts.plan(request)
+            body = plan_response(original or plan, self._herd.snapshot.types.get(name, "unknown"))
+            if self._herd.settings.standalone:
+                instances = plan.instances
+                self._restarts.when_restarted(
+                    instances, lambda _: self._book.when_shown(instances, lambda: reply.set(body))
+                )
+            else:
+                reply.set(body)
+
+        self._herd.write_config([restart_entry(request)], reply, planned)
+
+    def _restart_task(self, message: RestartTask, reply: Reply[Any]) -> None:
+        task = message.task
+        commands.check_restart_task(self._herd.snapshot.config, task)
+        self._restart_plainly(message, task, reply, failure=f"Failed to start task: {task}")
+
+    def _restart_plainly(
+        self, message: Command, instance: Instance, reply: Reply[Any], *, failure: str
+    ) -> None:
+        """Restart an instance of this worker at once; otherwise wait until no rebalance is due, then name its owner."""
+
+        def up(failed: list[Instance]) -> None:
+            if failed:
+                reply.fail(KraalError(failure))
+            else:
+                reply.set(None)
+
+        if self._restarts.restart_plainly(instance, up):
+            return
+        if self._group.changes(connector_of(instance)):
+            self._due.append((message, reply))
+            return
+        self._group.owner(instance)
+        raise Momentary(STALE)
+
+    # -- loggers -------------------------------------------------------------------------------------------
+
+    def _set_logger(self, message: SetLoggerLevel, reply: Reply[Any]) -> None:
+        """Set the level at once in standalone mode; in a group, all workers set it when they read the record."""
+        if self._herd.settings.standalone:
+            self._herd.loggers.set_level(message.namespace, message.level)
+            reply.set(None)
+        else:
+            entries = commands.set_logger(message.namespace, message.level)
+            self._herd.write_config(entries, reply, lambda: reply.set(None), leased=False)
+
+    # -- topics --------------------------------------------------------------------------------------------
+
+    def _reset_topics(self, name: ConnectorName, reply: Reply[Any]) -> None:
+        if not self._herd.settings.topic_tracking:
+            text = "Topic tracking is disabled."
+            raise Forbidden(text)
+        if not self._herd.settings.topic_reset:
+            text = "Topic tracking reset is disabled"
+            raise Forbidden(text)
+        self._book.reset_topics(name, reply)
+
+    def heard(self, fact: InstanceChanged) -> None:
+        """Answer the create request of a connector that failed before it had tasks."""
+        if not isinstance(fact.instance, TaskId) and not fact.stopped and fact.trace is not None:
+            self.settled(fact.instance)

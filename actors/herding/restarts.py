@@ -1,0 +1,144 @@
+"""Restarts: KIP-745 requests, plain restarts of one instance, and requests that wait for their end.
+
+Part of the herder; runs on its thread only. A restart is a new incarnation: the restart count increases, and the
+worker replaces the running instance. Plans are made from stored statuses, never from displayed ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.herding.auto_restarts import AutoRestarts
+from actors.messages.herder import HideRestarting
+from kraal.cluster.decisions.restart import RestartPlan, RestartRequest, plan_restart, widest
+from kraal.cluster.state.status_replay import newer_statuses
+from kraal.core.errors import NotFound
+from kraal.core.ids import ConnectorName, Instance, State, connector_of
+
+if TYPE_CHECKING:
+    from actors.herding.state import HerderState
+    from actors.herding.statuses import StatusBook
+    from actors.messages.herder import InstanceChanged
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Waits until each instance runs or fails in its new life; then calls `done` with the failed ones."""
+
+    missing: set[Instance]
+    failed: list[Instance]
+    done: Callable[[list[Instance]], None]
+
+
+class Restarts:
+    """Carries out restarts of instances that this worker owns."""
+
+    def __init__(self, herd: HerderState, book: StatusBook) -> None:
+        self._herd = herd
+        self._book = book
+        self._due: dict[ConnectorName, RestartRequest] = {}
+        self._watches: list[_Watch] = []
+        self._announced: list[_Watch] = []
+        """Watches for restarts that have been read but not carried out yet."""
+        self._auto = AutoRestarts(herd, self._restart)
+
+    def plan(self, request: RestartRequest) -> RestartPlan:
+        """Plan from the stored statuses. Raises NotFound when the connector has none."""
+        return plan_restart(request, self._herd.snapshot.status)
+
+    def plan_if_known(self, request: RestartRequest) -> RestartPlan | None:
+        """Plan like `plan`; return None when the connector has no status."""
+        try:
+            return self.plan(request)
+        except NotFound:
+            return None
+
+    def requested(self, request: RestartRequest, *, written_ms: int) -> None:
+        """Remember and display a restart that was read; of several for one connector, the widest is kept.
+
+        Instances with a status newer than the record are not shown as RESTARTING: their restart is over.
+        """
+        pending = self._due.get(request.name)
+        self._due[request.name] = request if pending is None else widest(pending, request)
+        planned = self._planned(request)
+        instances = frozenset(planned) - newer_statuses(self._herd.snapshot.status, planned, written_ms)
+        if instances:
+            self._book.show_restarting(instances)
+            hide = HideRestarting(instances)
+            self._herd.clock.after(self._herd.settings.shown_restarting_s, self._herd.links.herder, hide)
+
+    def run_due(self) -> None:
+        """Carry out requested restarts; called when no assignment change is under way."""
+        due, self._due = self._due, {}
+        for request in due.values():
+            self._restart(self._planned(request))
+        announced, self._announced = self._announced, []
+        for watch in announced:
+            self.when_up(watch.missing, watch.done)
+        self._auto.run_due()
+
+    def resume(self, facts: Iterable[InstanceChanged]) -> None:
+        """Process the worker's complete report, which may contain unknown facts."""
+        for fact in facts:
+            self._auto.heard(fact)
+        self._auto.look_at_all()
+
+    def _planned(self, request: RestartRequest) -> tuple[Instance, ...]:
+        try:
+            return self.plan(request).instances
+        except NotFound as error:  # E4: logged; other restarts continue
+            log.warning("a restart request is passed over: %s", error)
+            return ()
+
+    def _restart(self, instances: Iterable[Instance]) -> None:
+        owned = [i for i in instances if i in self._herd.wanted(connector_of(i))]
+        for instance in owned:
+            self._herd.restart_counts[instance] = self._herd.restart_counts.get(instance, 0) + 1
+        self._book.restarting(owned)
+        self._herd.apply_wanted({connector_of(i) for i in owned}, together=frozenset(owned))
+
+    def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
+        """Restart one instance without showing RESTARTING; return False when it does not run here."""
+        if instance not in self._herd.wanted(connector_of(instance)):
+            return False
+        self._herd.restart_counts[instance] = self._herd.restart_counts.get(instance, 0) + 1
+        self._herd.apply_wanted([connector_of(instance)])
+        self.when_up([instance], done)
+        return True
+
+    def when_restarted(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
+        """Call `done` like `when_up`, for instances whose requested restart is about to be carried out."""
+        self._announced.append(_Watch(set(instances), [], done))
+
+    def when_up(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
+        """Call `done` with the failed instances once the newest life of each instance wanted here has reported."""
+        missing = {i for i in instances if i in self._herd.wanted(connector_of(i))}
+        if missing:
+            self._watches.append(_Watch(missing, [], done))
+        else:
+            done([])
+
+    def heard(self, fact: InstanceChanged) -> None:
+        """Process a fact: it may end a wait or require a restart."""
+        self._auto.heard(fact)
+        wanted = self._herd.wanted(connector_of(fact.instance)).get(fact.instance)
+        if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
+            return
+        self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)
+
+    def _settle(self, instance: Instance, *, failed: bool) -> None:
+        for watch in list(self._watches):
+            if instance not in watch.missing:
+                continue
+            watch.missing.discard(instance)
+            if failed:
+                watch.failed.append(instance)
+            if not watch.missing:
+                self._watches.remove(watch)
+                watch.done(watch.failed)

@@ -1,0 +1,76 @@
+"""Session keys, with which workers sign requests to each other: the leader writes and rotates them.
+
+Part of the herder; runs on its thread only. Every worker reads the key from the config topic, so anybody who can read
+that topic can sign requests as a worker (KIP-507).
+Source: DistributedHerder.checkForKeyRotation (Kafka 4.3.0); contract 4.8.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from actors.messages.herder import CheckSessionKey
+from actors.runtime.mailbox import Reply
+from kraal.core.records import Entry
+from kraal.protocol.records import encode
+from kraal.protocol.signature import needs_new_key, new_key
+
+if TYPE_CHECKING:
+    from actors.herding.state import HerderState
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 1.0
+
+
+class SessionKeys:
+    """Writes a key if this worker leads, requests are signed, and the key is missing, expired or has other settings."""
+
+    def __init__(self, herd: HerderState) -> None:
+        self._herd = herd
+        self._writing = False
+        self._check_at: float | None = None
+
+    def check(self) -> None:
+        """Write a key if one is due; otherwise schedule a check for when the current key expires."""
+        herd, settings = self._herd, self._herd.settings.session_keys
+        protocol = herd.snapshot.protocol
+        if settings is None or protocol is None or not protocol.signed or not herd.snapshot.is_leader:
+            return
+        now_ms = herd.clock.wall_ms()
+        key = herd.snapshot.config.session_key
+        if needs_new_key(key, now_ms, settings.ttl_ms, settings.algorithm, settings.size):
+            self._write(now_ms)
+        elif key is not None and settings.ttl_ms > 0:
+            self._later((key.created_ms + settings.ttl_ms - now_ms) / 1000)
+
+    def due(self) -> None:
+        """Handle a scheduled check."""
+        self._check_at = None
+        self.check()
+
+    def _write(self, now_ms: int) -> None:
+        if self._writing:
+            return
+        self._writing = True
+        settings = self._herd.settings.session_keys
+        assert settings is not None  # noqa: S101 - check() looked
+        reply: Reply[None] = Reply()
+        entry = Entry(*encode(new_key(now_ms, settings.algorithm, settings.size)))
+        self._herd.write_config([entry], reply, lambda: reply.set(None))
+        reply.future.add_done_callback(lambda f: self._written(f.exception()))
+
+    def _written(self, error: BaseException | None) -> None:
+        self._writing = False
+        if error is None:
+            self.check()
+        else:
+            log.error("could not write a session key, trying again: %s", error)
+            self._later(RETRY_S)
+
+    def _later(self, delay_s: float) -> None:
+        at = self._herd.clock.now() + delay_s
+        if self._check_at is None or at < self._check_at:
+            self._check_at = at
+            self._herd.clock.after(delay_s, self._herd.links.herder, CheckSessionKey())

@@ -1,0 +1,125 @@
+"""The herder's startup: what it must know before it acts, and requests that wait for that.
+
+Part of the herder; runs on its thread only. At each start, the herder has both logs read from their beginnings and
+requests a report from the worker; with these it is *live*. The first assignment ends the startup: from then on
+commands are accepted, early ones first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.herder import InstanceChanged, RecordsRead
+from actors.messages.stores import Replay
+from actors.messages.worker import ReportWork
+from actors.runtime.mailbox import Reply
+from kraal.cluster.state.wanted_work import adopted_restarts
+from kraal.core.ids import Instance
+
+if TYPE_CHECKING:
+    from actors.herding.requests import Command
+    from actors.herding.state import HerderState
+    from actors.runtime.mailbox import Address
+
+
+class Start:
+    """State from the herder's first message to its first assignment, and the positions of its readers."""
+
+    def __init__(self, herd: HerderState, take: Callable[[Command, Reply[Any]], None]) -> None:
+        """`take` carries out a command that arrived during startup."""
+        self._herd = herd
+        self._take = take
+        self._number = herd.waits.token()
+        self._read_up_to = {"config": 0, "status": 0}
+        self._behind = {"config", "status"}
+        self._report: Mapping[Instance, InstanceChanged] | None = None
+        self._early: list[tuple[Command, Reply[Any]]] = []
+        self._waiting: list[tuple[bool, Reply[None]]] = []
+        self.over = False
+        """Work was assigned: commands are accepted."""
+
+    def begin(self) -> None:
+        """Request both logs and the worker's report."""
+        for reader in (self._herd.links.config_reader, self._herd.links.status_reader):
+            reader.tell(Replay(self._number))
+        self._herd.links.worker.tell(ReportWork())
+
+    def read_on(self, reader: Address) -> None:
+        """Tell a restarted reader where to continue."""
+        topic = "config" if reader is self._herd.links.config_reader else "status"
+        reader.tell(Replay(self._number, self._read_up_to[topic]))
+
+    def fresh(self, message: RecordsRead) -> RecordsRead | None:
+        """Return the records that were not seen yet; None when they belong to an older herder's replay."""
+        if message.replay != self._number:
+            return None
+        known = self._read_up_to[message.topic]
+        self._read_up_to[message.topic] = max(known, message.next_offset)
+        if message.records and message.records[0].offset < known:
+            return replace(message, records=[r for r in message.records if r.offset >= known])
+        return message
+
+    def caught_up(self, topic: str) -> None:
+        """Note that a log was read to the end that it had at the start of the replay."""
+        self._behind.discard(topic)
+
+    def reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
+        """Store the worker's report."""
+        self._report = running
+
+    def complete(self) -> Mapping[Instance, InstanceChanged] | None:
+        """Go live, once, when everything is known, and return the worker's report; otherwise None."""
+        herd, report = self._herd, self._report
+        if herd.live or self._behind or report is None:
+            return None
+        running = {instance: fact.incarnation for instance, fact in report.items()}
+        for instance, restarts in adopted_restarts(running, herd.snapshot.config).items():
+            # An earlier herder may have wanted one more restart and died before the worker started it.
+            herd.restart_counts[instance] = max(restarts, herd.restart_counts.get(instance, 0))
+        herd.adopt(report)
+        herd.live = True
+        stage = herd.snapshot.stage
+        completed = None if stage is None else replace(stage, completed_ms=herd.clock.wall_ms())
+        herd.update(stage=completed, live=True)
+        self._answer()
+        return report
+
+    def keep(self, command: Command, reply: Reply[Any]) -> None:
+        """Keep a command that arrived during startup."""
+        self._early.append((command, reply))
+
+    def assigned(self) -> None:
+        """End the startup, because work was assigned, and carry out kept commands."""
+        self.over = True
+        early, self._early = self._early, []
+        for command, reply in early:
+            self._take(command, reply)
+        self._answer()
+
+    def startup_done(self) -> Reply[None]:
+        """Note that the command line's connectors exist."""
+        self._herd.update(started_up=True)
+        self._answer()
+        reply: Reply[None] = Reply()
+        reply.set(None)
+        return reply
+
+    def when_ready(self, *, with_files: bool) -> Reply[None]:
+        """Return a reply set when the logs are read or, with `with_files`, when the command line's connectors exist."""
+        reply: Reply[None] = Reply()
+        self._waiting.append((with_files, reply))
+        self._answer()
+        return reply
+
+    def _answer(self) -> None:
+        started = self.over and self._herd.snapshot.started_up
+        if started and not self._herd.snapshot.ready:
+            self._herd.update(ready=True)
+        waiting, self._waiting = self._waiting, []
+        for with_files, reply in waiting:
+            if started if with_files else self._herd.live:
+                reply.set(None)
+            else:
+                self._waiting.append((with_files, reply))

@@ -1,0 +1,182 @@
+"""Task configs: from a running connector to the config log, through the leader.
+
+Part of the herder; runs on its thread only. Only the leader writes task configs. Other owners sign them and send them
+to the leader, and retry until the leader has them or they are obsolete. Only one set per connector is sent at a time,
+so an older set never overtakes a newer one.
+Source: DistributedHerder.reconfigureConnectorTasksWithExponentialBackoffRetries, putTaskConfigs (Kafka 4.3.0);
+contract 6.5.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublished
+from actors.runtime.mailbox import Reply
+from kraal.cluster.decisions.commands import submitted_task_configs
+from kraal.cluster.decisions.task_configs import (
+    is_key_lag,
+    publish_retry_s,
+    should_publish,
+    task_config_entries,
+)
+from kraal.core.ids import TargetState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.herding.rebalances import Rebalances
+    from actors.herding.state import HerderState
+    from actors.messages.herder import PutTaskConfigs, TaskConfigsMade
+    from kraal.core.ids import ConnectorName
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Publication:
+    """One connector's set of configs that is being published."""
+
+    made: TaskConfigsMade
+    since_s: float
+    attempt: int = 0
+    token: int | None = None
+    """Of the request to the leader; None while this worker writes it itself, or before a retry."""
+    newer: TaskConfigsMade | None = None
+    """Newer configs that the connector made meanwhile."""
+
+
+class TaskConfigs:
+    """Publishes the task configs of this worker's connectors; as leader, also those that other workers send."""
+
+    def __init__(
+        self, herd: HerderState, rebalances: Rebalances, settled: Callable[[ConnectorName], None]
+    ) -> None:
+        """`settled` is called with a connector whose tasks are up to date, or that failed to make configs."""
+        self._herd = herd
+        self._rebalances = rebalances
+        self._settled = settled
+        self._on_their_way: dict[ConnectorName, _Publication] = {}
+        self._latest: dict[ConnectorName, TaskConfigsMade] = {}
+        """The latest configs of each connector."""
+
+    def made(self, message: TaskConfigsMade) -> None:
+        """Publish the task configs of a connector on this worker if they differ from the stored ones."""
+        if message.failed:
+            self._settled(message.name)
+            return
+        current = self._on_their_way.get(message.name)
+        if current is None or current.made is not message:
+            self._latest[message.name] = replace(message, renewed=False)
+        if current is not None and current.made is not message:
+            current.newer = message
+            return
+        entry = self._herd.snapshot.config.connectors.get(message.name)
+        wanted = self._herd.wanted(message.name).get(message.name)
+        current_life = wanted is not None and wanted.incarnation == message.incarnation
+        if entry is None or entry.target is not TargetState.STARTED or not current_life:
+            self._over(message.name)  # a paused connector makes them again when it is resumed
+        elif not (message.renewed or should_publish(entry, message.configs)):
+            self._settled(message.name)
+            self._over(message.name)
+        else:
+            if current is None:
+                current = _Publication(made=message, since_s=self._herd.clock.now())
+                self._on_their_way[message.name] = current
+            self._publish(current)
+
+    def look_again(self, name: ConnectorName) -> None:
+        """Check the latest configs again after a change of tasks or target: the connector does not repeat them.
+
+        A connector that was stopped and started while this worker did not read has run throughout; its tasks are gone.
+        """
+        latest = self._latest.get(name)
+        if latest is not None and self._herd.lease():
+            self.made(latest)
+
+    def _publish(self, publication: _Publication) -> None:
+        herd, made = self._herd, publication.made
+        leader_url = herd.snapshot.leader_url
+        if herd.snapshot.is_leader:
+            reply: Reply[None] = Reply()
+            herd.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
+            reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
+        elif leader_url is None:
+            self._again(publication, "no leader is known", None)
+        else:
+            key = herd.snapshot.config.session_key
+            signed = herd.snapshot.protocol is not None and herd.snapshot.protocol.signed
+            publication.token = herd.waits.token()
+            herd.links.publisher.tell(
+                PublishTasks(
+                    name=made.name,
+                    configs=made.configs,
+                    leader_url=leader_url,
+                    key=key.key if signed and key is not None else None,
+                    algorithm=herd.settings.signature_algorithm,
+                    reply_to=herd.links.herder,
+                    token=publication.token,
+                )
+            )
+
+    def answered(self, message: TasksPublished | PublishFailed) -> None:
+        """Handle the leader's answer, or its absence."""
+        for publication in self._on_their_way.values():
+            if publication.token == message.token:
+                publication.token = None
+                if isinstance(message, PublishFailed):
+                    self._again(publication, str(message.error), message.status)
+                else:
+                    self._over(publication.made.name)
+                return
+
+    def lose(self) -> None:
+        """Retry all sent requests: the publisher died, and it is unknown whether the leader has them."""
+        for publication in list(self._on_their_way.values()):
+            if publication.token is not None:
+                publication.token = None
+                self._again(publication, "the publisher died", None)
+
+    def _written(self, publication: _Publication, error: BaseException | None) -> None:
+        if error is None:
+            self._over(publication.made.name)
+        else:
+            self._again(publication, str(error), None)
+
+    def _again(self, publication: _Publication, why: str, status: int | None) -> None:
+        herd, made = self._herd, publication.made
+        delay_s = publish_retry_s(publication.attempt)
+        publication.attempt += 1
+        lag = is_key_lag(status, herd.clock.now() - publication.since_s)
+        level = logging.DEBUG if lag else logging.ERROR
+        log.log(level, "could not publish the task configs of %s, again in %g s: %s", made.name, delay_s, why)
+        herd.clock.after(delay_s, herd.links.herder, made)
+
+    def _over(self, name: ConnectorName) -> None:
+        """Finish a set that was published or is obsolete, and publish the connector's newer configs."""
+        publication = self._on_their_way.pop(name, None)
+        if publication is not None and publication.newer is not None:
+            self.made(publication.newer)
+
+    def sweep(self) -> None:
+        """As leader, remove the tasks of STOPPED connectors: their configs were being written when it was stopped."""
+        herd = self._herd
+        if not herd.snapshot.is_leader:
+            return
+        for entry in herd.snapshot.config.connectors.values():
+            if entry.target is TargetState.STOPPED and entry.task_count:
+                herd.write_config(task_config_entries(entry.name, []), Reply(), _nothing)
+
+    # -- configs sent by other workers ---------------------------------------------------------------------
+
+    def put(self, message: PutTaskConfigs, reply: Reply[Any]) -> None:
+        """Write the task configs that a connector's owner sent. Raises NotLeader, NotFound, BadRequest."""
+        self._rebalances.lead()
+        entries = submitted_task_configs(self._herd.snapshot.config, message.name, message.configs)
+        self._herd.write_config(entries, reply, lambda: reply.set(None))
+
+
+def _nothing() -> None:
+    """Do nothing: the records are processed when they are read."""

@@ -1,0 +1,62 @@
+"""Checks that a task about to write exactly once still runs here, with the same task configs (KIP-618).
+
+Part of the herder; runs on its thread only. A claim asks this after its producer has fenced all older ones, so that a
+task that was replaced meanwhile ends before it writes anything.
+Source: DistributedHerder.verifyTaskGenerationAndOwnership (Kafka 4.3.0); contract 6.6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.messages.stores import ReadToEnd
+from kraal.core.errors import KraalError, StoreAway
+
+if TYPE_CHECKING:
+    from actors.herding.state import HerderState
+    from actors.messages.claims import VerifyTask
+    from actors.messages.herder import EndRead
+    from actors.runtime.mailbox import Reply
+
+UNREAD = "Failed to read to end of config topic"
+
+
+class Verifications:
+    """Answers verifications when the config is read to its end."""
+
+    def __init__(self, herd: HerderState) -> None:
+        self._herd = herd
+        self._reading: dict[int, tuple[VerifyTask, Reply[Any]]] = {}
+
+    def verify(self, message: VerifyTask, reply: Reply[Any]) -> None:
+        """Answer when the task is valid; fail with the reason otherwise."""
+        token = self._herd.waits.token()
+        self._reading[token] = (message, reply)
+        self._herd.links.config_reader.tell(ReadToEnd(token))
+
+    def end_read(self, message: EndRead) -> None:
+        """Verify a task: the config has been read to the end that it had at the question."""
+        found = self._reading.pop(message.token, None)
+        if found is None:
+            return
+        asked, reply = found
+        task = asked.task
+        entry = self._herd.snapshot.config.connectors.get(task.connector)
+        if message.error is not None:
+            reply.fail(StoreAway(f"{UNREAD}: {message.error}"))
+        elif entry is None or entry.tasks_version != asked.version:
+            text = (
+                f"Cannot start source task {task} with exactly-once support as the connector has already generated "
+                "a new set of task configs"
+            )
+            reply.fail(KraalError(text))
+        elif not self._herd.assignment.owns(task):
+            text = f"Cannot start source task {task} as it has already been revoked from this worker"
+            reply.fail(KraalError(text))
+        else:
+            reply.set(None)
+
+    def lose_reader(self) -> None:
+        """Ask the config reader again after a reader died, possibly with these questions."""
+        for token in self._reading:
+            self._herd.links.config_reader.tell(ReadToEnd(token))

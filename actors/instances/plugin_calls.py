@@ -1,0 +1,35 @@
+"""Calls of plugin code: every error becomes PluginFailed, root cause first, without secrets."""
+
+from __future__ import annotations
+
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kraal.core.errors import PluginFailed
+from kraal.core.secrets import secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRACE_LIMIT = 20_000
+"""Maximum length of a trace in characters, to keep status records small."""
+
+
+def trace_of(error: BaseException) -> str:
+    """Return a readable trace: the root cause on the first line, then the stack."""
+    root = error
+    while (cause := root.__cause__ or root.__context__) is not None:
+        root = cause
+    first = f"{type(root).__name__}: {root}"
+    return secrets.scrub(f"{first}\n{''.join(traceback.format_exception(error))}")[:TRACE_LIMIT]
+
+
+@contextmanager
+def plugin_code(doing: str) -> Iterator[None]:
+    """Turn any error of a plugin into PluginFailed; `doing` starts its message."""
+    try:
+        yield
+    except BaseException as exc:
+        message = secrets.scrub(f"{doing}: {exc!r}")
+        raise PluginFailed(message, trace_of(exc)) from exc

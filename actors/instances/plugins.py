@@ -1,0 +1,31 @@
+"""Interface of the actors to a worker's plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kraal.config.variables import Resolved
+    from kraal.core.ids import Config
+    from kraal.plugins.api import Connector as Plugin
+    from kraal.plugins.validation.infos import ConfigInfos
+
+
+class Plugins(Protocol):
+    """Plugin operations that actors need; any thread."""
+
+    def make(self, config: Mapping[str, str]) -> Plugin:
+        """Create the connector object that `connector.class` names. May raise any error, also for Connect's keys."""
+
+    def kind_of(self, config: Config) -> str:
+        """Return `source`, `sink`, or `unknown` if the class is not found; never raises."""
+
+    def version_of(self, config: Config) -> str | None:
+        """Return the version of the plugin; None if its class is not found; never raises."""
+
+    def resolve(self, config: Config) -> Resolved:
+        """Replace variables by their values; may block. Raises ProviderFailed."""
+
+    def check(self, config: Config) -> ConfigInfos:
+        """Validate a connector config. Raises BadRequest for an unknown class, ProviderFailed."""

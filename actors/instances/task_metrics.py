@@ -1,0 +1,44 @@
+"""Metrics of a task, derived from its events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraal.engine.api import BatchDone, Committed, Failed, Waiting
+
+if TYPE_CHECKING:
+    from kraal.engine.api import RunEvent
+    from kraal.metrics.task import TaskMeter
+
+
+def count(meter: TaskMeter, event: RunEvent, *, asking: bool, storing: bool) -> None:
+    """Update the meter for an event received while a batch is requested, or while its offsets are stored."""
+    match event:
+        case Waiting(retry=True):
+            if storing:
+                meter.commit_refused()
+            else:
+                meter.retried()
+        case BatchDone():
+            if asking:
+                _batch(meter, event)
+        case Committed():
+            if not storing:
+                meter.commit_was_late()
+        case Failed():
+            meter.failed(event.errors)
+        case _:
+            pass
+
+
+def _batch(meter: TaskMeter, event: BatchDone) -> None:
+    if event.records or event.read or event.transaction is None:
+        meter.batch(
+            records=event.records,
+            read=event.read,
+            duration_s=event.duration_s,
+            poll_s=event.poll_s,
+            errors=event.errors,
+        )
+    if event.transaction is not None:
+        meter.transaction(event.transaction)

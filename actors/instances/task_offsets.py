@@ -1,0 +1,70 @@
+"""Offsets of a source task: loaded from the offset keeper or a claim, stored by the keeper or with the records."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from actors.messages.claims import ClaimTask, DropClaim
+from actors.messages.stores import LoadOffsets, StoreOffsets
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actors.runtime.mailbox import Address
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.engine.api import TaskSpec
+
+KEEPER_PATIENCE_S = 3.0
+CLAIM_PATIENCE_S = 150.0
+numbers = itertools.count(1)
+"""Numbers for questions and runs, unique across all lives of all tasks, so that answers cannot be confused."""
+
+
+class TaskOffsets:
+    """Sends a task's offset requests. Its actor's thread only."""
+
+    def __init__(
+        self, *, spec: TaskSpec, version: int, me: Address, keeper: Address, claims: Address | None
+    ) -> None:
+        """`version`: of the task's configs. `claims`: set for a source that delivers exactly once."""
+        self._spec = spec
+        self._version = version
+        self._me = me
+        self._keeper = keeper
+        self._claims = claims
+
+    def load(self, token: int) -> tuple[int, float]:
+        """Request the offsets; return the token of the answer and how long to wait for it.
+
+        Each claim has its own token: results of earlier claims must be dropped, because a later claim fences them.
+        """
+        task = self._spec.task
+        if self._claims is None:
+            self._keeper.tell(LoadOffsets(connector=task.connector, reply_to=self._me, token=token))
+            return token, KEEPER_PATIENCE_S
+        self.drop(token)
+        fresh = next(numbers)
+        self._claims.tell(
+            ClaimTask(
+                task=task,
+                version=self._version,
+                config=self._spec.connector_config,
+                lease=self._spec.lease,
+                reply_to=self._me,
+                token=fresh,
+            )
+        )
+        return fresh, CLAIM_PATIENCE_S
+
+    def store(self, offsets: Mapping[SourcePartition, Offset], token: int) -> None:
+        """Store offsets that the run has not stored itself."""
+        name, lease = self._spec.task.connector, self._spec.lease
+        self._keeper.tell(
+            StoreOffsets(connector=name, offsets=offsets, reply_to=self._me, token=token, lease=lease)
+        )
+
+    def drop(self, token: int) -> None:
+        """Cancel the claim with this token."""
+        if self._claims is not None:
+            self._claims.tell(DropClaim(token))

@@ -1,0 +1,1 @@
+"""Readers and writers of the internal logs: one pair for configs, one for statuses."""

@@ -1,0 +1,157 @@
+"""Reader of one internal log: feeds its records to the herder, in order; the only user of the log's reading side.
+
+It reports when it has reached the end that the log had at the start of the replay; until then, the herder only
+collects records. A restarted herder requests everything again (`Replay`) under a new number, so that it can drop
+records of the older replay. A restarted reader is told where to continue.
+
+A log that only this worker writes is read when its writer signals new records. A log with other writers is
+*followed*: the reader blocks in it for the next record, and then sends itself a message to read again.
+`ReadToEnd` requests everything that is in the log at that time.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from actors.messages.herder import EndRead, RecordsRead
+from actors.messages.stores import FollowOn, ReaderMessage, ReadOn, ReadToEnd, Replay
+from actors.runtime.system import Begin
+from kraal.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.runtime.clock import Clock
+    from actors.runtime.mailbox import Address
+    from kraal.core.records import Record
+    from kraal.stores.api import Log
+
+log = logging.getLogger(__name__)
+
+BATCH = 5_000
+"""Records per message: enough for throughput, few enough to keep the herder responsive."""
+RETRY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follow:
+    """Timing for following a log with other writers, in seconds."""
+
+    wait_s: float = 0.25
+    """Maximum time that one read waits for a record; the reader handles no other message meanwhile."""
+    pause_s: float = 0.0
+    """Pause between two reads, for logs that cannot wait, such as those in memory."""
+
+
+class Reader:
+    """Owns the reading side of one log. Starts reading when it receives `Replay`."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        clock: Clock,
+        source: Log,
+        topic: str,
+        herder: Address,
+        follow: Follow | None = None,
+    ) -> None:
+        """`follow`: set if others write to the log too."""
+        self._address = address
+        self._clock = clock
+        self._log = source
+        self._topic = topic
+        self._herder = herder
+        self._follow = follow
+        self._turn = 0
+        """Number of reads of a followed log; messages of earlier turns are dropped."""
+        self._replay = 0
+        self._position = 0
+        self._goal: int | None = None
+        self._caught_up = False
+        self._early: list[ReadToEnd] = []
+        """Requests received before the herder set the position."""
+
+    def receive(self, message: ReaderMessage) -> None:
+        """Handle one message."""
+        match message:
+            case Begin():
+                return
+            case Replay():
+                self._replay, self._position = message.number, message.start
+                self._goal, self._caught_up = None, False
+                self._read()
+                early, self._early = self._early, []
+                for each in early:
+                    self._read_to_end(each)
+            case ReadOn():
+                if self._follow is None:
+                    self._read()
+            case FollowOn():
+                if message.turn == self._turn:
+                    self._read()
+            case ReadToEnd():
+                self._read_to_end(message)
+            case _:
+                assert_never(message)
+
+    def _read(self) -> None:
+        if not self._replay:
+            return
+        wait_s = self._follow.wait_s if self._follow is not None and self._caught_up else 0.0
+        try:
+            if self._goal is None:
+                self._goal = self._log.end()
+            records = self._log.read(self._position, BATCH, wait_s)
+        except StoreError as error:
+            log.warning("could not read the %s log, trying again: %s", self._log.name, error)
+            self._come_back(RETRY_S)
+            return
+        self._feed(records)
+        if self._follow is not None:
+            self._come_back(self._follow.pause_s)
+        elif len(records) == BATCH:
+            self._address.tell(ReadOn())
+
+    def _read_to_end(self, message: ReadToEnd) -> None:
+        if not self._replay:
+            self._early.append(message)
+            return
+        try:
+            end = self._log.end()
+            while self._position < end and (records := self._log.read(self._position, BATCH)):
+                self._feed(records)
+        except StoreError as error:
+            self._herder.tell(EndRead(token=message.token, error=error))
+        else:
+            self._herder.tell(EndRead(token=message.token))
+
+    def _come_back(self, delay_s: float) -> None:
+        message: ReaderMessage = ReadOn()
+        if self._follow is not None:
+            self._turn += 1
+            message = FollowOn(self._turn)
+        if delay_s:
+            self._clock.after(delay_s, self._address, message)
+        else:
+            self._address.tell(message)
+
+    def _feed(self, records: Sequence[Record]) -> None:
+        """Send records to the herder with the reader's position; once caught up, an empty read sends nothing."""
+        if records:
+            self._position = records[-1].offset + 1
+        done = not records or (self._goal is not None and self._position >= self._goal)
+        if not records and self._caught_up:
+            return
+        self._caught_up = self._caught_up or done
+        self._herder.tell(
+            RecordsRead(
+                topic=self._topic,
+                records=records,
+                next_offset=self._position,
+                caught_up=self._caught_up,
+                replay=self._replay,
+            )
+        )

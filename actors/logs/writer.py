@@ -1,0 +1,124 @@
+"""Writer of one internal log; the only actor that waits for its disk or broker.
+
+Failures are handled in two ways. The config log reports failures, because a request waits for the record. The status
+log retries by itself, because no request waits and a temporary failure must not lose a status; a value that was
+superseded by a newer one of the same key is not written again (contract 3.3, S4).
+
+The process may have been suspended or cut off before a write, so each attempt checks the lease itself: records that
+only a group member may write are not written, retried or claimed when another worker may have that role.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, assert_never
+
+from actors.messages.herder import Appended, AppendFailed
+from actors.messages.stores import Append, AppendAgain, ClaimWrites, ReadOn, WriterMessage
+from actors.runtime.system import Begin
+from kraal.core.errors import Momentary, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from actors.runtime.clock import Clock
+    from actors.runtime.mailbox import Address
+    from kraal.core.records import Entry
+    from kraal.stores.api import Log
+
+log = logging.getLogger(__name__)
+
+RETRY_FIRST_S = 0.1
+RETRY_MAX_S = 10.0
+CLAIM_RETRY_S = 0.25
+LEASE_OVER = "Request cannot be completed because a rebalance is expected"
+"""Connect's text for a worker that is about to rejoin. Source: DistributedHerder.checkRebalanceNeeded (Kafka 4.3.0)."""
+
+
+class Writer:
+    """Owns the writing side of one log."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        clock: Clock,
+        target: Log,
+        reader: Address,
+        retries: bool,
+        lease: Callable[[], bool],
+    ) -> None:
+        """`retries`: retry failed writes; `lease`: whether this worker may act for its group."""
+        self._address = address
+        self._clock = clock
+        self._log = target
+        self._reader = reader
+        self._retries = retries
+        self._lease = lease
+        self._owed: dict[str, Entry] = {}
+        """The newest entry of each key whose write failed and will be retried."""
+
+    def receive(self, message: WriterMessage) -> None:
+        """Handle one message; blocks while writing to the log."""
+        match message:
+            case Begin():
+                return
+            case Append():
+                self._append(message)
+            case AppendAgain():
+                self._again(message)
+            case ClaimWrites():
+                self._claim()
+            case _:
+                assert_never(message)
+
+    def _append(self, message: Append) -> None:
+        if message.leased and not self._lease():
+            message.reply_to.tell(AppendFailed(token=message.token, error=Momentary(LEASE_OVER)))
+            return
+        for entry in message.entries:
+            self._owed.pop(entry.key, None)
+        try:
+            offset = self._log.append(message.entries)
+        except StoreError as error:
+            if self._retries:
+                self._retry(message.entries, attempt=0, leased=message.leased, error=error)
+            message.reply_to.tell(AppendFailed(token=message.token, error=error))
+            return
+        self._reader.tell(ReadOn())
+        message.reply_to.tell(Appended(token=message.token, offset=offset))
+
+    def _claim(self) -> None:
+        if (
+            not self._lease()
+        ):  # claiming would fence a newer leader; a current one claims after its next write
+            return
+        try:
+            self._log.claim()
+        except StoreError as error:
+            log.warning("could not claim the %s log, trying again: %s", self._log.name, error)
+            self._clock.after(CLAIM_RETRY_S, self._address, ClaimWrites())
+
+    def _again(self, message: AppendAgain) -> None:
+        entries = [e for e in message.entries if self._owed.get(e.key) is e]
+        if not entries:
+            return
+        if message.leased and not self._lease():  # the herder writes it again with its next assignment
+            for entry in entries:
+                del self._owed[entry.key]
+            return
+        try:
+            self._log.append(entries)
+        except StoreError as error:
+            self._retry(entries, attempt=message.attempt + 1, leased=message.leased, error=error)
+            return
+        for entry in entries:
+            del self._owed[entry.key]
+        self._reader.tell(ReadOn())
+
+    def _retry(self, entries: Sequence[Entry], *, attempt: int, leased: bool, error: StoreError) -> None:
+        delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
+        log.warning("could not write to the %s log, trying again in %g s: %s", self._log.name, delay, error)
+        self._owed.update({e.key: e for e in entries})
+        again = AppendAgain(entries=entries, attempt=attempt, leased=leased)
+        self._clock.after(delay, self._address, again)

@@ -1,0 +1,1 @@
+"""This worker's membership in its group."""

@@ -1,0 +1,49 @@
+"""Cluster id: asks Kafka for it until a broker answers, and tells the herder once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from actors.messages.herder import KafkaClusterFound
+from actors.runtime.mailbox import Tell
+from actors.runtime.system import Begin
+from kraal.core.errors import StoreError
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Clock
+    from actors.runtime.mailbox import Address
+
+log = logging.getLogger(__name__)
+
+RETRY_FIRST_S = 0.5
+RETRY_MAX_S = 10.0
+
+
+class LookAgain(Tell):
+    """Time to ask Kafka again."""
+
+
+class ClusterIdFinder:
+    """Blocks its own thread while it asks; the worker runs without an answer."""
+
+    def __init__(self, *, address: Address, herder: Address, clock: Clock, look: Callable[[], str]) -> None:
+        """`look` returns the cluster's id or raises StoreError."""
+        self._address = address
+        self._herder = herder
+        self._clock = clock
+        self._look = look
+        self._delay_s = RETRY_FIRST_S
+
+    def receive(self, message: Begin | LookAgain) -> None:
+        """Ask Kafka, whatever the message."""
+        del message
+        try:
+            found = self._look()
+        except StoreError as error:
+            log.warning("%s; the worker waits for it", error)
+            self._clock.after(self._delay_s, self._address, LookAgain())
+            self._delay_s = min(self._delay_s * 2, RETRY_MAX_S)
+            return
+        self._herder.tell(KafkaClusterFound(found))

@@ -1,0 +1,268 @@
+"""This worker's membership in its group: carries out the decisions of `kraal.cluster.membership.flow`.
+
+The actor runs the flow, one message at a time; the membership state (`actors.membership.state`) outlives it and is
+the group's counterpart. `ClusterMembership` is the herder's interface, in place of `SingleNode`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from actors.membership.state import PATIENCE_S, MembershipState
+from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
+from actors.messages.membership import (
+    ConfigRead,
+    CoordinatorLost,
+    GroupJoined,
+    HerderAlive,
+    HerderBegan,
+    MembershipMessage,
+    MembershipTick,
+    PrepareJoin,
+    WorkChanged,
+    WorkStopped,
+)
+from actors.runtime.mailbox import Reply
+from actors.runtime.system import Begin
+from kraal.cluster.assignment.leader import work_of
+from kraal.cluster.membership import state as flow
+from kraal.cluster.membership.flow import HUNG
+from kraal.core.ids import Generation
+from kraal.protocol.group import (
+    CONNECTOR,
+    GroupAssignment,
+    Job,
+)
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Clock, Timer
+    from actors.runtime.mailbox import Address
+
+__all__ = ["PATIENCE_S", "ClusterMembership", "Membership", "MembershipState"]
+
+log = logging.getLogger(__name__)
+
+WARM_GLANCE_S = 0.2
+"""Seconds between two checks whether this worker may join."""
+
+
+class ClusterMembership:
+    """The herder's `Membership` in a cluster: each call sends a message."""
+
+    def __init__(self, seat: MembershipState) -> None:
+        self._seat = seat
+        self._address = seat.address
+
+    def begin(self) -> None:
+        """Join the group, or deliver the current assignment again."""
+        self._seat.herder_began = True
+        self._address.tell(HerderBegan())
+
+    def work_changed(self) -> None:
+        """Request a rebalance."""
+        self._address.tell(WorkChanged())
+
+    def config_read(self, offset: int) -> None:  # noqa: ARG002 - the published snapshot has it
+        """Deliver an assignment that waits for the config."""
+        self._address.tell(ConfigRead())
+
+    def stopped(self, number: int) -> None:
+        """Report that revoked work has stopped."""
+        self._address.tell(WorkStopped(number))
+
+    def alive(self, number: int) -> None:
+        """Report that the herder answered."""
+        self._address.tell(HerderAlive(number))
+
+
+class Membership:
+    """The membership actor. After a restart it repeats pending steps to the herder and rejoins under its member id."""
+
+    def __init__(self, *, seat: MembershipState, herder: Address, clock: Clock) -> None:
+        self._seat = seat
+        self._herder = herder
+        self._clock = clock
+        self._waiting: list[Reply[None]] = []
+        """Joins that wait until revoked work has stopped."""
+        self._timer: tuple[float, Timer] | None = None
+        self._glance: Timer | None = None
+        """The next check whether this worker may join."""
+        self._ticks = 0
+
+    def receive(self, message: MembershipMessage) -> Reply[None] | None:
+        """Handle one message."""
+        reply: Reply[None] | None = None
+        match message:
+            case Begin():
+                self._begin()
+            case HerderBegan():
+                self._step(flow.HerderLive())
+            case WorkChanged():
+                self._step(flow.Changed())
+            case ConfigRead():
+                self._step(flow.Read())
+            case WorkStopped():
+                self._step(flow.Done(message.number))
+            case HerderAlive():
+                self._step(flow.Alive())
+            case PrepareJoin():
+                reply = Reply()
+                self._waiting.append(reply)
+                self._step(flow.Prepare(expelled=message.expelled, away_s=message.away_s))
+            case GroupJoined():
+                self._joined(message)
+            case CoordinatorLost():
+                self._step(flow.Lost(message.reason))
+            case MembershipTick():
+                self._tick()
+            case _:
+                assert_never(message)
+        return reply
+
+    def _begin(self) -> None:
+        seat = self._seat
+        if seat.state.begun:
+            self._step(flow.Reborn())
+        elif seat.herder_began:
+            self._step(flow.HerderLive())
+
+    def _joined(self, message: GroupJoined) -> None:
+        before = self._seat.state.protocol
+        log.info(
+            "Joined group at generation %d with protocol version %d and got assignment: %s with rebalance delay: %d",
+            message.generation,
+            message.protocol.version,
+            _text(message.assignment),
+            message.assignment.delay_ms,
+        )
+        if before is not None and before.signed and not message.protocol.signed:
+            log.warning(
+                "The protocol of this Connect cluster has been downgraded from '%s' to '%s' and internal requests"
+                " are not validated any more; a worker with another connect.protocol has joined (KIP-507)",
+                before,
+                message.protocol,
+            )
+        elif before is not None and message.protocol.signed and not before.signed:
+            log.info("Internal request validation has been re-enabled")
+        self._step(
+            flow.Told(
+                protocol=message.protocol,
+                generation=message.generation,
+                member_id=message.member_id,
+                assignment=message.assignment,
+                plan=message.plan,
+            )
+        )
+
+    def _step(self, event: flow.Event) -> None:
+        if isinstance(event, flow.Prepare):
+            self._seat.rebalance_began()
+        for decision in self._seat.step(event):
+            self._carry_out(decision)
+        self._seat.publish_work()
+        self._set_timer()
+
+    def _carry_out(self, decision: flow.Decision) -> None:
+        group = self._seat.group
+        match decision:
+            case flow.Join():
+                self._join()
+            case flow.Rejoin():
+                log.info("Rebalance wanted: %s", decision.reason)
+                group.rejoin(decision.reason)
+            case flow.Leave():
+                self._log_leave(decision.reason)
+                group.leave(decision.reason)
+            case flow.Proceed():
+                waiting, self._waiting = self._waiting, []
+                for reply in waiting:
+                    reply.set(None)
+            case flow.Revoke():
+                self._herder.tell(WorkRevoked(number=decision.number, keep=decision.keep))
+            case flow.Deliver():
+                self._deliver()
+            case flow.TellLost():
+                self._herder.tell(GroupLost(decision.reason))
+            case flow.AskAlive():
+                self._ticks += 1
+                self._herder.tell(HerderTick(self._ticks))
+            case _:
+                assert_never(decision)
+
+    def _join(self) -> None:
+        seat = self._seat
+        if seat.started:
+            seat.group.resume()
+        elif seat.may_join():
+            seat.started = True
+            seat.group.start(seat)
+        else:
+            if self._glance is not None:
+                self._glance.cancel()
+            self._glance = self._clock.after(WARM_GLANCE_S, seat.address, MembershipTick())
+
+    def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer[1].cancel()
+            self._timer = None
+        self._step(flow.Tick())
+        if self._seat.state.begun and not self._seat.started:
+            self._join()
+
+    def _deliver(self) -> None:
+        state = self._seat.state
+        owned = state.assignment
+        if owned is None:
+            return
+        self._seat.rebalance_ended()
+        self._herder.tell(
+            AssignmentReceived(
+                generation=Generation(state.generation),
+                assignment=work_of(owned),
+                leader_url=owned.leader_url,
+                is_leader=state.leads,
+                config_offset=owned.config_offset,
+                protocol=state.protocol,
+                plan=state.plan,
+            )
+        )
+
+    def _log_leave(self, reason: str) -> None:
+        if reason == HUNG:
+            log.warning(
+                "worker poll timeout has expired. The last known action being performed by the worker is : %s and"
+                " may contribute to the timeout. One of the ways of addressing this can be increasing"
+                " rebalance.timeout.ms, which also says how long the others wait for this worker in a rebalance.",
+                self._seat.doing(),
+            )
+        else:
+            log.warning("Leaving the group: %s", reason)
+
+    def _set_timer(self) -> None:
+        wake_s = self._seat.state.wake_s(self._seat.settings)
+        if self._timer is not None:
+            if self._timer[0] == wake_s:
+                return
+            self._timer[1].cancel()
+            self._timer = None
+        if wake_s is not None:
+            delay_s = max(0.0, wake_s - self._clock.now())
+            self._timer = (wake_s, self._clock.after(delay_s, self._seat.address, MembershipTick()))
+
+
+def _text(told: GroupAssignment) -> str:
+    """Format an assignment as in Connect's log."""
+    new, revoked = _names(told.assigned), _names(told.revoked)
+    return (
+        f"Assignment{{error={told.error}, leader='{told.leader}', leaderUrl='{told.leader_url}',"
+        f" offset={told.config_offset}, connectorIds={new[0]}, taskIds={new[1]},"
+        f" revokedConnectorIds={revoked[0]}, revokedTaskIds={revoked[1]}, delay={told.delay_ms}}}"
+    )
+
+
+def _names(jobs: Sequence[Job]) -> tuple[str, str]:
+    connectors = ", ".join(job.connector for job in jobs if job.task == CONNECTOR)
+    tasks = ", ".join(f"{job.connector}-{job.task}" for job in jobs if job.task != CONNECTOR)
+    return f"[{connectors}]", f"[{tasks}]"

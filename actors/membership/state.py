@@ -1,0 +1,235 @@
+"""Membership state: outlives the membership actor and is the group's counterpart.
+
+The group calls it on its own thread and cannot wait for an actor's mailbox, so it answers from published data and
+the state of the flow, and makes the assignments on the leader. What it tells the group about this worker's work is
+current: each join first asks the actor (`PrepareJoin`), after all earlier messages of the group.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from actors.messages.membership import CoordinatorLost, GroupJoined, PrepareJoin
+from kraal.cluster.assignment.leader import GroupPlan, Joined, latest_offset, plan_group, work_of
+from kraal.cluster.assignment.rebalance import AssignorState
+from kraal.cluster.membership.flow import step
+from kraal.cluster.membership.state import Decision, Event, MemberSettings, MemberState
+from kraal.cluster.state.wanted_work import Assignment
+from kraal.metrics.registry import MetricsRegistry
+from kraal.metrics.windows import Windows
+from kraal.protocol.group import (
+    ConnectProtocol,
+    GroupProtocol,
+    Offer,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+    offers,
+)
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Clock
+    from actors.runtime.mailbox import Address
+    from kraal.cluster.views.snapshot import Published
+    from kraal.metrics.group import GroupNumbers
+    from kraal.protocol.group import GroupAssignment, Job
+    from kraal.stores.group_api import Group
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 0.2
+"""Seconds that the leader waits for its own reader, which may be slightly behind another worker's."""
+GLANCE_S = 0.01
+LEASE = 0.9
+"""Fraction of the session timeout; the rest covers what is done just after a lease check."""
+
+
+WARM_UP_S = 180.0
+"""Seconds that a starting worker stays out of the group while its engine is not ready."""
+
+
+def _always() -> bool:
+    return True
+
+
+class MembershipState:
+    """State that outlives the membership actor: the state of the flow and the leader's assignor memory.
+
+    The group calls it on the group's thread; only the actor writes `state`.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        published: Published,
+        clock: Clock,
+        group: Group,
+        protocol: ConnectProtocol,
+        url: str,
+        settings: MemberSettings,
+        patience_s: float = PATIENCE_S,
+        ready: Callable[[], bool] = _always,
+        board: MetricsRegistry | None = None,
+        static: tuple[Job, ...] | None = None,
+    ) -> None:
+        """Create the state of one worker in its group; nothing is sent before the herder begins.
+
+        Args:
+            address: of the membership actor.
+            published: where the herder publishes the config.
+            clock: the worker's.
+            group: joined when the herder begins, and closed by its creator.
+            protocol: `connect.protocol`.
+            url: where other workers reach this one: `rest.advertised.…`.
+            settings: timeouts and delays.
+            patience_s: how long the leader may wait for its own reader; blocks the group's thread.
+            ready: whether tasks can run here now; any thread.
+            board: records rebalances and the assigned work; None: they are not recorded.
+            static: static assignment of this worker (`static.connectors`, `static.tasks`); None: it runs anything.
+        """
+        self.address = address
+        self.group = group
+        self.settings = settings
+        self.state = MemberState()
+        self.herder_began = False
+        """The herder has been live; kept here because the actor may die before it is notified."""
+        self.started = False
+        """The group was started."""
+        self._published = published
+        self._clock = clock
+        self._protocol = protocol
+        self._static = static
+        self._url = url
+        self._patience_s = patience_s
+        self._ready = ready
+        self._board = board or MetricsRegistry(clock, Windows(), in_group=True)
+        self._published_work: GroupAssignment | None = None
+        self._made_s = clock.now()
+        self._assignor = AssignorState()
+        self._planned: tuple[int, GroupPlan] | None = None
+
+    def lease(self) -> bool:
+        """Whether this worker may act for the group now: any thread; used as `TaskSpec.lease`."""
+        return self.group.heartbeat_age_s() < LEASE * self.settings.session_timeout_s
+
+    def may_join(self) -> bool:
+        """Whether to join for the first time now.
+
+        A new member receives work at once, taken from workers that run it. A worker that cannot run tasks yet therefore
+        stays out, unless there are no connectors or the engine is still not ready after `WARM_UP_S`.
+        """
+        waited_s = self._clock.now() - self._made_s
+        return self._ready() or waited_s >= WARM_UP_S or not self._published.latest.config.connectors
+
+    def step(self, event: Event) -> tuple[Decision, ...]:
+        """Take one step of the flow. Called by the actor only."""
+        self.state, decisions = step(
+            self.state,
+            event,
+            now_s=self._clock.now(),
+            offset=self._published.latest.config.offset,
+            settings=self.settings,
+        )
+        return decisions
+
+    # -- metrics; the actor only ---------------------------------------------------------------------------
+
+    def rebalance_began(self) -> None:
+        """Record the start of a rebalance."""
+        self._publish(lambda numbers: numbers.rebalance_began(self._clock.now()))
+
+    def rebalance_ended(self) -> None:
+        """Record the end of a rebalance: the assignment is being carried out."""
+        self._publish(lambda numbers: numbers.rebalance_ended(self._clock.now()))
+
+    def publish_work(self) -> None:
+        """Publish the number of assigned connectors and tasks if it changed."""
+        owned = self.state.assignment
+        if owned is not self._published_work:
+            self._published_work = owned
+            work = Assignment() if owned is None else work_of(owned)
+            self._publish(
+                lambda numbers: replace(numbers, connectors=len(work.connectors), tasks=len(work.tasks))
+            )
+
+    def _publish(self, change: Callable[[GroupNumbers], GroupNumbers]) -> None:
+        if self._board.group is not None:
+            self._board.group = change(self._board.group)
+
+    def doing(self) -> str:
+        """Return the herder's current stage, in the words of Connect's texts."""
+        stage = self._published.latest.stage
+        return "not known" if stage is None or stage.completed_ms is not None else stage.what
+
+    # -- GroupHooks ----------------------------------------------------------------------------------------
+
+    def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
+        """Have the actor prepare the join; the actor's death also completes the future."""
+        log.info("Rebalance started")
+        return self.address.question(PrepareJoin(expelled=expelled, away_s=away_s))
+
+    def offers(self) -> Sequence[Offer]:
+        """Return the config offset that this worker has read and the work it owns, as of now."""
+        offset = self._published.latest.config.offset
+        return offers(self._protocol, self._url, offset, self.state.assignment, self._static)
+
+    def plan(
+        self,
+        *,
+        protocol: str,
+        leader: str,
+        members: Mapping[str, bytes],
+        generation: int,
+        last_generation: int,
+    ) -> Mapping[str, bytes]:
+        """Assign all work to all members. Raises ProtocolError for malformed metadata."""
+        joined = Joined(
+            protocol=GroupProtocol(protocol),
+            leader=leader,
+            members={member: decode_metadata(data) for member, data in members.items()},
+            generation=generation,
+            last_generation=last_generation,
+        )
+        self._await_config(latest_offset(joined.members))
+        plan = plan_group(
+            joined,
+            self._published.latest.config,
+            self._assignor,
+            now_ms=int(self._clock.now() * 1000),
+            max_delay_ms=round(self.settings.max_delay_s * 1000),
+            former=self._planned[1] if self._planned is not None else None,
+        )
+        self._assignor, self._planned = plan.state, (generation, plan)
+        return {member: encode_assignment(told) for member, told in plan.assignments.items()}
+
+    def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
+        """Pass the assignment to the actor, with its plan if this worker made it."""
+        told = decode_assignment(assignment)
+        planned = self._planned
+        plan = planned[1] if planned is not None and planned[0] == generation else None
+        self.address.tell(
+            GroupJoined(
+                protocol=GroupProtocol(protocol),
+                generation=generation,
+                member_id=member_id,
+                assignment=told,
+                plan=plan if told.leader == member_id else None,
+            )
+        )
+
+    def lost(self, reason: str) -> None:
+        """Pass the loss of the coordinator to the actor."""
+        self.address.tell(CoordinatorLost(reason))
+
+    def _await_config(self, offset: int) -> None:
+        """Wait briefly for this worker's reader to reach what another worker has already read."""
+        deadline = self._clock.now() + self._patience_s
+        nothing = threading.Event()
+        while self._published.latest.config.offset < offset and self._clock.now() < deadline:
+            nothing.wait(GLANCE_S)

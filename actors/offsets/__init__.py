@@ -1,0 +1,1 @@
+"""Source offsets and requests about offsets (KIP-875)."""

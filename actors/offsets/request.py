@@ -1,0 +1,354 @@
+"""One offset request: an actor of its own, which may block, from the herder's message to the answer.
+
+The offset keeper reads and writes a source's offsets, after all pending writes of tasks. They are read before each
+change, even if nothing is deleted, so that the store knows the keys of each partition. A sink's offsets are in Kafka,
+and this actor waits for Kafka itself. Between reading and writing, the connector's plugin decides whether it accepts
+the new offsets; its object is created only for that and not started.
+Source: Worker.connectorOffsets, modifyConnectorOffsets (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.instances.plugin_calls import plugin_code
+from actors.messages.offsets import FetchOffsets, ModifyOffsets, OffsetsFetched, OffsetsModified
+from actors.messages.stores import LoadOffsets, OffsetsFailed, OffsetsLoaded, OffsetsStored, StoreOffsets
+from actors.runtime.mailbox import Address, Behaviour, Tell
+from kraal.cluster.decisions import offsets as words
+from kraal.core.errors import BadRequest, GroupInUse, KraalError, PluginFailed, StoreError
+from kraal.plugins.api import OffsetsNotSupported
+
+if TYPE_CHECKING:
+    from actors.exactly_once.claims import SourceTransactions
+    from actors.runtime.clock import Clock
+    from kraal.core.ids import Config
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.plugins.api import Connector as Plugin
+    from kraal.stores.api import GroupOffsets
+
+log = logging.getLogger(__name__)
+
+KEEPER_PATIENCE_S = 10.0
+"""Seconds after which the keeper is asked to read again: it may have died with the question."""
+LEAST_S = 0.001
+
+Request = FetchOffsets | ModifyOffsets
+_tokens = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestContext:
+    """Dependencies of offset requests."""
+
+    clock: Clock
+    keeper: Address
+    """Keeper of the source offsets."""
+    groups: GroupOffsets
+    transactions: SourceTransactions | None = None
+    """Access to the offsets of exactly-once sources; None: the keeper has them."""
+    make_plugin: Callable[[Mapping[str, str]], Plugin]
+    """Creates the connector object that `connector.class` names. May raise any error."""
+    resolve: Callable[[Config], Mapping[str, str]]
+    """Returns a connector's config for plugins and Kafka clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain(Tell):
+    """Time to check whether the keeper has answered."""
+
+    token: int
+
+
+def errand(
+    request: Request, address: Address, means: RequestContext, deadline_s: float, over: Callable[[], None]
+) -> Behaviour:
+    """Return the behaviour that answers `request` by `deadline_s`; it calls `over` when done."""
+    if request.kind == "sink":
+        return _Sink(request, means, deadline_s, over)
+    if request.kind == "source" and means.transactions is not None:
+        return _Exact(request, means, means.transactions, deadline_s, over)
+    if request.kind == "source":
+        return _Source(request, address, means, deadline_s, over)
+    return _Unknown(request, means, over)
+
+
+def fail(request: Request, error: Exception) -> None:
+    """Answer with an error."""
+    if isinstance(request, FetchOffsets):
+        request.reply_to.tell(OffsetsFetched(token=request.token, error=error))
+    else:
+        request.reply_to.tell(OffsetsModified(token=request.token, error=error))
+
+
+def _done(request: ModifyOffsets, *, managed: bool) -> None:
+    text = words.modified(reset=request.reset, managed=managed)
+    request.reply_to.tell(OffsetsModified(token=request.token, text=text))
+
+
+def _agreed(request: ModifyOffsets, kind: words.Kind, ask: Callable[[], bool]) -> bool:
+    """Have the plugin accept new offsets; return whether it keeps none elsewhere. Raises KraalError if it refuses."""
+    try:
+        with plugin_code(f"altering offsets of {request.name}"):
+            return ask()
+    except PluginFailed as failure:
+        cause = failure.__cause__
+        if isinstance(cause, OffsetsNotSupported):
+            raise BadRequest(words.unsupported(request.name)) from cause
+        if isinstance(cause, ValueError):  # the connector's objection to these offsets
+            raise BadRequest(str(cause)) from cause
+        if isinstance(cause, KraalError):
+            raise KraalError(str(cause)) from cause
+        log.exception("the plugin of %s does not say whether it takes other offsets", request.name)
+        raise KraalError(words.unmodified(kind, request.name)) from failure
+
+
+class _Unknown:
+    """Request for a connector with an unknown class; answers with the error of looking up the class."""
+
+    def __init__(self, request: Request, means: RequestContext, over: Callable[[], None]) -> None:
+        self._request = request
+        self._means = means
+        self._over = over
+
+    def receive(self, message: object) -> None:
+        """Answer, whatever the message."""
+        del message
+        name = self._request.name
+        try:
+            with plugin_code(f"looking for the class of {name}"):
+                self._means.make_plugin(self._means.resolve(self._request.config))
+        except PluginFailed as failure:
+            cause = failure.__cause__
+            fail(self._request, KraalError(str(cause if isinstance(cause, KraalError) else failure)))
+        else:
+            fail(self._request, KraalError(f"It is not known whether {name} is a source or a sink"))
+        self._over()
+
+
+class _Sink:
+    """Request for a sink's offsets; runs in one step, waiting for Kafka."""
+
+    def __init__(
+        self, request: Request, means: RequestContext, deadline_s: float, over: Callable[[], None]
+    ) -> None:
+        self._request = request
+        self._means = means
+        self._deadline_s = deadline_s
+        self._over = over
+
+    def receive(self, message: object) -> None:
+        """Carry out the request, whatever the message."""
+        del message
+        request = self._request
+        try:
+            config = self._means.resolve(request.config)
+            if isinstance(request, FetchOffsets):
+                self._fetch(request, config)
+            else:
+                self._modify(request, config)
+        except KraalError as error:
+            fail(request, error)
+        self._over()
+
+    def _left_s(self) -> float:
+        return max(self._deadline_s - self._means.clock.now(), LEAST_S)
+
+    def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
+        try:
+            found = self._means.groups.read(request.name, config, timeout_s=self._left_s())
+        except KraalError as error:
+            raise _told(words.unread("sink", request.name), error) from error
+        request.reply_to.tell(OffsetsFetched(token=request.token, pairs=words.sink_pairs(found)))
+
+    def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
+        groups, name = self._means.groups, request.name
+        wanted = request.sink
+        if request.reset:
+            try:
+                wanted = dict.fromkeys(groups.read(name, config, timeout_s=self._left_s()))
+            except KraalError as error:
+                raise _told(words.unlisted(name), error) from error
+        managed = _agreed(
+            request, "sink", lambda: self._means.make_plugin(config).alter_sink_offsets(config, wanted)
+        )
+        if self._means.clock.now() >= self._deadline_s:
+            raise KraalError(words.plugin_too_slow("sink", name))
+        try:
+            if request.reset:
+                groups.delete(name, config, timeout_s=self._left_s())
+            else:
+                groups.alter(name, config, wanted, timeout_s=self._left_s())
+        except GroupInUse as error:
+            raise _told(words.group_in_use(name, reset=request.reset), error) from error
+        except KraalError as error:
+            raise _told(words.group_unmodified(name, reset=request.reset), error) from error
+        _done(request, managed=managed)
+
+
+class _Exact:
+    """Request for the offsets of an exactly-once source; runs in one step, waiting for Kafka."""
+
+    def __init__(
+        self,
+        request: Request,
+        means: RequestContext,
+        transactions: SourceTransactions,
+        deadline_s: float,
+        over: Callable[[], None],
+    ) -> None:
+        self._request = request
+        self._means = means
+        self._transactions = transactions
+        self._deadline_s = deadline_s
+        self._over = over
+
+    def receive(self, message: object) -> None:
+        """Carry out the request, whatever the message."""
+        del message
+        request, name = self._request, self._request.name
+        fetching = isinstance(request, FetchOffsets)
+        try:
+            config = self._means.resolve(request.config)
+            try:
+                found = self._transactions.load(name, config)
+                if isinstance(request, FetchOffsets):
+                    pairs = words.source_pairs(found)
+                    request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
+                else:
+                    self._modify(request, config, found)
+            except StoreError as error:
+                text = words.unread("source", name) if fetching else words.unmodified("source", name)
+                raise _told(text, error) from error
+        except KraalError as error:
+            fail(request, error)
+        self._over()
+
+    def _modify(
+        self, request: ModifyOffsets, config: Mapping[str, str], found: Mapping[SourcePartition, Offset]
+    ) -> None:
+        wanted = dict.fromkeys(found) if request.reset else request.source
+        managed = _agreed(
+            request, "source", lambda: self._means.make_plugin(config).alter_offsets(config, wanted)
+        )
+        if self._means.clock.now() >= self._deadline_s:
+            raise KraalError(words.plugin_too_slow("source", request.name))
+        if wanted:
+            self._transactions.alter(request.name, config, wanted)
+        _done(request, managed=managed)
+
+
+class _Source:
+    """Request for a source's offsets: reads and writes through the keeper, and asks the plugin about new offsets."""
+
+    def __init__(
+        self,
+        request: Request,
+        address: Address,
+        means: RequestContext,
+        deadline_s: float,
+        over: Callable[[], None],
+    ) -> None:
+        self._request = request
+        self._address = address
+        self._means = means
+        self._deadline_s = deadline_s
+        self._over = over
+        self._token = 0
+        """Token of the open question to the keeper; 0 at the end."""
+        self._storing = False
+        self._managed = False
+
+    def receive(self, message: object) -> None:
+        """Handle one message; answers to earlier questions are dropped."""
+        try:
+            match message:
+                case LookAgain() if message.token == self._token:
+                    self._look_again()
+                case OffsetsLoaded() if message.token == self._token:
+                    self._loaded(message.offsets)
+                case OffsetsStored() if message.token == self._token:
+                    self._stored()
+                case OffsetsFailed() if message.token == self._token:
+                    raise self._failed(message.error)
+                case LookAgain() | OffsetsLoaded() | OffsetsStored() | OffsetsFailed():
+                    return
+                case _:
+                    self._load()
+        except KraalError as error:
+            fail(self._request, error)
+            self._end()
+
+    def _end(self) -> None:
+        self._token = 0
+        self._over()
+
+    def _load(self) -> None:
+        self._token = next(_tokens)
+        self._means.keeper.tell(
+            LoadOffsets(connector=self._request.name, reply_to=self._address, token=self._token)
+        )
+        self._wait(KEEPER_PATIENCE_S)
+
+    def _wait(self, at_most_s: float) -> None:
+        clock = self._means.clock
+        left_s = max(self._deadline_s - clock.now(), LEAST_S)
+        clock.after(min(at_most_s, left_s), self._address, LookAgain(self._token))
+
+    def _look_again(self) -> None:
+        request = self._request
+        if self._means.clock.now() < self._deadline_s:
+            self._load()
+        elif isinstance(request, FetchOffsets):
+            raise KraalError(words.unread("source", request.name))
+        elif self._storing:
+            raise KraalError(words.unwritten_in_time(request.name))
+        else:
+            raise KraalError(words.unread_in_time(request.name))
+
+    def _failed(self, error: Exception) -> KraalError:
+        name = self._request.name
+        fetching = isinstance(self._request, FetchOffsets)
+        return _told(words.unread("source", name) if fetching else words.unmodified("source", name), error)
+
+    def _loaded(self, found: Mapping[SourcePartition, Offset]) -> None:
+        request = self._request
+        if isinstance(request, FetchOffsets):
+            pairs = words.source_pairs(found)
+            request.reply_to.tell(OffsetsFetched(token=request.token, pairs=pairs))
+            self._end()
+            return
+        wanted: Mapping[SourcePartition, Offset | None] = request.source
+        if request.reset:
+            wanted = dict.fromkeys(found)
+        config = self._means.resolve(request.config)
+        self._managed = _agreed(
+            request, "source", lambda: self._means.make_plugin(config).alter_offsets(config, wanted)
+        )
+        if self._means.clock.now() >= self._deadline_s:
+            raise KraalError(words.plugin_too_slow("source", request.name))
+        if not wanted:
+            self._stored()
+            return
+        self._storing = True
+        self._token = next(_tokens)
+        self._means.keeper.tell(
+            StoreOffsets(connector=request.name, offsets=wanted, reply_to=self._address, token=self._token)
+        )
+        # Not retried: a second write could overwrite what a resumed task has stored.
+        self._wait(self._deadline_s)
+
+    def _stored(self) -> None:
+        if isinstance(self._request, ModifyOffsets):
+            _done(self._request, managed=self._managed)
+        self._end()
+
+
+def _told(text: str, cause: Exception) -> KraalError:
+    """Return the error for the user, and log its cause."""
+    log.error("%s: %s", text, cause)
+    return KraalError(text)

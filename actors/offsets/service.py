@@ -1,0 +1,73 @@
+"""Offset service (KIP-875): starts an actor for each offset request, up to a limit at a time.
+
+A request waits for Kafka, the offset keeper or a plugin, without delaying the herder or other requests, unless too
+many hang at once: each request for a sink holds a connection and its threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from actors.messages.offsets import FetchOffsets, ModifyOffsets
+from actors.offsets.request import Request, RequestContext, errand, fail
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin
+from kraal.core.errors import KraalError
+
+if TYPE_CHECKING:
+    from actors.runtime.system import System
+
+AT_A_TIME = 16
+REQUEST_S = 90.0
+"""Time limit from the arrival of a request: RestServer.DEFAULT_REST_REQUEST_TIMEOUT_MS."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrandOver(Tell):
+    """A request's actor has ended."""
+
+    address: Address
+
+
+class OffsetService:
+    """Starts an actor for each request."""
+
+    def __init__(self, *, address: Address, system: System, means: RequestContext) -> None:
+        self._address = address
+        self._system = system
+        self._means = means
+        self._numbers = itertools.count()
+        self._waiting: deque[tuple[Request, float]] = deque()
+        """Waiting requests with their deadlines."""
+        self._under_way: set[Address] = set()
+
+    def receive(self, message: Begin | FetchOffsets | ModifyOffsets | ErrandOver) -> None:
+        """Handle one message."""
+        match message:
+            case Begin():
+                return
+            case FetchOffsets() | ModifyOffsets():
+                self._waiting.append((message, self._means.clock.now() + REQUEST_S))
+            case ErrandOver():
+                self._under_way.discard(message.address)
+            case _:
+                assert_never(message)
+        while self._waiting and len(self._under_way) < AT_A_TIME:
+            self._start(*self._waiting.popleft())
+
+    def _start(self, request: Request, deadline_s: float) -> None:
+        address = Address(f"offsets of {request.name} {next(self._numbers)}")
+
+        def over() -> None:
+            self._system.stop(address)
+            self._address.tell(ErrandOver(address))
+
+        def died(error: BaseException) -> None:
+            fail(request, KraalError(repr(error)))
+            self._address.tell(ErrandOver(address))
+
+        self._under_way.add(address)
+        self._system.spawn(address, lambda: errand(request, address, self._means, deadline_s, over), died)

@@ -1,0 +1,1 @@
+"""Runtime of the actors: mailboxes, threads and the clock."""

@@ -1,0 +1,113 @@
+"""Time for actors: the current time, and messages to be delivered later.
+
+`ThreadClock` is the real clock; `kraal.testing.VirtualClock` is its virtual counterpart.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from actors.runtime.mailbox import Address, Tell
+
+
+class Timer(Protocol):
+    """A scheduled message."""
+
+    def cancel(self) -> None:
+        """Cancel the message unless it was already sent. It may still arrive: receivers drop outdated messages."""
+
+
+class Clock(Protocol):
+    """Time and timers; any thread."""
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+
+    def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
+        """Tell `address` the message in `delay_s` seconds."""
+
+
+class Patience:
+    """A timer for one message to the actor itself, used when an answer does not arrive."""
+
+    def __init__(self, clock: Clock, address: Address) -> None:
+        self._clock = clock
+        self._address = address
+        self._timer: Timer | None = None
+
+    def lasts(self, delay_s: float, message: Tell) -> None:
+        """Schedule `message` in `delay_s` seconds, replacing the scheduled one."""
+        self.ends()
+        self._timer = self._clock.after(delay_s, self._address, message)
+
+    def ends(self) -> None:
+        """Cancel the scheduled message."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class _Alarm:
+    __slots__ = ("address", "cancelled", "message")
+
+    def __init__(self, address: Address, message: Tell) -> None:
+        self.address = address
+        self.message = message
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ThreadClock:
+    """The real clock: one daemon thread that sleeps until the next message is due."""
+
+    def __init__(self) -> None:
+        self._due: list[tuple[float, int, _Alarm]] = []
+        self._tie = itertools.count()
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
+        self._thread.start()
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic()
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+        return time.time_ns() // 1_000_000
+
+    def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
+        """Tell `address` the message in `delay_s` seconds."""
+        alarm = _Alarm(address, message)
+        with self._changed:
+            heapq.heappush(self._due, (self.now() + delay_s, next(self._tie), alarm))
+            self._changed.notify()
+        return alarm
+
+    def close(self) -> None:
+        """Stop sending messages; waits for the thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._closed and (not self._due or self._due[0][0] > self.now()):
+                    self._changed.wait(self._due[0][0] - self.now() if self._due else None)
+                if self._closed:
+                    return
+                _, _, alarm = heapq.heappop(self._due)
+            if not alarm.cancelled:
+                alarm.address.tell(alarm.message)

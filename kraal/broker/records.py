@@ -1,0 +1,111 @@
+"""Reading and writing all records of a topic, for tests and demonstrations."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from kraal.jars.errors import BrokerError
+
+_TICK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRecord:
+    """One record of a topic."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp_ms: int
+    """Milliseconds since the epoch."""
+
+
+def read_topic(bootstrap: str, topic: str, *, timeout_s: float) -> list[BrokerRecord]:
+    """Return all current records of a topic by partition; empty if the topic does not exist.
+
+    Blocks for about `timeout_s` at most. Joins no group. Raises BrokerError if the broker does not respond in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "kraal-testing",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        ends = _ends(consumer, topic, timeout_s)
+        return _read(consumer, topic, ends, deadline)
+    except KafkaException as exc:
+        raise BrokerError(f"Failed to read topic {topic} at {bootstrap}: {exc}") from exc
+    finally:
+        consumer.close()
+
+
+def write_topic(
+    bootstrap: str, topic: str, values: Iterable[bytes | None], *, key: bytes | None = None, timeout_s: float
+) -> None:
+    """Write one record per value and wait until all are acknowledged. Raises BrokerError after a timeout."""
+    failed: list[KafkaError] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    for value in values:
+        producer.produce(topic, key=key, value=value, on_delivery=delivered)
+    left = producer.flush(timeout_s)
+    if left or failed:
+        why = failed[0] if failed else f"{left} not acknowledged after {timeout_s:g} s"
+        raise BrokerError(f"Failed to write all records to topic {topic} at {bootstrap}: {why}")
+
+
+def _record(message: Message) -> BrokerRecord:
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return BrokerRecord(
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        key=message.key(),
+        value=message.value(),
+        headers=tuple((name, value.encode() if isinstance(value, str) else value) for name, value in pairs),
+        timestamp_ms=message.timestamp()[1],
+    )
+
+
+def _ends(consumer: Consumer, topic: str, timeout_s: float) -> dict[int, int]:
+    found = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
+    if found is None or found.error is not None:
+        return {}
+    ends = {}
+    for number in sorted(found.partitions):
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=timeout_s)
+        if high > low:
+            ends[number] = high
+    return ends
+
+
+def _read(consumer: Consumer, topic: str, ends: dict[int, int], deadline: float) -> list[BrokerRecord]:
+    """Read up to the offsets `ends`, by position because the last offsets may be transaction markers."""
+    records: list[BrokerRecord] = []
+    left = dict(ends)
+    consumer.assign([TopicPartition(topic, number, 0) for number in ends])
+    while left:
+        if time.monotonic() > deadline:
+            raise BrokerError(f"Timed out reading topic {topic}; unfinished partitions: {sorted(left)}.")
+        messages = consumer.consume(500, _TICK_S)
+        records += [_record(message) for message in messages if message.error() is None]
+        for at in consumer.position([TopicPartition(topic, number) for number in left]):
+            if at.offset >= left[at.partition]:
+                del left[at.partition]
+    return sorted(records, key=lambda record: (record.partition, record.offset))

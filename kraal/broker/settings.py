@@ -1,0 +1,56 @@
+"""Configuration files of the embedded broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+CONTROLLER_ID = 1
+
+LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
+<Configuration status="WARN">
+  <Appenders>
+    <RollingFile name="file" fileName="{log}" filePattern="{log}.%i">
+      <PatternLayout pattern="[%d] %p %m (%c)%n"/>
+      <Policies><SizeBasedTriggeringPolicy size="20 MB"/></Policies>
+      <DefaultRolloverStrategy max="3"/>
+    </RollingFile>
+  </Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="file"/></Root></Loggers>
+</Configuration>
+"""
+
+
+def server_properties(
+    data_dir: Path, *, port: int, controller_port: int, extra: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the config of a single broker on loopback that starts fast; `extra` overrides it."""
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": str(CONTROLLER_ID),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{controller_port}",
+        "log.dirs": str(data_dir / "logs"),
+        # A single node cannot store the three replicas that internal topics have by default.
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "num.partitions": "1",
+        # Do not wait for more members of a group; the default is three seconds.
+        "group.initial.rebalance.delay.ms": "0",
+        # After kill -9 the new broker is rejected until the session of the old one expires (default: 9 s).
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+    }
+    return settings | dict(extra)
+
+
+def write_files(data_dir: Path, settings: Mapping[str, str], *, log: Path) -> None:
+    """Write `server.properties` and `log4j2.xml` into `data_dir`."""
+    lines = [f"{key}={value}" for key, value in settings.items()]
+    (data_dir / "server.properties").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (data_dir / "log4j2.xml").write_text(LOG4J2.format(log=log), encoding="utf-8")

@@ -1,0 +1,74 @@
+"""Record of a broker that Kraal started, so that Kraal never stops another process.
+
+A pid is not sufficient, because another process may reuse it. So the record also contains the start time, and the
+command line of the process must contain the broker's server.properties.
+
+Format of the file `kraal-broker.json` in the data directory: `{"pid", "started", "port"}`, where `started` is in
+seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from kraal.jars.errors import BrokerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAME = "kraal-broker.json"
+CLOCK_STEP_S = 2.0
+"""Tolerance of the start time, which Linux derives from a boot time that follows clock corrections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Record of one broker."""
+
+    pid: int
+    started: float
+    port: int
+
+    def write(self, data_dir: Path) -> None:
+        """Write the record to `data_dir` atomically."""
+        scratch = data_dir / f"{NAME}.new"
+        scratch.write_text(json.dumps(asdict(self)), encoding="ascii")
+        scratch.replace(data_dir / NAME)
+
+    def process(
+        self, data_dir: Path, find: Callable[[int], psutil.Process] = psutil.Process
+    ) -> psutil.Process | None:
+        """Return the process if it is still the recorded broker, else None."""
+        try:
+            process = find(self.pid)
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return None
+            same_start = abs(process.create_time() - self.started) <= CLOCK_STEP_S
+            same_work = str(data_dir / "server.properties") in process.cmdline()
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            return None
+        return process if same_start and same_work else None
+
+
+def read(data_dir: Path) -> Record | None:
+    """Return the record in `data_dir`, None if there is none. Raises BrokerError if it cannot be read."""
+    path = data_dir / NAME
+    try:
+        fields = json.loads(path.read_text(encoding="ascii"))
+        return Record(pid=int(fields["pid"]), started=float(fields["started"]), port=int(fields["port"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise BrokerError(
+            f"Cannot read {path} ({exc}), so the broker process is unknown; remove the file manually."
+        ) from exc
+
+
+def forget(data_dir: Path) -> None:
+    """Remove the record."""
+    (data_dir / NAME).unlink(missing_ok=True)

@@ -1,0 +1,181 @@
+"""`kraal plugins list|add|remove|lock`: show and change the plugin lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import click
+
+from kraal.client.commands.command import ClientCommand
+from kraal.client.output import say
+from kraal.client.rest import Rest
+from kraal.client.status_tables import Statuses
+from kraal.client.target import parse_target
+from kraal.client.text import table
+from kraal.client.wait import fetch
+from kraal.config.worker.keys import PLUGINS_LOCK
+from kraal.core.errors import KraalError
+from kraal.plugin_lock import change
+from kraal.plugin_lock.lock import DEFAULT, Lock, PluginsUnfit, check_files, read_lock
+
+_lock = click.option(
+    "--lock",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False, resolve_path=True),
+    default=DEFAULT,
+    show_default=True,
+    help="Plugin lock; its files are in the directory of the same name without .lock.",
+)
+_worker = click.option(
+    "--worker",
+    metavar="URL",
+    help="Show which tasks a restart of the workers would stop, according to this worker.",
+)
+_what = click.argument("what", nargs=-1, required=True, metavar="COORDINATE|WHEEL|PACKAGE...")
+
+
+@click.command(
+    "add",
+    cls=ClientCommand,
+    short_help="Add jars and wheels to the plugin lock.",
+    examples=(
+        "kraal plugins add org.postgresql:postgresql:42.7.8",
+        "kraal plugins add dist/kraal_orders-0.1.0-py3-none-any.whl --worker http://127.0.0.1:8083",
+        "kraal plugins add kraal-orders==0.1.0 --lock /etc/kraal/plugins.lock",
+    ),
+)
+@_what
+@_lock
+@_worker
+def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
+    """Add jars (Maven coordinates) and wheels (files or packages) with their dependencies to the plugin lock.
+
+    Files are locked by sha256. Versions that are already locked or installed with Kraal do not change. Workers read the
+    lock at startup.
+    """
+    _changed(path, lambda: change.add(path, what), worker)
+
+
+@click.command(
+    "remove",
+    cls=ClientCommand,
+    short_help="Remove jars and wheels from the plugin lock.",
+    examples=("kraal plugins remove org.postgresql:postgresql", "kraal plugins remove kraal-orders"),
+)
+@_what
+@_lock
+@_worker
+def remove(what: tuple[str, ...], path: Path, worker: str | None) -> None:
+    """Remove jars and wheels and their unused dependencies from the plugin lock. The version is optional."""
+    _there(path)
+    _changed(path, lambda: change.remove(path, what), worker)
+
+
+@click.command(
+    "lock",
+    cls=ClientCommand,
+    short_help="Resolve the plugin lock again.",
+    examples=("kraal plugins lock", "kraal plugins lock --lock /etc/kraal/plugins.lock"),
+)
+@_lock
+@_worker
+def lock(path: Path, worker: str | None) -> None:
+    """Resolve all added plugins again, which updates dependencies and restores missing files.
+
+    Wheels that were added as files do not change.
+    """
+    _there(path)
+    _changed(path, lambda: change.relock(path), worker)
+
+
+@click.command(
+    "list",
+    cls=ClientCommand,
+    short_help="Show the plugin lock.",
+    examples=("kraal plugins list", "kraal plugins list --lock /etc/kraal/plugins.lock"),
+)
+@_lock
+def list_command(path: Path) -> None:
+    """Show the plugin lock and verify its files. `kraal plugins` shows the plugins of a running worker."""
+    found = read_lock(path) if path.exists() else Lock()
+    if not found.everything:
+        click.echo(f"No plugins in {path}.", err=True)
+        return
+    rows = [
+        (kind, each.name, "added" if _is_added(found, each.name, each.file) else "-", each.sha256)
+        for kind, entries in (("jar", found.jars), ("wheel", found.wheels))
+        for each in entries
+    ]
+    for line in table(("KIND", "NAME", "WHY", "SHA256"), rows, None):
+        say(line)
+    check_files(path, found.everything)
+
+
+def _is_added(found: Lock, name: str, file: str) -> bool:
+    asked = {each.partition("[")[0] for each in found.added}
+    return bool({name, file, name.partition("==")[0]} & asked)
+
+
+def _there(path: Path) -> None:
+    if not path.exists():
+        raise PluginsUnfit(f"Plugin lock {path} does not exist; create it with `kraal plugins add`.")
+
+
+def _changed(path: Path, act: Callable[[], change.Change], worker: str | None) -> None:
+    done = act()
+    for entry in done.gone:
+        say(f"- {entry.name}")
+    for entry in done.new:
+        say(f"+ {entry.name} sha256 {entry.sha256}")
+    if done.left:
+        say(f"skipped because Spark provides them: {', '.join(done.left)}")
+    if not done.new and not done.gone:
+        say(f"{path}: no changes")
+        return
+    jars = any(each.file.endswith(".jar") for each in (*done.new, *done.gone))
+    say(
+        f"{path}: {len(done.lock.jars)} jars, {len(done.lock.wheels)} wheels. Restart the workers with "
+        f"{PLUGINS_LOCK}={path} to load them" + ("; jars are only loaded when Spark starts." if jars else ".")
+    )
+    if worker is None:
+        say("Use --worker URL to show which tasks a restart stops.")
+        return
+    try:
+        say(tasks_text(_statuses(worker)))
+    except KraalError as exc:
+        raise KraalError(
+            f"{path} was changed, but the tasks that a restart stops are unknown: {exc}"
+        ) from exc
+
+
+def _statuses(url: str) -> Statuses:
+    target = parse_target(
+        url,
+        user=os.environ.get("KRAAL_USER"),
+        password=os.environ.get("KRAAL_PASSWORD"),
+        cacert=Path(found) if (found := os.environ.get("KRAAL_CACERT")) else None,
+        timeout_s=30.0,
+    )
+    with Rest(target) as rest:
+        return fetch(rest)
+
+
+def tasks_text(statuses: Statuses) -> str:
+    """Return a text with the tasks that a restart of each worker stops."""
+    found: dict[str, list[str]] = {}
+    for name, status in statuses.items():
+        for task in (status or {}).get("tasks", ()):
+            if _runs(task):
+                found.setdefault(str(task["worker_id"]), []).append(f"{name}-{task['id']}")
+    if not found:
+        return "No tasks are running; a restart of the workers stops none."
+    return "\n".join(
+        f"A restart of worker {worker} stops: {', '.join(sorted(tasks))}"
+        for worker, tasks in sorted(found.items())
+    )
+
+
+def _runs(task: Mapping[str, object]) -> bool:
+    return task.get("state") in ("RUNNING", "PAUSED", "RESTARTING")

@@ -1,0 +1,121 @@
+"""`kraal apply`: create and reconfigure connectors from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from kraal.client.apply import Done, Live, apply_all, prune
+from kraal.client.commands.command import (
+    ClientCommand,
+    asking,
+    end,
+    output_option,
+)
+from kraal.client.commands.file_options import (
+    files_option,
+    prune_option,
+    read_files,
+    recursive_option,
+    refuse_nothing,
+)
+from kraal.client.commands.wait_options import wait_for, wait_options
+from kraal.client.manifests import Wanted
+from kraal.client.output import complain, emit, say
+from kraal.client.plan import Action
+from kraal.client.rest import Rest
+from kraal.client.wait import CHANGED_S, current_target, fetch_one
+
+
+@click.command(
+    "apply",
+    cls=ClientCommand,
+    short_help="Create or update connectors from files.",
+    examples=(
+        "kraal apply -f orders-source.json",
+        "kraal apply -f connectors/ --dry-run",
+        "kraal apply -f connectors/ --wait --timeout 60",
+    ),
+)
+@files_option
+@recursive_option
+@click.option("--dry-run", is_flag=True, help="Validate the configs on the worker without changing anything.")
+@prune_option
+@wait_options
+@output_option
+@asking
+def apply_command(
+    rest: Rest,
+    paths: tuple[str, ...],
+    *,
+    recursive: bool,
+    dry_run: bool,
+    prunes: bool,
+    waits: bool,
+    timeout_s: float,
+    style: str,
+) -> None:
+    """Create missing connectors, update connectors whose config differs, and leave the rest unchanged.
+
+    A file contains one connector: flat JSON or properties with a `name`, or the body of POST /connectors. Its
+    `initial_state` (RUNNING, PAUSED, STOPPED) applies only when the connector is created. YAML files (.yaml, .yml)
+    have the same content and may contain several documents. Values may be references such as
+    ${file:/run/db.properties:password}.
+
+    A failed connector does not stop the others from being applied; all errors are printed. Connectors are deleted only
+    with --prune, and only if all files are valid.
+    """
+    wants = read_files(paths, recursive=recursive)
+    refuse_nothing(wants, prunes=prunes)
+    live = Live(rest)
+    done: list[Done] = []
+    for each in apply_all(rest, live, wants.wanted, dry_run=dry_run):
+        done.append(each)
+        _say_done(each, style, dry_run=dry_run)
+    failed = bool(wants.faults) or any(each.action is Action.FAILED for each in done)
+    if prunes and wants.faults:
+        complain("skipping --prune because some files are invalid")
+    elif prunes:
+        for each in prune(rest, live, wants.wanted, dry_run=dry_run):
+            done.append(each)
+            _say_done(each, style, dry_run=dry_run)
+            failed = failed or each.action is Action.FAILED
+    if style != "table":
+        emit([_as_data(each, dry_run=dry_run) for each in done], style)
+    if waits and not dry_run and not _wait(rest, wants.wanted, done, timeout_s, quiet=style != "table"):
+        failed = True
+    end(well=not failed)
+
+
+def _say_done(done: Done, style: str, *, dry_run: bool) -> None:
+    if done.error is not None:
+        complain(f"{done.where}: {done.name}: {done.error}" if done.where else f"{done.name}: {done.error}")
+    elif style == "table":
+        say(f"{done.name} {done.action}{' (dry run)' if dry_run else ''}")
+
+
+def _as_data(done: Done, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "name": done.name,
+        "action": str(done.action),
+        "file": done.where or None,
+        "error": done.error,
+        "dry_run": dry_run,
+    }
+
+
+def _wait(
+    rest: Rest, wanted: Sequence[Wanted], done: Sequence[Done], timeout_s: float, *, quiet: bool
+) -> bool:
+    """Wait for the applied connectors; connectors that were paused or stopped keep that state."""
+    actions = {each.name: each.action for each in done}
+    states: dict[str, str] = {}
+    for each in wanted:
+        if actions.get(each.name) is Action.CREATED:
+            states[each.name] = each.initial_state or "RUNNING"
+        elif actions.get(each.name) in (Action.CONFIGURED, Action.UNCHANGED):
+            states[each.name] = current_target(fetch_one(rest, each.name))
+    settle_s = {name: CHANGED_S for name in states if actions[name] is Action.CONFIGURED}
+    return wait_for(rest, states, settle_s=settle_s, timeout_s=timeout_s, quiet=quiet)

@@ -1,0 +1,64 @@
+"""`kraal delete`: delete connectors."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import click
+
+from kraal.client.commands.command import (
+    ClientCommand,
+    asking,
+    end,
+    for_each,
+    names_argument,
+)
+from kraal.client.commands.file_options import (
+    read_files,
+    recursive_option,
+)
+from kraal.client.output import say
+from kraal.client.rest import Refused, Rest
+
+
+@click.command(
+    "delete",
+    cls=ClientCommand,
+    short_help="Delete connectors but keep their offsets.",
+    examples=(
+        "kraal delete orders-source",
+        "kraal delete -f connectors/ --ignore-missing",
+    ),
+)
+@names_argument
+@click.option(
+    "-f",
+    "--file",
+    "paths",
+    multiple=True,
+    metavar="FILE_OR_DIR",
+    help="Delete the connectors in these files; see `kraal apply --help`.",
+)
+@recursive_option
+@click.option("--ignore-missing", is_flag=True, help="Ignore connectors that do not exist.")
+@asking
+def delete(
+    rest: Rest, names: tuple[str, ...], *, paths: tuple[str, ...], recursive: bool, ignore_missing: bool
+) -> None:
+    """Delete connectors with their configs and tasks.
+
+    Offsets are kept; a new connector with the same name continues from them.
+    """
+    wants = read_files(paths, recursive=recursive)
+    if not names and not paths:
+        raise click.UsageError("Specify connector names or -f.")
+
+    def send(name: str) -> None:
+        rest.ask("DELETE", "connectors", name)
+        say(f"{name} deleted")
+
+    def missing(error: Refused) -> bool:
+        return ignore_missing and error.status == HTTPStatus.NOT_FOUND and not error.no_such_path
+
+    well = for_each([*names, *(each.name for each in wants.wanted)], send, ignore=missing)
+    end(well=well and not wants.faults)

@@ -1,0 +1,114 @@
+"""`kraal describe`: show all details of a connector."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import click
+
+from kraal.client.apply import Secrets
+from kraal.client.commands.command import (
+    NAME,
+    ClientCommand,
+    asking,
+    end,
+    for_each,
+    output_option,
+)
+from kraal.client.output import emit, say
+from kraal.client.rest import Refused, Rest
+from kraal.client.secrets import hide
+from kraal.client.status_tables import (
+    Status,
+    instances,
+    traces,
+)
+from kraal.client.supervision import supervision_lines
+from kraal.client.text import table
+from kraal.client.wait import fetch_one
+
+
+@click.command(
+    "describe",
+    cls=ClientCommand,
+    short_help="Show all details of a connector.",
+    examples=(
+        "kraal describe orders-source",
+        "kraal describe orders-source -o yaml --show-secrets > orders-source.yaml",
+    ),
+)
+@click.argument("names", type=NAME, nargs=-1, required=True, metavar="NAME...")
+@output_option
+@click.option("--show-secrets", is_flag=True, help="Print passwords and other secrets in clear text.")
+@asking
+def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bool) -> None:
+    """Show all details of a connector: config, state, tasks, topics, automatic restarts, and complete traces.
+
+    Secret values are printed as [hidden] unless --show-secrets is set; references such as ${file:…} are printed. The
+    output of -o json and -o yaml for one connector can be applied again if it contains no [hidden] value.
+    """
+    found: list[dict[str, Any]] = []
+    secrets = Secrets(rest)
+
+    def look(name: str) -> None:
+        found.append(_described(rest, name, None if show_secrets else secrets))
+
+    well = for_each(names, look)
+    if style == "table":
+        for number, each in enumerate(found):
+            say(("\n" if number else "") + "\n".join(_sections(each)))
+    elif found:
+        emit(found[0] if len(names) == 1 else found, style)
+    end(well=well)
+
+
+def _described(rest: Rest, name: str, secrets: Secrets | None) -> dict[str, Any]:
+    """Return all details of a connector; hide secret values unless `secrets` is None. Raises Refused, NoAnswer."""
+    info = rest.get("connectors", name)
+    if secrets is not None:
+        info["config"] = hide(info["config"], secrets.of(info["config"]))
+    try:
+        topics = sorted(rest.get("connectors", name, "topics")[name]["topics"])
+    except Refused as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        topics = None  # topic tracking is disabled
+    return {
+        "name": info["name"],
+        "type": info.get("type"),
+        "config": info["config"],
+        "topics": topics,
+        "status": fetch_one(rest, name, expand="supervision"),
+    }
+
+
+def _sections(found: dict[str, Any]) -> list[str]:
+    status: Status | None = found["status"]
+    topics = "not tracked" if found["topics"] is None else ", ".join(found["topics"]) or "none"
+    lines = [f"Name:    {found['name']}", f"Type:    {found['type']}"]
+    if status is None:
+        lines += ["State:   no status yet"]
+    else:
+        connector = status["connector"]
+        version = f", version {connector['version']}" if connector.get("version") else ""
+        lines += [f"State:   {connector['state']} on {connector['worker_id']}{version}"]
+    lines += [f"Topics:  {topics}", "Config:"]
+    from kraal.client.strict_yaml import to_yaml  # noqa: PLC0415 - late: most commands need no YAML
+
+    lines += [f"  {line}" for line in to_yaml(dict(sorted(found["config"].items()))).splitlines()]
+    if status is not None:
+        rows = [
+            (task, each.state, each.worker)
+            for (_, task), each in instances({"": status}).items()
+            if task != "-"
+        ]
+        lines += (
+            ["Tasks:", *(f"  {line}" for line in table(("TASK", "STATE", "WORKER"), rows))]
+            if rows
+            else ["Tasks:   none"]
+        )
+        lines += supervision_lines(status)
+        for what, trace in traces(status):
+            lines += [f"Trace of {what}:", *(f"  {line}" for line in trace.splitlines())]
+    return lines

@@ -1,0 +1,46 @@
+"""Options of commands that read connector files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from kraal.client.manifests import STDIN, SUFFIXES, Wants, read_wants
+from kraal.client.output import complain
+from kraal.core.errors import BadRequest
+
+files_option = click.option(
+    "-f",
+    "--file",
+    "paths",
+    required=True,
+    multiple=True,
+    metavar="FILE_OR_DIR",
+    help=f"Connector file, directory with connector files ({', '.join(SUFFIXES)}), or "
+    f"{STDIN} for standard input (repeatable).",
+)
+
+
+recursive_option = click.option("-R", "--recursive", is_flag=True, help="Read directories recursively.")
+
+
+prune_option = click.option(
+    "--prune", "prunes", is_flag=True, help="Also DELETE all connectors that are not in the files."
+)
+
+
+def read_files(paths: Sequence[str], *, recursive: bool) -> Wants:
+    """Read all files and print their errors."""
+    wants = read_wants(paths, sys.stdin, recursive=recursive)
+    for fault in wants.faults:
+        complain(fault)
+    return wants
+
+
+def refuse_nothing(wants: Wants, *, prunes: bool) -> None:
+    """Raise BadRequest if the files contain no connector."""
+    if not wants.wanted:
+        said = "; --prune would delete every connector" if prunes else ""
+        raise BadRequest(f"No connectors found in the files{said}.")

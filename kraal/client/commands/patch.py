@@ -1,0 +1,108 @@
+"""`kraal patch`: change single keys of a connector config."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from kraal.client.apply import Secrets, sentence, validate
+from kraal.client.commands.command import (
+    FAILED,
+    ClientCommand,
+    asking,
+    name_argument,
+)
+from kraal.client.manifests import STDIN
+from kraal.client.output import complain, emit_diff, say
+from kraal.client.plan import Action, difference, patched
+from kraal.client.rest import NoAnswer, Refused, Rest
+from kraal.client.secrets import scrub
+from kraal.client.text import printable
+from kraal.core.errors import BadRequest
+
+
+@click.command(
+    "patch",
+    cls=ClientCommand,
+    short_help="Change single keys of a connector config.",
+    examples=(
+        "kraal patch orders-source tasks.max=4 topic=orders",
+        "kraal patch orders-source --remove errors.tolerance",
+        "kraal patch orders-source -f secrets.json",
+    ),
+)
+@name_argument
+@click.argument("assignments", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option("--remove", "removed", multiple=True, metavar="KEY", help="Remove a key (repeatable).")
+@click.option(
+    "-f",
+    "--file",
+    "path",
+    metavar="FILE",
+    help="JSON object with keys and values, null to remove a key; - for standard input. Use it for secrets because "
+    "other users can see command lines.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show the diff and validate it on the worker without changing anything."
+)
+@asking
+def patch(
+    rest: Rest,
+    name: str,
+    assignments: tuple[str, ...],
+    *,
+    removed: tuple[str, ...],
+    path: str | None,
+    dry_run: bool,
+) -> None:
+    """Change single keys of a connector config and keep the others (KIP-477)."""
+    changes = {**_changes_of(path), **_assigned(assignments), **dict.fromkeys(removed)}
+    if not changes:
+        raise click.UsageError("Nothing to change; specify KEY=VALUE, --remove or -f.")
+    config = rest.get("connectors", name, "config")
+    after = patched(config, changes)
+    secrets = Secrets(rest).of(after)
+    try:
+        if after == config:
+            say(f"{name} {Action.UNCHANGED}")
+        elif dry_run:
+            emit_diff(difference((f"{name} now", config), (f"{name} patched", after), secrets))
+            validate(rest, after)
+        else:
+            rest.ask("PATCH", "connectors", name, "config", body=changes)
+            say(f"{name} {Action.CONFIGURED}")
+    except (Refused, NoAnswer) as error:
+        complain(f"{name}: {scrub(sentence(error), after, secrets)}")
+        raise click.exceptions.Exit(FAILED) from error
+
+
+def _assigned(assignments: Sequence[str]) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for each in assignments:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"Invalid argument '{printable(each)}'; expected KEY=VALUE.")
+        found[key] = value
+    return found
+
+
+def _changes_of(path: str | None) -> dict[str, str | None]:
+    """Read a file of changes. Raises BadRequest with the file name."""
+    if path is None:
+        return {}
+    try:
+        text = sys.stdin.read() if path == STDIN else Path(path).read_text("utf-8")
+        content = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    except OSError as exc:
+        raise BadRequest(f"Cannot read '{path}': {exc.strerror or exc}.") from exc
+    except (ValueError, RecursionError) as exc:
+        raise BadRequest(f"'{path}' is not valid JSON: {exc}.") from exc
+    if not isinstance(content, dict) or any(isinstance(value, (dict, list)) for value in content.values()):
+        raise BadRequest(
+            f"Invalid content of '{path}'; expected a JSON object whose values are strings or null."
+        )
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in content.items()}

@@ -1,0 +1,94 @@
+"""`kraal plugins`: list plugins and their config keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+from typing_extensions import override
+
+from kraal.client.commands.command import (
+    ClientCommand,
+    asking,
+    complete,
+    output_option,
+)
+from kraal.client.commands.lazy import Lazy
+from kraal.client.output import emit, emit_table
+from kraal.client.rest import Rest
+
+_LOCK_COMMANDS = {
+    "add": Lazy("kraal.cli.plugin_lock", "add"),
+    "remove": Lazy("kraal.cli.plugin_lock", "remove"),
+    "lock": Lazy("kraal.cli.plugin_lock", "lock"),
+    "list": Lazy("kraal.cli.plugin_lock", "list_command"),
+}
+"""Subcommands that need more than a worker's REST API; imported on first use."""
+
+
+class PluginsCommand(ClientCommand):
+    """Command that lists a worker's plugins and dispatches to the subcommands for the plugin lock."""
+
+    @override
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        lazy = _LOCK_COMMANDS.get(args[0]) if args else None
+        if lazy is None:
+            return super().make_context(info_name, args, parent, **extra)
+        return lazy.load().make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+
+
+def _complete_plugin(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
+    every = [("connectorsOnly", "false")]
+    words = [CompletionItem[Any](word) for word in _LOCK_COMMANDS if word.startswith(incomplete)]
+    return words + complete(
+        ctx,
+        incomplete,
+        lambda rest: {each["class"] for each in rest.get_list("connector-plugins", query=every)},
+    )
+
+
+@click.command(
+    "plugins",
+    cls=PluginsCommand,
+    short_help="List plugins and their keys; change the plugin lock.",
+    examples=(
+        "kraal plugins --all",
+        "kraal plugins FileStreamSource",
+        "kraal plugins add --help",
+    ),
+)
+@click.argument("plugin", required=False, metavar="[PLUGIN]", shell_complete=_complete_plugin)
+@click.option("--all", "everything", is_flag=True, help="Include converters, transforms and predicates.")
+@output_option
+@asking
+def plugins(rest: Rest, plugin: str | None, *, everything: bool, style: str) -> None:
+    """List the connector plugins of the worker, or the config keys of one PLUGIN.
+
+    PLUGIN is a class name or its last part. -o json and -o yaml include the documentation of the keys.
+
+    `kraal plugins add`, `remove`, `lock` and `list` change and show the plugin lock, which contains the plugins that
+    workers load in addition to the built-in ones. See the --help of each.
+    """
+    if plugin is not None:
+        if everything:
+            raise click.UsageError("--all cannot be combined with PLUGIN.")
+        keys = rest.get_list("connector-plugins", plugin, "config")
+        if style != "table":
+            emit(keys, style)
+            return
+        emit_table(("KEY", "TYPE", "IMPORTANCE", "DEFAULT"), map(_key_row, keys), f"{plugin} has no keys.")
+        return
+    found = rest.get_list("connector-plugins", query=[("connectorsOnly", "false")] if everything else [])
+    if style != "table":
+        emit(found, style)
+        return
+    rows = ((each["class"], each["type"], str(each.get("version") or "-")) for each in found)
+    emit_table(("CLASS", "TYPE", "VERSION"), rows, "No plugins.")
+
+
+def _key_row(key: Any) -> tuple[str, ...]:
+    default = "(required)" if key["required"] else key["default_value"]
+    return key["name"], key["type"], key["importance"], "-" if default is None else str(default)

@@ -1,0 +1,108 @@
+"""`kraal status`: show the status of connectors and tasks."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+import click
+
+from kraal.client.commands.command import (
+    ClientCommand,
+    asking,
+    end,
+    for_each,
+    names_argument,
+    output_option,
+)
+from kraal.client.output import emit_statuses
+from kraal.client.rest import Rest
+from kraal.client.status_tables import (
+    STATUS_HEAD,
+    Status,
+    Statuses,
+    status_rows,
+)
+from kraal.client.text import one_line
+from kraal.client.wait import fetch, fetch_one
+from kraal.client.watch import Watch
+
+
+@click.command(
+    "status",
+    cls=ClientCommand,
+    short_help="Show the status of connectors and tasks.",
+    examples=(
+        "kraal status",
+        "kraal status orders-source --watch",
+    ),
+)
+@names_argument
+@output_option
+@click.option("-w", "--watch", "watches", is_flag=True, help="Keep watching until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Polling interval of --watch.",
+)
+@asking
+def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, interval: float) -> None:
+    """Show connectors and their tasks: state, worker, and the first line of the trace of a failure.
+
+    Without NAME, all connectors are shown. With --watch, a terminal shows a table that is updated in place; a file or
+    pipe receives one line per current state and one per change (with -o json, one JSON object per line).
+    """
+    look = partial(_look, rest, names)
+    if watches:
+        _watch(rest, Watch(look, rest.clock.pause, interval), style)
+        return
+    if not names:
+        emit_statuses(look(), style, STATUS_HEAD, status_rows)
+        return
+    found: dict[str, Status | None] = {}
+    well = for_each(names, lambda name: found.update({name: _existing(rest, name)}))
+    if found:
+        emit_statuses(found, style, STATUS_HEAD, status_rows)
+    end(well=well)
+
+
+def _existing(rest: Rest, name: str) -> Status | None:
+    """Return a connector's status, None if it has none yet. Raises Refused if the connector does not exist."""
+    found = fetch_one(rest, name)
+    if found is None:
+        rest.get("connectors", name)
+    return found
+
+
+def _look(rest: Rest, names: Sequence[str]) -> Statuses:
+    """Return the statuses to watch; None for a named connector that does not exist."""
+    return {name: fetch_one(rest, name) for name in names} if names else fetch(rest)
+
+
+def _watch(rest: Rest, watch: Watch, style: str) -> None:
+    if style == "yaml":
+        raise click.UsageError("--watch does not support -o yaml; use table or json.")
+    try:
+        if style == "table" and sys.stdout.isatty():
+            watch.on_screen(
+                lambda text: click.echo(text, nl=False), shutil.get_terminal_size, rest.target.url
+            )
+        else:
+            watch.as_lines(_line_now, _warn, as_json=style == "json")
+    except KeyboardInterrupt:
+        if sys.stdout.isatty():
+            click.echo()
+
+
+def _line_now(text: str) -> None:
+    click.echo(text)
+    sys.stdout.flush()
+
+
+def _warn(text: str) -> None:
+    click.echo(one_line(text), err=True)

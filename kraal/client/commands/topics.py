@@ -1,0 +1,60 @@
+"""`kraal topics`: show or reset the topics that connectors use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kraal.client.commands.command import (
+    ClientCommand,
+    asking,
+    end,
+    for_each,
+    names_argument,
+    output_option,
+)
+from kraal.client.output import emit, emit_table, say
+from kraal.client.rest import Rest
+
+
+@click.command(
+    "topics",
+    cls=ClientCommand,
+    short_help="Show or reset the topics that connectors use.",
+    examples=(
+        "kraal topics",
+        "kraal topics orders-source --reset",
+    ),
+)
+@names_argument
+@click.option("--reset", "resets", is_flag=True, help="Reset the topics of the named connectors.")
+@output_option
+@asking
+def topics(rest: Rest, names: tuple[str, ...], *, resets: bool, style: str) -> None:
+    """Show the topics that connectors have used since they were created or their topics were reset (KIP-558).
+
+    Without NAME, all connectors are shown.
+    """
+    if resets:
+        if not names:
+            raise click.UsageError("--reset requires connector names.")
+
+        def reset(name: str) -> None:
+            rest.ask("PUT", "connectors", name, "topics", "reset")
+            say(f"{name}: topics reset")
+
+        end(well=for_each(names, reset))
+        return
+    found: dict[str, Any] = {}
+
+    def ask(name: str) -> None:
+        found.update(rest.get("connectors", name, "topics"))
+
+    well = for_each(names or rest.names(), ask)
+    if style == "table":
+        rows = ((name, topic) for name, each in found.items() for topic in sorted(each["topics"]))
+        emit_table(("NAME", "TOPIC"), rows, "No topics.")
+    else:
+        emit({name: {"topics": sorted(each["topics"])} for name, each in found.items()}, style)
+    end(well=well)

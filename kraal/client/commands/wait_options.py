@@ -1,0 +1,50 @@
+"""The options `--wait` and `--timeout`, and waiting for target states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from kraal.client.output import complain, say
+from kraal.client.rest import Rest
+from kraal.client.wait import wait
+
+
+def wait_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add `--wait` and `--timeout` to a command."""
+    timeout = click.option(
+        "--timeout",
+        "timeout_s",
+        type=click.FloatRange(min=0),
+        default=120.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Timeout of --wait for all connectors together.",
+    )
+    flag = click.option(
+        "--wait",
+        "waits",
+        is_flag=True,
+        help="Wait until the connectors reach the new state; fail if they do not.",
+    )
+    return flag(timeout(function))
+
+
+def wait_for(
+    rest: Rest,
+    wanted: dict[str, str],
+    *,
+    settle_s: dict[str, float] | None = None,
+    timeout_s: float,
+    quiet: bool = False,
+) -> bool:
+    """Wait and print the result for each connector, or only failures if `quiet`; return whether all succeeded."""
+    well = True
+    for name, error in wait(rest, wanted, settle_s=settle_s or {}, timeout_s=timeout_s):
+        if error is None and not quiet:
+            say(f"{name} is {wanted[name]}")
+        elif error is not None:
+            complain(error)
+            well = False
+    return well

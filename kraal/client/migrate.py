@@ -1,0 +1,168 @@
+"""Takes connectors over from another Connect cluster, one by one, over REST (KIP-980).
+
+For each: stop it there, read its offsets there, create it here STOPPED, write the offsets here, start it here. What can
+be known before is asked before anything is stopped. It never runs on both: it stays STOPPED there, until somebody
+deletes it. A failure says where the connector stands on both sides, and how to go on or back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from kraal.client.rest import Refused, Rest
+from kraal.client.target import parse_target
+from kraal.core.errors import KraalError
+
+STOP_S = 120.0
+PAUSE_S = 0.5
+MOMENTARY_S = 30.0
+
+Say = Callable[[str], None]
+
+
+class Cluster:
+    """One side, by the URL of any of its workers."""
+
+    def __init__(self, url: str) -> None:
+        """Parse the URL. Raises BadTarget."""
+        self._target = parse_target(url)
+        self.url = self._target.url
+        """Without credentials."""
+
+    def ask(self, method: str, *segments: str, body: object = None) -> Any:
+        """Send one request, on a connection of its own. Raises as `Rest.ask`."""
+        with Rest(self._target) as rest:
+            return rest.ask(method, *segments, body=body)
+
+    def state(self, name: str) -> tuple[str, int]:
+        """Return a connector's state, and how many tasks it shows; waits for the first status of a new connector."""
+        deadline = time.monotonic() + MOMENTARY_S
+        while True:
+            try:
+                status = self.ask("GET", "connectors", name, "status")
+            except Refused as error:
+                new = error.status == HTTPStatus.NOT_FOUND and error.text.startswith("No status found")
+                if not new or time.monotonic() >= deadline:
+                    raise
+            else:
+                return status["connector"]["state"], len(status["tasks"])
+            time.sleep(PAUSE_S)
+
+    def wait_until_stopped(self, name: str) -> None:
+        """Wait until a connector is STOPPED and has no tasks. Raises KraalError."""
+        deadline = time.monotonic() + STOP_S
+        while True:
+            state, tasks = self.state(name)
+            if (state, tasks) == ("STOPPED", 0):
+                return
+            if time.monotonic() >= deadline:
+                raise KraalError(
+                    f"{name} is {state} with {tasks} tasks at {self.url}, {STOP_S:g} s after its stop."
+                )
+            time.sleep(PAUSE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One connector that can be taken over."""
+
+    name: str
+    config: dict[str, Any]
+    state: str
+    """What it is there: RUNNING, PAUSED, STOPPED, FAILED."""
+    begun: bool
+    """It is here already, STOPPED with the same config: an earlier attempt failed."""
+
+
+def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Say) -> None:
+    """Take connectors over, one after the other; all of them when none is named. Raises KraalError."""
+    plans = [_planned(source, target, name) for name in names or source.ask("GET", "connectors")]
+    for plan in plans:
+        again = ", which an earlier attempt has created here" if plan.begun else ""
+        say(f"{plan.name} is {plan.state} at {source.url} and can be taken over{again}")
+    if dry_run:
+        return
+    for plan in plans:
+        take_over(source, target, plan, say)
+
+
+def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
+    """Look whether all that it takes is there. Changes nothing. Raises KraalError."""
+    config = source.ask("GET", "connectors", name, "config")
+    state, _ = source.state(name)
+    source.ask("GET", "connectors", name, "offsets")
+    begun = _begun(target, name, config)
+    try:
+        target.ask("GET", "connectors", name, "offsets")
+    except Refused as error:
+        unknown = error.status == HTTPStatus.NOT_FOUND and error.text == f"Connector {name} not found"
+        if not unknown:
+            raise KraalError(
+                f"{target.url} has no offsets to write ({error}): a connector that came without its offsets would "
+                "begin anew. Nothing was changed."
+            ) from error
+    found = target.ask(
+        "PUT", "connector-plugins", config["connector.class"], "config", "validate", body=config
+    )
+    if found["error_count"]:
+        errors = [text for each in found["configs"] for text in each["value"]["errors"]]
+        raise KraalError(f"{target.url} does not take {name}: {'; '.join(errors)}. Nothing was changed.")
+    return Plan(name, config, state, begun)
+
+
+def _begun(target: Cluster, name: str, config: dict[str, Any]) -> bool:
+    try:
+        there = target.ask("GET", "connectors", name, "config")
+    except Refused as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    state, _ = target.state(name)
+    if there != config or state != "STOPPED":
+        raise KraalError(
+            f"{target.url} has a connector {name} already: {state}, "
+            f"{'with the same config' if there == config else 'with another config'}. Nothing was changed."
+        )
+    return True
+
+
+def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
+    """Take one connector over. Raises KraalError, which says where it stands and how to go on."""
+    name = plan.name
+    here = "STOPPED, without its offsets" if plan.begun else "not there"
+    doing = f"stopping it at {source.url}"
+    try:
+        source.ask("PUT", "connectors", name, "stop")
+        source.wait_until_stopped(name)
+        doing = f"reading its offsets at {source.url}"
+        offsets = source.ask("GET", "connectors", name, "offsets")
+        doing = f"creating it at {target.url}"
+        if not plan.begun:
+            here = "not there, or STOPPED"
+            body = {"name": name, "config": plan.config, "initial_state": "STOPPED"}
+            target.ask("POST", "connectors", body=body)
+        here = "STOPPED, without its offsets"
+        target.wait_until_stopped(name)
+        doing = f"writing its offsets at {target.url}"
+        if offsets["offsets"]:
+            target.ask("PATCH", "connectors", name, "offsets", body=offsets)
+        here = "STOPPED, with its offsets"
+        doing = f"starting it at {target.url}"
+        if plan.state == "PAUSED":
+            target.ask("PUT", "connectors", name, "pause")
+        elif plan.state != "STOPPED":
+            target.ask("PUT", "connectors", name, "resume")
+    except (KraalError, KeyError, TypeError, ValueError) as error:
+        path = f"/connectors/{quote(name, safe='')}"
+        raise KraalError(
+            f"{name}: {doing} failed: {error}. It was {plan.state} at {source.url} and is STOPPED there now, or about "
+            f"to be; at {target.url} it is {here}. To go on: run the same command again; it is STOPPED at {target.url} "
+            f"then, until you PUT {target.url}{path}/resume. To go back: delete it at {target.url} "
+            f"if it is there, then PUT {source.url}{path}/resume."
+        ) from error
+    say(f"{name} is at {target.url} now, {plan.state}; delete it at {source.url} when you need no way back")

@@ -1,0 +1,144 @@
+"""Statuses: tables of connectors and tasks, changes between two polls, and verdicts for waiting. Pure functions.
+
+A status is the response of `GET /connectors/{c}/status` (contract 1.3), None for a connector without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kraal.client.text import first_line
+
+Status = Mapping[str, Any]
+Statuses = Mapping[str, Status | None]
+"""Statuses by connector, in display order."""
+
+NONE = "-"
+LIST_HEAD = ("NAME", "TYPE", "STATE", "TASKS", "WORKER")
+STATUS_HEAD = ("NAME", "TASK", "STATE", "WORKER", "TRACE")
+RUNNING, FAILED, STOPPED = "RUNNING", "FAILED", "STOPPED"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A connector instance or one of its tasks."""
+
+    state: str
+    worker: str
+    trace: str
+    """First line of the trace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change of an instance between two polls; `before` or `after` is None if the instance did not exist."""
+
+    name: str
+    task: str
+    before: Instance | None
+    after: Instance | None
+
+
+class Verdict(StrEnum):
+    """Assessment of a status while waiting for a state."""
+
+    READY = "ready"
+    WITHOUT_TASKS = "without tasks"
+    """The connector runs without tasks, which may still be created."""
+    FAILED = "failed"
+    PENDING = "pending"
+
+
+def list_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each connector with the numbers of running and of all tasks."""
+    for name, status in statuses.items():
+        if status is None:
+            yield (name, NONE, NONE, NONE, NONE)
+            continue
+        states = [str(task.get("state")) for task in status.get("tasks", ())]
+        failed = states.count(FAILED)
+        tasks = f"{states.count(RUNNING)}/{len(states)}" + (f", {failed} failed" if failed else "")
+        connector = _instance(status.get("connector", {}))
+        yield (name, str(status.get("type", NONE)), connector.state, tasks, connector.worker)
+
+
+def status_rows(statuses: Statuses) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each connector and each of its tasks."""
+    for name, status in statuses.items():
+        if status is None:
+            yield (name, NONE, NONE, NONE, "no status yet")
+            continue
+        for (_, task), each in instances({name: status}).items():
+            yield (name, task, each.state, each.worker, each.trace)
+
+
+def instances(statuses: Statuses) -> dict[tuple[str, str], Instance]:
+    """Return all instances by connector and task; the task of the connector instance is `-`."""
+    found: dict[tuple[str, str], Instance] = {}
+    for name, status in statuses.items():
+        if status is not None:
+            found[name, NONE] = _instance(status.get("connector", {}))
+            found |= {(name, str(each.get("id"))): _instance(each) for each in status.get("tasks", ())}
+    return found
+
+
+def changes(before: Statuses, after: Statuses) -> list[Change]:
+    """Return the changes in the order of `after`, followed by removed instances."""
+    old, new = instances(before), instances(after)
+    came = [Change(*key, old.get(key), instance) for key, instance in new.items() if old.get(key) != instance]
+    return came + [Change(*key, instance, None) for key, instance in old.items() if key not in new]
+
+
+def change_line(change: Change) -> str:
+    """Return a change as a line with instance, states, worker and trace."""
+    what = change.name if change.task == NONE else f"{change.name} task {change.task}"
+    if change.after is None:
+        return f"{what} {change.before.state if change.before else NONE} -> gone"
+    was = f"{change.before.state} -> " if change.before and change.before.state != change.after.state else ""
+    return f"{what} {was}{change.after.state} {change.after.worker} {change.after.trace}".rstrip()
+
+
+def verdict(status: Status | None, wanted: str) -> Verdict:
+    """Return whether a connector and all its tasks have reached `wanted`: RUNNING, PAUSED or STOPPED."""
+    if status is None:
+        return Verdict.PENDING
+    connector = str(status.get("connector", {}).get("state"))
+    tasks = [str(task.get("state")) for task in status.get("tasks", ())]
+    if connector == wanted == STOPPED:
+        return Verdict.PENDING if tasks else Verdict.READY
+    if wanted != STOPPED and FAILED in (connector, *tasks):
+        return Verdict.FAILED
+    if connector != wanted or any(state != wanted for state in tasks):
+        return Verdict.PENDING
+    return Verdict.READY if tasks else Verdict.WITHOUT_TASKS
+
+
+def summary(status: Status | None) -> str:
+    """Return a short form of a status for errors: the states and the first trace."""
+    if status is None:
+        return "it has no status"
+    found = instances({"": status})
+    words = [f"task {task} is {each.state}" for (_, task), each in found.items() if task != NONE]
+    trace = next((each.trace for each in found.values() if each.trace), "")
+    states = ", ".join([f"it is {found['', NONE].state}", *words])
+    return f"{states}: {trace}" if trace else states
+
+
+def traces(status: Status) -> list[tuple[str, str]]:
+    """Return all complete traces with the instance they belong to."""
+    parts: Sequence[tuple[str, Any]] = [
+        ("connector", status.get("connector", {})),
+        *((f"task {task.get('id')}", task) for task in status.get("tasks", ())),
+    ]
+    return [(what, str(part["trace"])) for what, part in parts if part.get("trace")]
+
+
+def _instance(part: Mapping[str, Any]) -> Instance:
+    return Instance(
+        state=str(part.get("state", NONE)),
+        worker=str(part.get("worker_id") or NONE),
+        trace=first_line(part.get("trace")),
+    )

@@ -1,0 +1,1 @@
+"""Assignment of connectors and tasks to workers by the group's leader."""

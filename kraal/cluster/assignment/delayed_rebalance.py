@@ -1,0 +1,76 @@
+"""Delayed rebalance: wait for a member that left, then reassign its work. Pure.
+
+A worker that restarts is away for seconds. If its work were spread over the others at once, all of them would be
+disturbed twice. The leader therefore waits up to `scheduled.rebalance.max.delay.ms` and remembers which members are
+idle meanwhile: the worker that returned, under a new member id, is one of those, and gets all of the lost work.
+Source: IncrementalCooperativeAssignor.handleLostAssignments (Kafka 4.3.0), KIP-415; contract 4.7 rule 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kraal.cluster.assignment.fair_share import deal
+from kraal.cluster.assignment.rebalance import AssignorState, Pause
+from kraal.protocol.group import CONNECTOR, Job
+
+_BACKOFF_BASE = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostPlan:
+    """Decision about lost work in this round."""
+
+    state: AssignorState
+    """Includes the new pause."""
+    reassign: frozenset[Job] = frozenset()
+    """Jobs to assign like new work in this round."""
+    given: Mapping[str, Sequence[Job]] = field(default_factory=dict)
+    """Jobs to assign to these members, the candidates, in this round."""
+
+
+def settle_lost(
+    lost: frozenset[Job],
+    held: Mapping[str, Sequence[Job]],
+    state: AssignorState,
+    *,
+    now_ms: int,
+    max_delay_ms: int,
+) -> LostPlan:
+    """Decide whether lost work waits, and where it goes; `held` is what every member keeps in this round.
+
+    Known quirk, kept: a round after a revocation counts as if work were lost, so that a member that leaves just then
+    without any work starts a full wait.
+    """
+    pause = state.pause
+    if not lost and not state.rebalancing:
+        return LostPlan(state=replace(state, pause=Pause()))
+    everybody_stayed = state.members <= held.keys()
+    if (pause.until_ms is None and everybody_stayed) or max_delay_ms == 0:
+        return LostPlan(state=state, reassign=lost)  # it never reached its member, or waiting is disabled
+    if pause.until_ms is not None and now_ms >= pause.until_ms:
+        after = replace(state, pause=Pause(), rebalancing=False)
+        candidates = [member for member in pause.candidates if member in held]
+        if not candidates:
+            return LostPlan(state=after, reassign=lost)
+        return LostPlan(state=after, given=_dealt(candidates, lost))
+    delay_ms = max_delay_ms if pause.until_ms is None else min(pause.until_ms - now_ms, max_delay_ms)
+    idle = [member for member in sorted(held) if not held[member] and member not in pause.candidates]
+    waiting = Pause(candidates=(*pause.candidates, *idle), until_ms=now_ms + delay_ms, delay_ms=delay_ms)
+    return LostPlan(state=replace(state, pause=waiting))
+
+
+def _dealt(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, list[Job]]:
+    """Deal connectors, then tasks; both start with the first candidate."""
+    order = sorted(lost)
+    connectors = deal(candidates, [job for job in order if job.task == CONNECTOR])
+    tasks = deal(candidates, [job for job in order if job.task != CONNECTOR])
+    return {member: [*connectors[member], *tasks[member]] for member in candidates}
+
+
+def backoff_ms(count: int, max_delay_ms: int) -> int:
+    """Return the wait after `count` rounds in a row that wanted to revoke: 40^count, at most the configured delay."""
+    exponent = min(count, max_delay_ms.bit_length())  # 40^bits is beyond the maximum: no need for huge powers
+    wait_ms: int = _BACKOFF_BASE**exponent
+    return min(wait_ms, max_delay_ms)

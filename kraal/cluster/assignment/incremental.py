@@ -1,0 +1,212 @@
+"""Incremental cooperative assignment: members keep their work; only some jobs move, in two rounds. Pure.
+
+A job must never run twice, so a round that revokes a job from a member does not assign it to another: the member
+stops it and rejoins, and the next round finds the job free. Work of a member that left waits (`lost`). When
+consecutive rounds revoke work, because workers arrive one by one, revocations back off: 40 ms, 1.6 s, 64 s.
+Rejected: moving a job in one round with a hand-over between two members, which would have to reach each other.
+Source: IncrementalCooperativeAssignor (Kafka 4.3.0), KIP-415; contract 4.7, whose numbers mark the steps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from kraal.cluster.assignment.delayed_rebalance import backoff_ms, settle_lost
+from kraal.cluster.assignment.fair_share import spread, surplus
+from kraal.cluster.assignment.rebalance import AssignorState, Jobs, Outcome, Pause, Round
+from kraal.protocol.group import CONNECTOR, Job
+
+Held = Mapping[str, Sequence[Job]]
+
+
+def assign_incrementally(round_: Round, state: AssignorState) -> Outcome:
+    """Decide one round. O(n log n) in the number of jobs, from sorting the jobs to assign."""
+    reported = reports(round_)
+    stock = take_stock(reported, round_, state)
+    taken = stock.deleted | stock.duplicated
+    held = {member: without(jobs, taken) for member, jobs in reported.items()}
+    shares = share_out(held, stock.lost, stock.created, round_, state)
+    revoked = {  # 5
+        member: (*within(jobs, taken), *shares.revoked.get(member, ())) for member, jobs in reported.items()
+    }
+    return conclude(round_, shares, revoked, waiting=stock.lost, lists={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Shares of work that any of these members may run. `assigned` and `owned` hold every member."""
+
+    assigned: Mapping[str, Jobs]
+    revoked: Held
+    """Revoked to balance load; members without revocations are missing."""
+    owned: Mapping[str, Jobs]
+    state: AssignorState
+
+
+def share_out(
+    kept: Held, lost: frozenset[Job], created: frozenset[Job], round_: Round, state: AssignorState
+) -> Shares:
+    """Place lost and new work, and balance load (6 to 8).
+
+    `kept` is what these members run and may keep; `round_.configured` is all work for them. A caller that passes only
+    some members and jobs (KIP-987) gets shares for those only.
+    """
+    held = dict(kept)
+    plan = settle_lost(lost, held, state, now_ms=round_.now_ms, max_delay_ms=round_.max_delay_ms)  # 6
+    for member, jobs in plan.given.items():
+        held[member] = (*held[member], *jobs)
+    balanced = balance_load(held, round_, plan.state)  # 7
+    for member, jobs in balanced.revoked.items():
+        held[member] = without(held[member], frozenset(jobs))
+    new = spread_evenly(held, created | plan.reassign)  # 8
+    return Shares(
+        assigned={
+            member: (*within(jobs, frozenset(plan.given.get(member, ()))), *new[member])
+            for member, jobs in held.items()
+        },
+        revoked=balanced.revoked,
+        owned={member: (*jobs, *new[member]) for member, jobs in held.items()},
+        state=balanced.state,
+    )
+
+
+def conclude(
+    round_: Round,
+    shares: Shares,
+    revoked: Mapping[str, Jobs],
+    *,
+    waiting: frozenset[Job],
+    lists: Mapping[str, frozenset[Job]],
+) -> Outcome:
+    """Build the outcome and the state for the next round (9); `waiting` counts as assigned."""
+    return Outcome(
+        assigned=shares.assigned,
+        revoked=revoked,
+        owned=shares.owned,
+        delay_ms=shares.state.pause.delay_ms,
+        state=replace(
+            shares.state,
+            assigned=waiting.union(*shares.owned.values()),
+            revoked=frozenset(chain.from_iterable(revoked.values())),
+            generation=round_.generation,
+            members=frozenset(shares.owned),
+            lists=lists,
+        ),
+    )
+
+
+def reports(round_: Round) -> dict[str, Jobs]:
+    """Return the jobs that members report, without duplicates, members by id."""
+    return {member: tuple(dict.fromkeys(round_.members[member])) for member in sorted(round_.members)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stock:
+    """Differences between running and configured work."""
+
+    deleted: frozenset[Job]
+    duplicated: frozenset[Job]
+    """Jobs on more than one member: all of them stop it, and the next round assigns it once."""
+    lost: frozenset[Job]
+    created: frozenset[Job]
+
+
+def take_stock(reported: Held, round_: Round, state: AssignorState) -> Stock:
+    """Compare the reported jobs with the last round's assignment and with the configured jobs (1 to 4)."""
+    runs = Counter(chain.from_iterable(reported.values()))
+    active = frozenset(runs)
+    expected = state.assigned if state.generation == round_.last_generation else frozenset[Job]()
+    if not state.revoked.isdisjoint(active):
+        expected = active  # members did not get or did not follow the last round's assignment
+    # Java checks only expected jobs: a job deleted during a change of leader would be kept forever.
+    deleted = (expected | active) - round_.configured
+    many = len(active) < sum(map(len, reported.values()))
+    return Stock(
+        deleted=deleted,
+        duplicated=frozenset(job for job, count in runs.items() if count > 1) if many else frozenset(),
+        lost=expected - active - deleted,
+        created=round_.configured - expected - active,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balance:
+    """Revocations to balance load; `state` with the consequences for the next rounds."""
+
+    revoked: Held
+    state: AssignorState
+
+
+def balance_load(held: Held, round_: Round, state: AssignorState) -> Balance:
+    """Revoke what members hold beyond their share, except during a delay or when such rounds follow too closely."""
+    if state.pause.delay_ms != 0:
+        return Balance(revoked={}, state=replace(state, rebalancing=False))
+    revoked = _surplus(held, round_.configured)
+    if not revoked:
+        quiet = replace(state, rebalancing=False, revocations=0) if state.rebalancing else state
+        return Balance(revoked={}, state=quiet)
+    if not state.rebalancing:
+        return Balance(revoked=revoked, state=replace(state, rebalancing=True))
+    count = state.revocations + 1
+    delay_ms = backoff_ms(count, round_.max_delay_ms)
+    if delay_ms == 0:
+        return Balance(revoked=revoked, state=replace(state, revocations=count))
+    pause = Pause(candidates=state.pause.candidates, until_ms=round_.now_ms + delay_ms, delay_ms=delay_ms)
+    return Balance(revoked={}, state=replace(state, revocations=count, pause=pause))
+
+
+def spread_evenly(held: Held, jobs: Iterable[Job]) -> dict[str, Jobs]:
+    """Give new and lost work to the least loaded members: connectors first, then tasks, each kind separately."""
+    connectors, tasks = _parted(sorted(jobs))
+    if not connectors and not tasks:
+        return dict.fromkeys(held, ())
+    sizes = {member: _sizes(kept) for member, kept in held.items()}
+    new_connectors = spread({member: size[0] for member, size in sizes.items()}, connectors)
+    new_tasks = spread({member: size[1] for member, size in sizes.items()}, tasks)
+    return {member: (*new_connectors[member], *new_tasks[member]) for member in held}
+
+
+def _surplus(held: Held, configured: frozenset[Job]) -> dict[str, Jobs]:
+    if not configured or not any(held.values()):
+        return {}
+    connectors: dict[str, Sequence[Job]] = {}
+    tasks: dict[str, Sequence[Job]] = {}
+    for member, jobs in held.items():
+        connectors[member], tasks[member] = _parted(jobs)
+    total = _sizes(configured)
+    over = [surplus(connectors, total[0]), surplus(tasks, total[1])]
+    members = [member for member in held if any(member in kind for kind in over)]
+    return {member: tuple(chain.from_iterable(kind.get(member, ()) for kind in over)) for member in members}
+
+
+def _parted(jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
+    """Return connectors and tasks separately, each in the given order."""
+    connectors: list[Job] = []
+    tasks: list[Job] = []
+    for job in jobs:
+        (connectors if job[1] == CONNECTOR else tasks).append(job)
+    return connectors, tasks
+
+
+def _sizes(jobs: Iterable[Job]) -> tuple[int, int]:
+    """Return the number of connectors and of tasks."""
+    connectors = tasks = 0
+    for job in jobs:
+        if job[1] == CONNECTOR:
+            connectors += 1
+        else:
+            tasks += 1
+    return connectors, tasks
+
+
+def within(jobs: Sequence[Job], chosen: frozenset[Job]) -> Jobs:
+    """Return the jobs that are in `chosen`, in order."""
+    return tuple(job for job in jobs if job in chosen) if chosen else ()
+
+
+def without(jobs: Sequence[Job], taken: frozenset[Job]) -> Jobs:
+    """Return the jobs that are not in `taken`, in order."""
+    return tuple(job for job in jobs if job not in taken) if taken else tuple(jobs)

@@ -1,0 +1,223 @@
+"""Assignments of all members, computed by the group's leader when the broker asks for them. Pure.
+
+The leader may assign only from a config topic read at least as far as any member has read it: from an older state it
+would start work that others know is deleted. The caller compares `latest_offset` with its own snapshot first and
+takes a fresh one where needed; if that is still too old, all members are told to read on and to rejoin.
+Source: EagerAssignor, IncrementalCooperativeAssignor.performAssignment, LeaderState (Kafka 4.3.0); contract 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kraal.cluster.assignment.eager import assign_eagerly
+from kraal.cluster.assignment.rebalance import AssignorState, Jobs, Round
+from kraal.cluster.assignment.static import assign_statically
+from kraal.cluster.assignment.unassigned import Wait, waiting_jobs, why_rebalanced
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.cluster.state.wanted_work import Assignment
+from kraal.core.ids import Instance, TaskId
+from kraal.protocol.group import (
+    CONNECTOR,
+    AssignmentError,
+    GroupAssignment,
+    GroupProtocol,
+    Job,
+    WorkerMetadata,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The broker's message to the leader at the end of a join."""
+
+    protocol: GroupProtocol
+    """Protocol that the broker elected."""
+    leader: str
+    """Member id of this worker."""
+    members: Mapping[str, WorkerMetadata]
+    """By member id, including this worker."""
+    generation: int
+    last_generation: int
+    """The last generation whose assignment this worker received; -1 before the first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """The leader's answers, and what it keeps."""
+
+    assignments: Mapping[str, GroupAssignment]
+    """By member id, in the version of the elected protocol."""
+    state: AssignorState
+    """State for the next round."""
+    owners: Mapping[Job, str]
+    """Member ids by the jobs they run from now on; empty when the assignment failed."""
+    urls: Mapping[str, str]
+    """URLs of all members, by member id."""
+    lists: Mapping[str, frozenset[Job]] = field(default_factory=dict)
+    """Static assignments of members that have any, if the protocol supports them (KIP-987)."""
+    waiting: Mapping[Job, Wait] = field(default_factory=dict)
+    """Unassigned jobs, sorted; empty under the eager protocol, or when the assignment failed."""
+    delay_ms: int = 0
+    """Delay that members were told."""
+    why: str = ""
+    """Reason for this rebalance, as far as the leader knows it."""
+
+    def owner_url(self, instance: Instance) -> str | None:
+        """Return the URL of the owner of `instance`; None while it has none."""
+        member = self.owners.get(Job.of(instance))
+        return None if member is None else self.urls[member]
+
+
+def latest_offset(members: Mapping[str, WorkerMetadata]) -> int:
+    """Return the highest config offset that any member has read."""
+    return max(metadata.config_offset for metadata in members.values())
+
+
+def plan_group(
+    joined: Joined,
+    cluster: ClusterState,
+    state: AssignorState,
+    *,
+    now_ms: int,
+    max_delay_ms: int,
+    former: GroupPlan | None = None,
+) -> GroupPlan:
+    """Assign all work to the members, by the algorithm of the elected protocol.
+
+    `now_ms` is monotonic. `former` is this leader's previous plan, for the URLs of members that left and the jobs
+    that waited. A failed assignment leaves `state` unchanged: the next round sees that it was not received.
+    """
+    needed = latest_offset(joined.members)
+    if cluster.offset < needed:
+        error = AssignmentError.CONFIG_MISMATCH
+        failed = {member: _assignment(joined, needed, error=error) for member in joined.members}
+        why = f"the config is read up to {cluster.offset} by the leader, and up to {needed} by another worker"
+        return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
+    if not joined.protocol.cooperative:
+        dealt = assign_eagerly(joined.members, jobs_of(cluster))
+        told = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in dealt.items()}
+        why = "the eager protocol deals all work anew in each rebalance"
+        return GroupPlan(assignments=told, state=state, owners=_owners(dealt), urls=_urls(joined), why=why)
+    return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, former)
+
+
+def _plan_incrementally(
+    joined: Joined,
+    cluster: ClusterState,
+    state: AssignorState,
+    now_ms: int,
+    max_delay_ms: int,
+    former: GroupPlan | None,
+) -> GroupPlan:
+    members = joined.members
+    statics = {m: frozenset(metadata.static) for m, metadata in members.items() if metadata.static}
+    round_ = Round(
+        members={member: _running(metadata) for member, metadata in members.items()},
+        configured=jobs_of(cluster),
+        last_generation=joined.last_generation,
+        generation=joined.generation,
+        now_ms=now_ms,
+        max_delay_ms=max_delay_ms,
+        lists=statics if joined.protocol.static else {},
+    )
+    outcome = assign_statically(round_, state)
+    assignments = {
+        member: _assignment(
+            joined,
+            cluster.offset,
+            assigned=outcome.assigned[member],
+            revoked=outcome.revoked[member],
+            delay_ms=outcome.delay_ms,
+        )
+        for member in members
+    }
+    owners, urls = _owners(outcome.owned), _urls(joined)
+    return GroupPlan(
+        assignments=assignments,
+        state=outcome.state,
+        owners=owners,
+        urls=urls,
+        lists=round_.lists,
+        waiting=waiting_jobs(round_.configured, owners.keys(), outcome.state),
+        delay_ms=outcome.delay_ms,
+        why=why_rebalanced(
+            round_,
+            state,
+            urls if former is None else {**former.urls, **urls},
+            () if former is None else former.waiting.keys(),
+        ),
+    )
+
+
+def jobs_of(cluster: ClusterState) -> frozenset[Job]:
+    """Return all jobs to run; a connector with inconsistent task configs has no tasks."""
+    return frozenset(
+        Job(name, task)
+        for name, entry in cluster.connectors.items()
+        for task in range(CONNECTOR, len(entry.tasks))
+    )
+
+
+def applied(current: GroupAssignment | None, told: GroupAssignment) -> GroupAssignment:
+    """Return a member's next allocation: what it runs after it has applied `told`.
+
+    From version 1 on a member keeps what is not revoked, even when the round failed; an eager member stopped all work
+    before it joined. New jobs come first, as in Java, so that they are the first to go if a member has too much.
+    Revocations and delay are kept for the caller to act on.
+    """
+    if current is None or told.version < GroupProtocol.COMPATIBLE.version:
+        return told
+    stopped = frozenset(told.revoked)
+    kept = [job for job in current.assigned if job not in stopped]
+    return GroupAssignment(
+        version=told.version,
+        error=told.error,
+        leader=told.leader,
+        leader_url=told.leader_url,
+        config_offset=told.config_offset,
+        assigned=tuple(dict.fromkeys([*told.assigned, *kept])),
+        revoked=told.revoked,
+        delay_ms=told.delay_ms,
+    )
+
+
+def work_of(assignment: GroupAssignment) -> Assignment:
+    """Return the work that the herder runs, by the names used in the rest of Kraal."""
+    tasks = frozenset(TaskId(job.connector, job.task) for job in assignment.assigned if job.task != CONNECTOR)
+    connectors = frozenset(job.connector for job in assignment.assigned if job.task == CONNECTOR)
+    return Assignment(connectors=connectors, tasks=tasks)
+
+
+def _running(metadata: WorkerMetadata) -> Jobs:
+    return () if metadata.allocation is None else metadata.allocation.assigned
+
+
+def _assignment(
+    joined: Joined,
+    config_offset: int,
+    *,
+    error: AssignmentError = AssignmentError.NO_ERROR,
+    assigned: Jobs = (),
+    revoked: Jobs = (),
+    delay_ms: int = 0,
+) -> GroupAssignment:
+    return GroupAssignment(
+        version=joined.protocol.version,
+        error=error,
+        leader=joined.leader,
+        leader_url=joined.members[joined.leader].url,
+        config_offset=config_offset,
+        assigned=assigned,
+        revoked=revoked,
+        delay_ms=delay_ms,
+    )
+
+
+def _owners(owned: Mapping[str, Jobs]) -> dict[Job, str]:
+    return {job: member for member, jobs in owned.items() for job in jobs}
+
+
+def _urls(joined: Joined) -> dict[str, str]:
+    return {member: metadata.url for member, metadata in joined.members.items()}

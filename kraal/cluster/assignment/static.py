@@ -1,0 +1,116 @@
+"""Static assignments: some workers run exactly the work they list, the others share the rest (KIP-987). Pure.
+
+A worker with lists is a *static* worker, one without a *wildcard* worker; a job that any worker of the group lists is a
+*static* job, and every other a *wildcard* job. Static jobs run on workers that list them; wildcard jobs are shared
+among the wildcard workers by the code of incremental cooperative assignment, which sees nothing else. A group without
+static workers therefore behaves like one with the sessioned protocol, by construction.
+
+No job moves in a single round: a misplaced job is revoked in this round and placed in the next, as always in
+cooperative assignment (D4). Such revocations do not balance load: they do not wait for a delay, and do not count as
+rounds that back off. A static job does not wait for a lost worker while another worker that lists it is present (D6);
+otherwise it becomes a wildcard job and waits like one.
+Rejected: assigning wildcard jobs to static workers while there is no wildcard worker. Operators who list everything
+do not want that, and those who want a backup start a wildcard worker.
+Source: KIP-987, whose eight steps are numbered here; decisions D1 to D12 of contract 5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from kraal.cluster.assignment.incremental import (
+    Shares,
+    assign_incrementally,
+    conclude,
+    reports,
+    share_out,
+    take_stock,
+    within,
+    without,
+)
+from kraal.cluster.assignment.rebalance import AssignorState, Jobs, Outcome, Pause, Round
+from kraal.protocol.group import CONNECTOR, Job
+
+
+def assign_statically(round_: Round, state: AssignorState) -> Outcome:
+    """Decide one round in which every member supports static assignments."""
+    if not round_.lists:
+        return assign_incrementally(round_, state)
+    reported = reports(round_)
+    stock = take_stock(reported, round_, state)
+    static = static_jobs(round_)  # 1, 2
+    misplaced = stock.deleted | stock.duplicated | misplaced_jobs(reported, static, round_.lists)  # 3, 4, 5
+    revoked = {member: within(jobs, misplaced) for member, jobs in reported.items()}
+    held = {member: without(jobs, misplaced) for member, jobs in reported.items()}
+    listers = {member: jobs for member, jobs in held.items() if member in round_.lists}
+    given = give_listed((stock.lost | stock.created) & static, listers, round_.lists)  # 6
+    wildcard = {member: jobs for member, jobs in held.items() if member not in round_.lists}
+    lost = stock.lost - static if wildcard else frozenset[Job]()
+    if wildcard:  # 7, 8
+        shares = share_out(
+            wildcard,
+            lost,
+            stock.created - static,
+            replace(round_, configured=round_.configured - static),
+            replace(state, members=expected_members(lost, round_, state)),
+        )
+    else:  # D7: unassigned jobs are not expected either, so that the first wildcard worker gets them at once
+        quiet = replace(state, pause=Pause(), rebalancing=False, revocations=0)
+        shares = Shares(assigned={}, revoked={}, owned={}, state=quiet)
+    placed = replace(
+        shares,
+        assigned={member: (*shares.assigned.get(member, ()), *given.get(member, ())) for member in reported},
+        owned={
+            member: shares.owned[member] if member in wildcard else (*listers[member], *given[member])
+            for member in reported
+        },
+    )
+    revoked = {member: (*jobs, *shares.revoked.get(member, ())) for member, jobs in revoked.items()}
+    return conclude(round_, placed, revoked, waiting=lost, lists=round_.lists)
+
+
+def static_jobs(round_: Round) -> frozenset[Job]:
+    """Return the existing jobs that some member lists; a connector and its tasks are listed separately (D2)."""
+    return round_.configured.intersection(chain.from_iterable(round_.lists.values()))
+
+
+def misplaced_jobs(
+    reported: Mapping[str, Sequence[Job]], static: frozenset[Job], lists: Mapping[str, frozenset[Job]]
+) -> frozenset[Job]:
+    """Return jobs that must leave a worker: listed ones elsewhere than listed, others on static workers (3, 4, 5)."""
+    found: set[Job] = set()
+    for member, jobs in reported.items():
+        listed = lists.get(member)
+        found.update(static.intersection(jobs) if listed is None else frozenset(jobs) - listed)
+    return frozenset(found)
+
+
+def give_listed(
+    jobs: Iterable[Job], held: Mapping[str, Sequence[Job]], lists: Mapping[str, frozenset[Job]]
+) -> dict[str, Jobs]:
+    """Give each of `jobs` to the least loaded member that lists it, by id among equals (6; D5).
+
+    `held` is what every static member keeps. Connectors and tasks count alike, because total load decides among
+    static workers. Connectors first, each kind by name.
+    """
+    sizes = {member: len(kept) for member, kept in held.items()}
+    given: dict[str, list[Job]] = {member: [] for member in held}
+    for job in sorted(jobs, key=lambda each: (each.task != CONNECTOR, each)):
+        member = min((m for m in sizes if job in lists[m]), key=lambda each: (sizes[each], each))
+        given[member].append(job)
+        sizes[member] += 1
+    return {member: tuple(each) for member, each in given.items()}
+
+
+def expected_members(lost: frozenset[Job], round_: Round, state: AssignorState) -> frozenset[str]:
+    """Return the members of the last round whose absence means that they took `lost` with them (D9).
+
+    The leader waits for lost work only if its worker is gone; otherwise the work never arrived. A wildcard job may have
+    been on any wildcard worker of the last round; a listed job on one that listed it. Members that are present, but do
+    not share wildcard work, are not missing.
+    """
+    listers = {member for member, listed in state.lists.items() if not listed.isdisjoint(lost)}
+    wildcard = state.members - state.lists.keys()
+    return (wildcard | listers) - round_.lists.keys()

@@ -1,0 +1,97 @@
+"""Unassigned jobs after a rebalance, with the reasons, and the reasons for the rebalance itself. Pure.
+
+Source: none; KIP-987 leaves both open, and Connect reports neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+
+from kraal.cluster.assignment.rebalance import AssignorState, Round
+from kraal.protocol.group import CONNECTOR, Job
+
+_SHOWN = 5
+
+
+class Wait(StrEnum):
+    """Reason why a job runs nowhere."""
+
+    UNLISTED = "unlisted"
+    """Every worker has static assignments, and none lists the job: it waits for another worker."""
+    MOVING = "moving"
+    """It is being stopped where it ran, or ran twice; the next rebalance assigns it at once."""
+    LOST = "lost"
+    """Its worker is gone and may return."""
+
+
+def waiting_jobs(configured: frozenset[Job], owned: Collection[Job], state: AssignorState) -> dict[Job, Wait]:
+    """Return the unassigned jobs after a round, sorted; `state` is the leader's memory of the round."""
+    return {job: _wait(job, state) for job in sorted(configured.difference(owned))}
+
+
+def _wait(job: Job, state: AssignorState) -> Wait:
+    if job in state.revoked:
+        return Wait.MOVING
+    return Wait.LOST if job in state.assigned else Wait.UNLISTED
+
+
+def why_it_waits(job: Job, wait: Wait) -> str:
+    """Return an explanation for an operator, with what to do about it."""
+    if wait is Wait.MOVING:
+        return (
+            "It is being stopped where it ran, and is assigned in the next rebalance, which follows at once."
+        )
+    if wait is Wait.LOST:
+        return (
+            "Its worker is gone. It is kept for that worker until scheduled.rebalance.max.delay.ms have passed, and "
+            "goes to another one then."
+        )
+    kind, key = ("connector", "static.connectors") if job.task == CONNECTOR else ("task", "static.tasks")
+    return (
+        f"No worker may run it: every worker of the group has static assignments, and none lists {kind} "
+        f"{job_text(job)}. List it in {key} of a worker, or start a worker without static assignments."
+    )
+
+
+def job_text(job: Job) -> str:
+    """Return a job in the users' notation: `c1`, or `c1-0` for a task."""
+    return str(job.instance)
+
+
+def why_rebalanced(
+    round_: Round, before: AssignorState, urls: Mapping[str, str], waited: Collection[Job] = ()
+) -> str:
+    """Return all changes that the leader saw since the last round, in one line.
+
+    `urls` has the members of both rounds; `waited` is what ran nowhere after the last round.
+    """
+    if before.generation == -1 or before.generation != round_.last_generation:
+        return "unknown: the leader leads since this rebalance, or the one before it failed"
+    names = {member: urls.get(member, member) for member in before.members | round_.members.keys()}
+    came = sorted(names[member] for member in round_.members.keys() - before.members)
+    left = sorted(names[member] for member in before.members - round_.members.keys())
+    runs = frozenset[Job]().union(*round_.members.values())
+    new = round_.configured.difference(before.assigned, runs, before.revoked, waited)
+    gone = (before.assigned | runs) - round_.configured
+    stopped = before.revoked & round_.configured
+    over = before.pause.until_ms is not None and round_.now_ms >= before.pause.until_ms
+    parts = [
+        f"joined: {', '.join(came)}" if came else "",
+        f"left: {', '.join(left)}" if left else "",
+        f"new: {some_jobs(new)}" if new else "",
+        f"deleted: {some_jobs(gone)}" if gone else "",
+        "the delay of the rebalance before is over" if over else "",
+        f"to be placed after it was stopped elsewhere: {some_jobs(stopped)}" if stopped else "",
+    ]
+    return (
+        "; ".join(part for part in parts if part)
+        or "a worker asked for it: new task configs, or a late reader"
+    )
+
+
+def some_jobs(jobs: Iterable[Job]) -> str:
+    """Return the first few jobs as text, with the number of the others."""
+    names = [job_text(job) for job in sorted(jobs)]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,1 @@
+"""Decisions about one request or one event."""

@@ -1,0 +1,194 @@
+"""Automatic restarts: whether and when a failed instance is restarted. Pure.
+
+The herder keeps a `Watched` for each instance that failed on this worker, and calls `look` for the next one after
+every event; all decisions are made here. A restart is due at a time, not after a pause, so that the successor of a
+herder that died continues with the same plan. A life started by others (a restart over REST, another config) cancels
+the plan and resets the count, because somebody has intervened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from kraal.cluster.decisions.failures import Failure, first_line, judge
+from kraal.cluster.state.wanted_work import Incarnation
+from kraal.config.connector.auto_restart import AutoRestart, Restarted
+from kraal.core.ids import Instance, TaskId
+
+LONGEST_BACKOFF_S = 300.0
+"""Maximum back-off, unless the configured first one is longer."""
+_EARLY_S = 0.001
+"""Tolerance for timers that fire early, because clocks count from different moments."""
+_DOUBLINGS = 30
+"""Every back-off reaches its maximum before this many doublings."""
+
+
+class GivenUp(StrEnum):
+    """Reason why a supervised instance stays FAILED; also the value in REST answers."""
+
+    LASTING = "lasting"
+    """A restart does not cure this kind of failure."""
+    SAME_RECORD = "same-record"
+    """The record that caused the restart failed again."""
+    TOO_OFTEN = "too-often"
+    """The restart budget is exhausted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """Failure history of one instance. Times are monotonic seconds, `…_ms` wall-clock milliseconds."""
+
+    life: Incarnation
+    """The life that these fields describe: it failed, or an automatic restart started it."""
+    config_version: int
+    """Version of the connector config at that time."""
+    trace: str | None = None
+    """Trace of the failure; None: this life has not failed."""
+    restarts: tuple[float, ...] = ()
+    """Times of the restarts that may still count."""
+    total: int = 0
+    """Total number of automatic restarts."""
+    restarted_ms: int | None = None
+    """Time of the last automatic restart."""
+    cured: str | None = None
+    """Root cause that the latest restart was meant to cure."""
+    due_s: float | None = None
+    """Time of the next restart; None: none is planned."""
+    due_ms: int | None = None
+    given_up: GivenUp | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Current situation of one instance."""
+
+    policy: AutoRestart
+    life: Incarnation | None
+    """The life wanted on this worker; None: none."""
+    config_version: int
+    started: bool
+    """Its connector is started: neither paused nor stopped."""
+    now_s: float
+    now_ms: int
+    chance: float
+    """Random number from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Restart the instance after `delay_s` seconds."""
+
+    delay_s: float
+
+
+def applies(policy: AutoRestart, instance: Instance) -> bool:
+    """Whether an instance is supervised."""
+    if isinstance(instance, TaskId):
+        return policy.restarted is not Restarted.NONE
+    return policy.restarted is Restarted.ALL
+
+
+def decide(
+    policy: AutoRestart, watched: Watched, trace: str, *, now_s: float, chance: float
+) -> Again | GivenUp:
+    """Decide whether, and after which pause, to restart an instance that failed with `trace`."""
+    failure = judge(trace)
+    if failure is Failure.LASTING:
+        return GivenUp.LASTING
+    if failure is Failure.RECORD and watched.cured == first_line(trace):
+        return GivenUp.SAME_RECORD
+    count = len(recent(policy, watched.restarts, now_s))
+    if count >= policy.most:
+        return GivenUp.TOO_OFTEN
+    return Again(backoff_s(policy, count, chance))
+
+
+def recent(policy: AutoRestart, restarts: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+    """Return the restarts within the window."""
+    return tuple(each for each in restarts if each > now_s - policy.window_s)
+
+
+def backoff_s(policy: AutoRestart, count: int, chance: float) -> float:
+    """Return the pause after `count` earlier restarts: doubled by each, less up to half of it."""
+    longest = max(policy.backoff_s, LONGEST_BACKOFF_S)
+    return min(policy.backoff_s * 2.0 ** min(count, _DOUBLINGS), longest) * (1 - chance / 2)
+
+
+def failed(watched: Watched | None, life: Incarnation, trace: str, now: Situation) -> Watched:
+    """Record a failure; repeated failures and those of older lives change nothing. Call `look` afterwards."""
+    if watched is not None and life < watched.life:
+        return watched
+    if watched is not None and watched.life == life:
+        return watched if watched.trace is not None else replace(watched, trace=trace)
+    return Watched(
+        life=life,
+        config_version=now.config_version,
+        trace=trace,
+        total=0 if watched is None else watched.total,
+        restarted_ms=None if watched is None else watched.restarted_ms,
+    )
+
+
+def works(watched: Watched) -> Watched:
+    """Clear the failure and the planned restart, because the instance works."""
+    return replace(watched, trace=None, due_s=None, due_ms=None, given_up=None)
+
+
+def look(instance: Instance, watched: Watched, now: Situation) -> Watched:
+    """Return the next history of an instance, given its current situation."""
+    if now.life is None:  # not on this worker now; the next owner starts a new history
+        return works(watched)
+    if now.life < watched.life:  # a restarted herder has not computed its wanted instances yet
+        return watched
+    if now.life != watched.life:
+        return works(
+            replace(watched, life=now.life, config_version=now.config_version, restarts=(), cured=None)
+        )
+    if watched.trace is None:
+        return watched
+    if now.config_version != watched.config_version:
+        watched = replace(
+            works(watched), trace=watched.trace, config_version=now.config_version, restarts=(), cured=None
+        )
+    if not now.started or not applies(now.policy, instance):
+        return replace(watched, due_s=None, due_ms=None, given_up=None)
+    if watched.due_s is not None or watched.given_up is not None:
+        return watched
+    decision = decide(now.policy, watched, watched.trace or "", now_s=now.now_s, chance=now.chance)
+    if isinstance(decision, GivenUp):
+        return replace(watched, given_up=decision)
+    return replace(
+        watched, due_s=now.now_s + decision.delay_s, due_ms=now.now_ms + round(decision.delay_s * 1000)
+    )
+
+
+def is_due(watched: Watched, now: Situation) -> bool:
+    """Return whether the instance has to be restarted now."""
+    if watched.due_s is None or watched.due_s > now.now_s + _EARLY_S:
+        return False
+    return watched.life == now.life and now.started
+
+
+def restarted(watched: Watched, life: Incarnation, now: Situation) -> Watched:
+    """Return the history after a restart; `life` is the new one."""
+    return replace(
+        works(watched),
+        life=life,
+        restarts=(*recent(now.policy, watched.restarts, now.now_s), now.now_s),
+        total=watched.total + 1,
+        restarted_ms=now.now_ms,
+        cured=first_line(watched.trace or ""),
+    )
+
+
+def why_given_up(policy: AutoRestart, given_up: GivenUp) -> str:
+    """Return an explanation for an operator, with what to do about it."""
+    if given_up is GivenUp.LASTING:
+        return "A restart does not cure this failure: change what its trace names, then restart it."
+    if given_up is GivenUp.SAME_RECORD:
+        return "The record that it was restarted for failed again: see its trace, then restart it."
+    return (
+        f"It was restarted {policy.most} times within {policy.window_s:g} s, and errors.auto.restart.max allows no "
+        "more: see its trace, then restart it."
+    )

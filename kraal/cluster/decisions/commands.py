@@ -1,0 +1,157 @@
+"""REST commands: turn the state into records to write, or raise the error that Connect answers with. Pure.
+
+Standalone Connect has its own texts for unknown connectors; Kraal has one herder for both modes and answers like a
+distributed worker in both (docs/compat.md). All entries of a command are written together or not at all.
+Source: DistributedHerder, ConnectorsResource (Kafka 4.3.0); contract 1.4, 3.2 C2 and C3, 6.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kraal.cluster.decisions.task_configs import task_config_entries
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.cluster.state.status_replay import reset_topics as _reset_topics
+from kraal.cluster.state.statuses import StatusState
+from kraal.core.errors import AlreadyExists, BadRequest, NotFound
+from kraal.core.ids import Config, ConnectorName, TargetState, TaskId
+from kraal.core.records import Entry
+from kraal.protocol.records import (
+    ConfigRecord,
+    ConnectorConfigRecord,
+    LoggerRecord,
+    TargetStateRecord,
+    encode,
+)
+
+LARGEST = 990_000
+"""Maximum bytes of a config record with its key. Kafka's clients send 1,000,000 by default; tasks add some."""
+
+
+def named(name: ConnectorName, config: Config) -> dict[str, str | None]:
+    """Return `config` with its `name`, appended if missing. Raises BadRequest if it differs."""
+    included = config.get("name")
+    if included is None:
+        return {**{k: v for k, v in config.items() if k != "name"}, "name": name}
+    if included != name:
+        raise BadRequest(
+            f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+        )
+    return dict(config)
+
+
+def check_absent(state: ClusterState, name: ConnectorName) -> None:
+    """Raise AlreadyExists if the connector exists."""
+    if name in state.connectors:
+        raise AlreadyExists(f"Connector {name} already exists")
+
+
+def create(
+    state: ClusterState, name: ConnectorName, config: Config, initial_state: TargetState | None = None
+) -> list[Entry]:
+    """POST /connectors: the initial target state first, so that the config is never read without it (C3).
+
+    None writes no target state (KIP-980). Raises BadRequest if `name` in `config` differs or the config is too large,
+    AlreadyExists.
+    """
+    complete = named(name, config)
+    check_absent(state, name)
+    target: list[ConfigRecord] = [] if initial_state is None else [TargetStateRecord(name, initial_state)]
+    return _fitting(_entries(*target, ConnectorConfigRecord(name, complete)))
+
+
+def put(name: ConnectorName, config: Config) -> list[Entry]:
+    """PUT /connectors/{c}/config: an identical config is written as well.
+
+    Raises BadRequest if the name differs or the config is too large.
+    """
+    return _fitting(_entries(ConnectorConfigRecord(name, named(name, config))))
+
+
+def patched(state: ClusterState, name: ConnectorName, patch: Config) -> dict[str, str | None]:
+    """PATCH /connectors/{c}/config: merge into the raw config; null removes a key. Validate the result, then `put` it.
+
+    Raises NotFound; BadRequest if `name` differs: Java accepts that, and the two names diverge (contract 0.1).
+    """
+    entry = state.connectors.get(name)
+    if entry is None:
+        raise NotFound(f"Connector {name} not found")
+    merged = {**entry.config, **patch}
+    removed = {key for key, value in patch.items() if value is None}
+    return named(name, {key: value for key, value in merged.items() if key not in removed})
+
+
+def delete(state: ClusterState, name: ConnectorName) -> list[Entry]:
+    """DELETE /connectors/{c}: two tombstones; task configs stay and are ignored (C2). Raises NotFound."""
+    if name not in state.connectors:
+        raise NotFound(f"Connector {name} not found")
+    return _entries(ConnectorConfigRecord(name, None), TargetStateRecord(name, None))
+
+
+def set_target(state: ClusterState, name: ConnectorName, target: TargetState) -> list[Entry]:
+    """PUT /connectors/{c}/pause, resume, stop. Stop removes the tasks first (6.3). Raises NotFound."""
+    if name not in state.connectors:
+        raise NotFound(f"Unknown connector {name}")
+    no_tasks = task_config_entries(name, []) if target is TargetState.STOPPED else []
+    return [*no_tasks, *_entries(TargetStateRecord(name, target))]
+
+
+def submitted_task_configs(
+    state: ClusterState, name: ConnectorName, configs: Sequence[Config]
+) -> list[Entry]:
+    """POST /connectors/{c}/tasks, from the worker that runs the connector. Raises NotFound, BadRequest."""
+    entry = state.connectors.get(name)
+    if entry is None:
+        raise NotFound(f"Connector {name} not found")
+    if entry.target is TargetState.STOPPED and configs:
+        raise BadRequest(f"Cannot submit non-empty set of task configs for stopped connector {name}")
+    return task_config_entries(name, configs)
+
+
+def set_logger(namespace: str, level: str) -> list[Entry]:
+    """PUT /admin/loggers/{logger}?scope=cluster: the level as typed (KIP-976)."""
+    return _entries(LoggerRecord(namespace, level))
+
+
+def check_fence(state: ClusterState, name: ConnectorName, kind: str) -> None:
+    """PUT /connectors/{c}/fence: raise NotFound without the connector, BadRequest unless it is a source."""
+    if name not in state.connectors:
+        raise NotFound(f"Connector {name} not found")
+    if kind != "source":
+        raise BadRequest(f"Connector {name} is not a source connector")
+
+
+def reset_topics(status: StatusState, name: ConnectorName) -> list[Entry]:
+    """PUT /connectors/{c}/topics/reset: for any name, including deleted connectors (KIP-558)."""
+    return _reset_topics(status, name)
+
+
+def check_restart(state: ClusterState, name: ConnectorName) -> None:
+    """POST /connectors/{c}/restart in every form: raise NotFound unless the connector exists."""
+    if name not in state.connectors:
+        raise NotFound(f"Unknown connector: {name}")
+
+
+def check_restart_task(state: ClusterState, task: TaskId) -> None:
+    """POST /connectors/{c}/tasks/{t}/restart: raise NotFound unless the connector has this task."""
+    check_restart(state, task.connector)
+    if not 0 <= task.task < len(state.connectors[task.connector].tasks):
+        raise NotFound(f"Unknown task: {task}")
+
+
+def _entries(*records: ConfigRecord) -> list[Entry]:
+    return [Entry(*encode(record)) for record in records]
+
+
+def _fitting(entries: list[Entry]) -> list[Entry]:
+    """Return the entries if brokers accept each: configs can grow in processing and with patches.
+
+    Raises BadRequest.
+    """
+    largest = max(len(entry.key.encode()) + len(entry.value or b"") for entry in entries)
+    if largest > LARGEST:
+        raise BadRequest(
+            f"The connector's config is too large: as a record it takes {largest} bytes, "
+            f"and {LARGEST} at most are allowed"
+        )
+    return entries

@@ -1,0 +1,57 @@
+"""Fencing plans: which older producers to fence before newer tasks may write exactly once (KIP-618). Pure.
+
+A task's producer has its own transactional id, so a new task of the same number fences the old one by itself. But
+producers of a connector that had more tasks before would stay unfenced: the leader fences them, once for each new set
+of task configs, and records the number of tasks it has handled.
+Source: DistributedHerder.doFenceZombieSourceTasks, ConfigBackingStore (Kafka 4.3.0); contract 6.7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kraal.core.records import Entry
+from kraal.protocol.records import TaskCountRecord, encode
+
+if TYPE_CHECKING:
+    from kraal.cluster.state.cluster_state import ClusterState
+    from kraal.core.ids import ConnectorName
+
+NEWER_CONFIGS = "Fencing failed because new task configurations were generated for the connector"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FencingPlan:
+    """One round, for the task configs that were committed at `tasks_version`."""
+
+    name: ConnectorName
+    tasks_version: int
+    transactional_ids: tuple[str, ...] = ()
+    """Producers to fence before the record is written."""
+    record: Entry | None = None
+    """None: this set of task configs has already been handled."""
+
+
+def plan_fencing(state: ClusterState, name: ConnectorName, group_id: str) -> FencingPlan:
+    """Plan a round for an existing connector.
+
+    A single task that stays single needs no fencing: the new producer has the old one's id.
+    """
+    entry, fenced = state.connectors[name], state.fenced_counts.get(name)
+    if not entry.pending_fencing:
+        return FencingPlan(name=name, tasks_version=entry.tasks_version)
+    record = Entry(*encode(TaskCountRecord(name, entry.task_count)))
+    count = 0 if fenced is None or (fenced, entry.task_count) == (1, 1) else fenced
+    return FencingPlan(
+        name=name,
+        tasks_version=entry.tasks_version,
+        transactional_ids=tuple(f"{group_id}-{name}-{number}" for number in range(count)),
+        record=record,
+    )
+
+
+def is_outdated(plan: FencingPlan, state: ClusterState) -> bool:
+    """Return whether the connector has newer task configs or was deleted."""
+    entry = state.connectors.get(plan.name)
+    return entry is None or entry.tasks_version != plan.tasks_version

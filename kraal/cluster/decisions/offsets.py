@@ -1,0 +1,238 @@
+"""Offsets over REST (KIP-875): checks of requests, parsing of their bodies, and answers. Pure.
+
+A source's partitions and offsets are arbitrary maps of primitive values. Java passes them through the JSON converter
+of the offset topic before the connector sees them, which turns integers into 64-bit ones; here they are 64-bit from
+the start. A sink's are those of its consumer group: `kafka_topic`, `kafka_partition`, `kafka_offset`.
+Source: DistributedHerder.modifyConnectorOffsets, Worker, SinkUtils, OffsetUtils (Kafka 4.3.0); contract 9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.config.values import java_text
+from kraal.core.errors import BadRequest, NotFound
+from kraal.core.ids import ConnectorName, Json, TargetState
+from kraal.core.offsets import Offset, Primitive, Shown, SourcePartition, TopicPartition
+
+Fields = Mapping[str, Json]
+Pair = tuple[Fields | None, Fields | None]
+"""A partition and its offset, as in JSON."""
+
+Kind = Literal["source", "sink"]
+
+TOPIC: Final = "kafka_topic"
+PARTITION: Final = "kafka_partition"
+OFFSET: Final = "kafka_offset"
+
+NOTHING_GIVEN: Final = "Partitions / offsets need to be provided for an alter offsets request"
+CONFIG_UNREAD: Final = "Failed to read to end of config topic before modifying connector offsets"
+NOT_FENCED: Final = "Failed to perform zombie fencing for source connector prior to modifying offsets"
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_LONGEST = 40
+"""Maximum digits: 64-bit numbers are shorter, except with many leading zeros."""
+
+
+# -- checks --------------------------------------------------------------------------------------------------
+
+
+def connector(state: ClusterState, name: ConnectorName) -> ConnectorEntry:
+    """Return the connector. Raises NotFound."""
+    entry = state.connectors.get(name)
+    if entry is None:
+        raise NotFound(f"Connector {name} not found")
+    return entry
+
+
+def modifiable(state: ClusterState, name: ConnectorName) -> ConnectorEntry:
+    """Return the connector if it is stopped and has no tasks. Raises NotFound, BadRequest."""
+    entry = connector(state, name)
+    if entry.target is not TargetState.STOPPED or entry.task_count:
+        raise BadRequest(
+            "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
+            f"specified connector by issuing a 'PUT' request to the '/connectors/{name}/stop' endpoint"
+        )
+    return entry
+
+
+# -- bodies --------------------------------------------------------------------------------------------------
+
+
+def source_changes(pairs: Sequence[Pair]) -> dict[SourcePartition, Offset | None]:
+    """Return a source's offsets to store; for a duplicate partition the last offset counts.
+
+    Raises BadRequest, also for values that are not primitive.
+    """
+    changes: dict[SourcePartition, Offset | None] = {}
+    for partition, offset in pairs:
+        if partition is None:
+            raise BadRequest("The partition for a source connector offset cannot be null or missing")
+        changes[SourcePartition.of(_primitive(partition))] = None if offset is None else _primitive(offset)
+    return changes
+
+
+def _primitive(fields: Fields) -> dict[str, Primitive]:
+    """Return the fields if all are primitive. Raises BadRequest with Java's type names."""
+    found: dict[str, Primitive] = {}
+    for name, value in fields.items():
+        match value:
+            case list():
+                unfit = "ARRAY"
+            case dict():
+                unfit = "MAP"
+            case int() if not _fits(value, bits=64):
+                unfit = "class java.math.BigInteger"
+            case _:
+                found[name] = value
+                continue
+        raise BadRequest(
+            f"Offsets may only contain primitive types as values, but field {name} contains {unfit}"
+        )
+    return found
+
+
+def sink_changes(pairs: Sequence[Pair]) -> dict[TopicPartition, int | None]:
+    """Return a sink's offsets to commit. Raises BadRequest."""
+    return {_topic_partition(partition): _position(offset) for partition, offset in pairs}
+
+
+def _topic_partition(partition: Fields | None) -> TopicPartition:
+    if partition is None:
+        raise BadRequest("The partition for a sink connector offset cannot be null or missing")
+    if TOPIC not in partition or PARTITION not in partition:
+        raise BadRequest(
+            f"The partition for a sink connector offset must contain the keys '{TOPIC}' and '{PARTITION}'"
+        )
+    topic, number = partition[TOPIC], partition[PARTITION]
+    if topic is None or isinstance(topic, (list, dict)):
+        raise BadRequest("Kafka topic names must be valid strings and may not be null")
+    if number is None:
+        raise BadRequest("Kafka partitions must be valid numbers and may not be null")
+    parsed = _number(number, bits=32)
+    if parsed is None:
+        raise BadRequest(
+            f"Failed to parse the following Kafka partition value in the provided offsets: '{java_text(number)}'. "
+            "Partition values for sink connectors need to be integers."
+        )
+    return TopicPartition(java_text(topic), parsed)
+
+
+def _position(offset: Fields | None) -> int | None:
+    if offset is None:
+        return None
+    if OFFSET not in offset:
+        raise BadRequest(
+            f"The offset for a sink connector should either be null or contain the key '{OFFSET}'"
+        )
+    value = offset[OFFSET]
+    parsed = _number(value, bits=64)
+    if parsed is None:
+        raise BadRequest(
+            f"Failed to parse the following Kafka offset value in the provided offsets: '{java_text(value)}'. "
+            "Offset values for sink connectors need to be integers."
+        )
+    if parsed < 0:
+        raise BadRequest(f"Offset values for sink connectors may not be negative, but one is {parsed}.")
+    return parsed
+
+
+def _number(value: Json, *, bits: int) -> int | None:
+    """Parse a number or its text like Java's `parseInt` and `parseLong`; None if invalid."""
+    text = java_text(value)
+    if not _WHOLE_NUMBER.fullmatch(text) or len(text) > _LONGEST:
+        return None
+    number = int(text)
+    return number if _fits(number, bits=bits) else None
+
+
+def _fits(number: int, *, bits: int) -> bool:
+    limit = 1 << (bits - 1)
+    return -limit <= number < limit
+
+
+# -- answers -------------------------------------------------------------------------------------------------
+
+
+def source_pairs(offsets: Mapping[SourcePartition, Offset]) -> Shown:
+    """Return a source's offsets for a GET, in the order of the store."""
+    return [(partition.as_dict(), offset) for partition, offset in offsets.items()]
+
+
+def sink_pairs(offsets: Mapping[TopicPartition, int]) -> Shown:
+    """Return a sink's offsets for a GET, by topic and partition."""
+    return [
+        ({TOPIC: each.topic, PARTITION: each.partition}, {OFFSET: offsets[each]}) for each in sorted(offsets)
+    ]
+
+
+def unread(kind: Kind, name: ConnectorName) -> str:
+    """Return the text for a failed GET."""
+    what = "consumer group offsets" if kind == "sink" else "offsets"
+    return f"Failed to retrieve {what} for {kind} connector {name}"
+
+
+def unmodified(kind: Kind, name: ConnectorName) -> str:
+    """Return the text for a failed modification without a more specific text."""
+    return f"Failed to modify offsets for {kind} connector {name}"
+
+
+def unsupported(name: ConnectorName) -> str:
+    """Return the text for a connector that does not support modifications."""
+    return f"Failed to modify offsets for connector {name} because it doesn't support external modification of offsets"
+
+
+def plugin_too_slow(kind: Kind, name: ConnectorName) -> str:
+    """Return the text for a plugin whose check took all the time."""
+    return f"Timed out while calling the 'alterOffsets' method for {kind} connector {name}"
+
+
+def unread_in_time(name: ConnectorName) -> str:
+    """Return the text for a source's offsets that could not be read in time for a modification."""
+    return (
+        "Timed out while trying to read to the end of the offsets topic prior to modifying offsets for source "
+        f"connector {name}"
+    )
+
+
+def unwritten_in_time(name: ConnectorName) -> str:
+    """Return the text for a source's offsets that may or may not have been written."""
+    return f"Timed out while attempting to modify offsets for source connector {name}"
+
+
+def unlisted(name: ConnectorName) -> str:
+    """Return the text for a sink's offsets that could not be read before a reset."""
+    return f"Failed to list offsets prior to resetting offsets for sink connector {name}"
+
+
+def group_unmodified(name: ConnectorName, *, reset: bool) -> str:
+    """Return the text for a group whose offsets Kafka has not changed."""
+    if reset:
+        return f"Failed to reset consumer group offsets for sink connector {name}"
+    return f"Failed to alter consumer group offsets for connector {name}"
+
+
+def group_in_use(name: ConnectorName, *, reset: bool) -> str:
+    """Return the text for a group with active members, which own its offsets."""
+    what = "reset" if reset else "alter"
+    return (
+        f"Failed to {what} consumer group offsets for connector {name} either because its tasks haven't stopped "
+        f"completely yet or the connector was resumed before the request to {what} its offsets could be successfully "
+        "completed. If the connector is in a stopped state, this operation can be safely retried. If it doesn't "
+        "eventually succeed, the Connect cluster may need to be restarted to get rid of the zombie sink tasks."
+    )
+
+
+def modified(*, reset: bool, managed: bool) -> str:
+    """Return the text for a successful modification; `managed`: the connector has no other offsets."""
+    how = "reset" if reset else "altered"
+    if managed:
+        return f"The offsets for this connector have been {how} successfully"
+    return (
+        f"The Connect framework-managed offsets for this connector have been {how} successfully. However, if this "
+        f"connector manages offsets externally, they will need to be manually {how} in the system that the connector "
+        "uses."
+    )

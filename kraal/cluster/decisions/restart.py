@@ -1,0 +1,110 @@
+"""Restart requests and plans (KIP-745): which instances to restart, judged by stored statuses. Pure.
+
+Source: KIP-745; RestartRequest, RestartPlan, AbstractHerder.buildRestartPlan (Kafka 4.3.0); contract 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kraal.cluster.state.statuses import ConnectorStatuses, StatusState, status_fields
+from kraal.core.errors import NotFound
+from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
+from kraal.core.records import Entry
+from kraal.protocol.records import RestartRecord, encode
+from kraal.protocol.status_records import Status
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartRequest:
+    """A user's request. Both flags false is the plain form: the connector instance only, at once."""
+
+    name: ConnectorName
+    include_tasks: bool = False
+    only_failed: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether this is the plain form, older than KIP-745: 204, no record, no plan."""
+        return not self.include_tasks and not self.only_failed
+
+    @property
+    def impact(self) -> int:
+        """Scope of the request, from 0 to 3: restarting all states outweighs including tasks (E2)."""
+        return 2 * (not self.only_failed) + self.include_tasks
+
+
+def widest(pending: RestartRequest, new: RestartRequest) -> RestartRequest:
+    """Return the request that stays pending for a connector: the new one only if its scope is larger (E2)."""
+    return new if new.impact > pending.impact else pending
+
+
+def restart_entry(request: RestartRequest) -> Entry:
+    """Make the record that every worker reads."""
+    record = RestartRecord(request.name, include_tasks=request.include_tasks, only_failed=request.only_failed)
+    return Entry(*encode(record))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPlan:
+    """Instances to restart, with the statuses that the decision is based on."""
+
+    name: ConnectorName
+    connector: bool
+    """Whether to restart the connector instance."""
+    tasks: tuple[TaskId, ...]
+    statuses: ConnectorStatuses
+
+    @property
+    def instances(self) -> tuple[Instance, ...]:
+        """All instances to restart, the connector first."""
+        return (self.name, *self.tasks) if self.connector else self.tasks
+
+    def owned(self, owns: Callable[[Instance], bool]) -> tuple[Instance, ...]:
+        """Return the instances that this worker has to restart, the connector first (E4)."""
+        return tuple(i for i in self.instances if owns(i))
+
+
+def plan_restart(request: RestartRequest, status: StatusState) -> RestartPlan:
+    """Choose the instances to restart. A configured task without a status is not in the plan (contract 2.2).
+
+    Raises NotFound without a status of the connector; a worker that executes requests ignores it (E4).
+    """
+    statuses = status.statuses.get(request.name)
+    if statuses is None or statuses.connector is None:
+        raise NotFound(f"Status for connector {request.name} not found")
+
+    def due(stored: Status) -> bool:
+        return not request.only_failed or stored.state is State.FAILED
+
+    tasks = [n for n in sorted(statuses.tasks) if request.include_tasks and due(statuses.tasks[n])]
+    return RestartPlan(
+        name=request.name,
+        connector=due(statuses.connector),
+        tasks=tuple(TaskId(request.name, n) for n in tasks),
+        statuses=statuses,
+    )
+
+
+def plan_response(plan: RestartPlan, plugin_type: str) -> dict[str, Json]:
+    """Build the 202 body: the original status, with RESTARTING for all planned instances.
+
+    Worker, version and an old trace stay as stored, as in Java; nothing of this is written.
+    Shape: ConnectorStateInfo (contract 1.3).
+    """
+    due = {task.task for task in plan.tasks}
+    tasks: list[Json] = [
+        {"id": n, **_fields(plan.statuses.tasks[n], due=n in due)} for n in sorted(plan.statuses.tasks)
+    ]
+    connector = plan.statuses.connector
+    return {
+        "name": plan.name,
+        "connector": None if connector is None else _fields(connector, due=plan.connector),
+        "tasks": tasks,
+        "type": plugin_type,
+    }
+
+
+def _fields(status: Status, *, due: bool) -> dict[str, Json]:
+    return status_fields(replace(status, state=State.RESTARTING) if due else status)

@@ -1,0 +1,26 @@
+"""Restart budget: how often a dead actor is restarted. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestartBudget:
+    """At most `restarts` within `window_s` seconds; back-offs double from `backoff_s` to `backoff_max_s`."""
+
+    restarts: int = 5
+    window_s: float = 60.0
+    backoff_s: float = 0.05
+    backoff_max_s: float = 10.0
+
+    def recent(self, deaths: tuple[float, ...], now_s: float) -> tuple[float, ...]:
+        """Return the deaths within the window."""
+        return tuple(t for t in deaths if t > now_s - self.window_s)
+
+    def delay_s(self, deaths: tuple[float, ...], now_s: float) -> float | None:
+        """Return the seconds to wait after the death at `now_s` (the last of `deaths`); None: give up."""
+        count = len(self.recent(deaths, now_s))
+        if count > self.restarts:
+            return None
+        return 0.0 if count <= 1 else min(self.backoff_s * 2 ** (count - 2), self.backoff_max_s)

@@ -1,0 +1,82 @@
+"""Task configs: decides when to publish them, and makes their records. Pure.
+
+Source: AbstractHerder.taskConfigsChanged, Worker.connectorTaskConfigs (Kafka 4.3.0); contract 6.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+from kraal.cluster.state.cluster_state import ConnectorEntry
+from kraal.core.ids import Config, ConnectorName, TaskId
+from kraal.core.records import Entry
+from kraal.protocol.records import ConfigRecord, TaskCommitRecord, TaskConfigRecord, encode
+
+TASK_CLASS = "task.class"
+_COPIED = ("topics", "topics.regex")
+"""Keys that a sink's tasks inherit from the connector config."""
+
+PUBLISH_RETRY_FIRST_S = 0.25
+PUBLISH_RETRY_MAX_S = 60.0
+_DOUBLINGS = 8
+"""The pause reaches its maximum before this many doublings."""
+
+KEY_LAG_S = 60.0
+"""Seconds after a key rotation during which workers may hold different keys."""
+
+
+def should_publish(entry: ConnectorEntry, new_task_configs: Sequence[Config]) -> bool:
+    """Return whether to write task configs: their number, one of them, or the connector config they are for differs.
+
+    The last condition makes a changed transform or converter restart tasks with unchanged configs. An inconsistent set
+    is always written again, which repairs it.
+    """
+    return (
+        entry.inconsistent
+        or entry.applied != entry.config
+        or len(entry.tasks) != len(new_task_configs)
+        or any(dict(old) != dict(new) for old, new in zip(entry.tasks, new_task_configs, strict=True))
+    )
+
+
+def task_config_entries(name: ConnectorName, configs: Sequence[Config]) -> list[Entry]:
+    """Make the records of a set of task configs: one each, then the commit (C6)."""
+    records: list[ConfigRecord] = [TaskConfigRecord(TaskId(name, n), c) for n, c in enumerate(configs)]
+    return [Entry(*encode(record)) for record in [*records, TaskCommitRecord(name, len(configs))]]
+
+
+def publish_retry_s(attempt: int) -> float:
+    """Return the pause after a failed publication, in seconds; attempts start at 0 and are not limited.
+
+    Source: DistributedHerder.RECONFIGURE_CONNECTOR_TASKS_BACKOFF_INITIAL_MS, ..._MAX_MS.
+    """
+    pause: float = PUBLISH_RETRY_FIRST_S * 2 ** min(attempt, _DOUBLINGS)
+    return min(pause, PUBLISH_RETRY_MAX_S)
+
+
+def is_key_lag(status: int | None, since_first_s: float) -> bool:
+    """Return whether a failed publication may only mean that some workers lack a new session key.
+
+    `status` is the leader's answer, None without one; `since_first_s` the seconds since the first attempt.
+    Source: DistributedHerder.isPossibleExpiredKeyException.
+    """
+    return status == HTTPStatus.FORBIDDEN and since_first_s <= KEY_LAG_S
+
+
+def with_task_class(
+    configs: Sequence[Mapping[str, str]], task_class: str, connector_config: Config
+) -> list[dict[str, str | None]]:
+    """Complete a connector's task configs: add the task class, and a sink's topics (contract 6.4)."""
+    topics = {key: connector_config[key] for key in _COPIED if key in connector_config}
+    return [{**config, TASK_CLASS: task_class, **topics} for config in configs]
+
+
+def too_many_tasks(name: ConnectorName, generated: int, allowed: int) -> str:
+    """Return the text for more tasks than `tasks.max`: the trace of FAILED, or a warning if not enforced."""
+    return (
+        f"The connector {name} has generated {generated} tasks, which is greater than {allowed}, the maximum "
+        "number of tasks it is configured to create. This behaviour should be considered a bug and is "
+        "disallowed. If necessary, it can be permitted by reconfiguring the connector with "
+        "'tasks.max.enforce' set to false; however, this option will be removed in a future release of Kafka Connect."
+    )

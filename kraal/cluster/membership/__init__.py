@@ -1,0 +1,1 @@
+"""Membership of one group member as a pure state machine."""

@@ -1,0 +1,312 @@
+"""Rebalance flow of one cluster member: M1 to M8 of contract 4.4. Pure.
+
+Four rules keep an instance from running twice; each is a place in this module where something waits.
+
+1. A join waits until certain work has stopped (`Proceed`): all work under the eager protocol, the work revoked in
+   the last round under the cooperative ones. Work is therefore never assigned while its old owner still runs it.
+2. Work starts (`Deliver`) only when this worker has read the config exactly as far as the leader had at the time of
+   the assignment. A worker that has read less keeps reading for a while; one that has read more requests another round.
+3. A worker that cannot read the config leaves the group instead of delaying it, and returns when it can.
+4. A worker that was out of the group for so long that its work may be elsewhere stops it before it rejoins: its lease
+   is valid as soon as it is a member, and the answer that takes the work away arrives only later. It still reports
+   that work if no other member can have received it yet; the leader then leaves it in place.
+
+Java has the same flow spread over WorkerCoordinator and DistributedHerder and blocks one thread in it; rule 4 is
+Kraal's. Source: WorkerCoordinator, DistributedHerder.handleRebalanceCompleted, backoff (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, assert_never
+
+from kraal.cluster.assignment.leader import applied, work_of
+from kraal.cluster.membership.state import (
+    REPEAT_S,
+    RETRIES,
+    Alive,
+    AskAlive,
+    Changed,
+    Decision,
+    Deliver,
+    Done,
+    Event,
+    HerderLive,
+    Join,
+    Leave,
+    Lost,
+    MemberSettings,
+    MemberState,
+    Prepare,
+    Proceed,
+    Read,
+    Reborn,
+    Rejoin,
+    Revoke,
+    TellLost,
+    Tick,
+    Told,
+)
+from kraal.cluster.state.wanted_work import Assignment
+
+SLOW_READ = "taking too long to read the log"
+DELAY_OVER = "the delay of the rebalance is over"
+HUNG = "worker poll timeout has expired."
+
+
+def step(
+    state: MemberState, event: Event, *, now_s: float, offset: int, settings: MemberSettings
+) -> tuple[MemberState, tuple[Decision, ...]]:
+    """Return the next state and the decisions, in order. `offset` is the current config offset."""
+    turn = _Turn(state, now_s, offset, settings)
+    turn.handle(event)
+    return turn.state, tuple(turn.decisions)
+
+
+class _Turn:
+    """One step of the flow."""
+
+    def __init__(self, state: MemberState, now_s: float, offset: int, settings: MemberSettings) -> None:
+        self.state = state
+        self.decisions: list[Decision] = []
+        self._now_s = now_s
+        self._offset = offset
+        self._settings = settings
+
+    def handle(self, event: Event) -> None:
+        match event:
+            case HerderLive():
+                self._herder_live()
+            case Changed():
+                self._rejoin("connectors or tasks have changed")
+            case Read():
+                pass
+            case Done():
+                if event.number == self.state.revoking:
+                    self._set(revoking=None)
+            case Alive():
+                self._set(asked_s=None)
+                if self.state.hung:
+                    self._set(hung=False)
+                    self._come_back()
+            case Prepare():
+                self._prepare(event)
+            case Told():
+                self._told(event)
+            case Lost():
+                self._lost(event.reason)
+            case Reborn():
+                self._reborn()
+            case Tick():
+                self._watch_herder()
+            case _:
+                assert_never(event)
+        self._go_on()
+
+    def _set(self, **parts: Any) -> None:
+        self.state = replace(self.state, **parts)
+
+    # -- events from the group -----------------------------------------------------------------------------
+
+    def _prepare(self, event: Prepare) -> None:
+        """M1 and rule 4. The next assignment supersedes one that is not delivered yet."""
+        state, settings = self.state, self._settings
+        eager = state.protocol is not None and not state.protocol.cooperative
+        away = event.expelled or event.away_s >= settings.session_timeout_s
+        self._set(
+            joining=True,
+            held=True,
+            plan=None,
+            rejoin_at_s=None,
+            # Keep catching up: a leader that joins before it can assign would only fail all members again.
+            unresolved=state.unresolved and state.catch_up_by_s is not None,
+        )
+        if away and event.away_s >= settings.max_delay_s:
+            self._set(assignment=None)
+        if eager or away:
+            self._revoke(Assignment())
+
+    def _told(self, event: Told) -> None:
+        """M2: record the new assignment. Revoked work stops before anything else happens."""
+        owned = applied(self.state.assignment, event.assignment)
+        delay_s = owned.delay_ms / 1000
+        out = self.state.out  # the answer arrived while this worker was leaving
+        self._set(
+            assignment=owned,
+            protocol=event.protocol,
+            generation=event.generation,
+            repeated=event.generation == self.state.generation,
+            member_id=event.member_id,
+            plan=event.plan,
+            needed_offset=max(self.state.needed_offset, owned.config_offset) if out else owned.config_offset,
+            unresolved=not out,
+            joining=False,
+            held=False,
+            catch_up_by_s=self.state.catch_up_by_s if out else None,
+            rejoin_at_s=self._now_s + delay_s if delay_s > 0 else None,
+        )
+        if owned.revoked:
+            work, running = work_of(owned), self.state.running
+            self._revoke(
+                Assignment(
+                    connectors=running.connectors & work.connectors,
+                    tasks=running.tasks & work.tasks,
+                )
+            )
+
+    def _lost(self, reason: str) -> None:
+        """M8: own nothing, because this worker may be out of the group without knowing it."""
+        self._set(assignment=None, plan=None, unresolved=False, rejoin_at_s=None)
+        if not self.state.unreadable:
+            self._set(catch_up_by_s=None)
+        self._revoke(Assignment())
+        self.decisions.append(TellLost(reason))
+
+    # -- events from the herder ----------------------------------------------------------------------------
+
+    def _herder_live(self) -> None:
+        state = self.state
+        self._set(asked_s=None, ticked_s=state.ticked_s if state.begun else self._now_s)
+        if not state.begun:
+            self._set(begun=True)
+            self.decisions.append(Join())
+        elif state.revoking is not None:
+            self._revoke(state.running, again=True)
+        elif state.assignment is None or state.unresolved or state.joining or state.out:
+            pass  # the herder will be told as soon as there is an assignment
+        elif state.assignment.failed or state.assignment.config_offset != self._offset:
+            # Changes since then may need a rebalance that the former herder had no time to request.
+            self._rejoin("the herder began anew")
+        else:
+            self.decisions.append(Deliver())
+            self._set(running=work_of(state.assignment))
+
+    def _reborn(self) -> None:
+        if not self.state.begun:
+            return
+        self._set(joining=False, held=False, unresolved=False, asked_s=None)
+        if self.state.revoking is not None:
+            self._revoke(self.state.running, again=True)
+        if self.state.hung or self.state.unreadable:
+            self.decisions.append(Leave(HUNG if self.state.hung else SLOW_READ))
+        else:
+            self._set(catch_up_by_s=None)
+            self.decisions += [Join(), Rejoin("membership began anew")]
+
+    def _watch_herder(self) -> None:
+        """Leave the group when the herder hangs, so that its work goes to other members."""
+        state, settings, now_s = self.state, self._settings, self._now_s
+        if state.ticked_s is None or now_s < state.ticked_s + settings.tick_s:
+            return
+        frozen = now_s > state.ticked_s + 2 * settings.tick_s  # the whole process, not just the herder
+        self._set(ticked_s=now_s)
+        if state.asked_s is None or frozen:
+            self._set(asked_s=now_s)
+        elif now_s > state.asked_s + settings.rebalance_timeout_s and not state.hung:
+            self._set(hung=True)
+            self._leave(HUNG)
+        self.decisions.append(AskAlive())
+
+    # -- after every event ---------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Take the steps that are no longer blocked."""
+        if self.state.unreadable:
+            self._try_to_read()
+        if self.state.revoking is None and self.state.unresolved and not self.state.out:
+            self._resolve()
+        state = self.state
+        if state.held and state.revoking is None and not state.unresolved:
+            self._set(held=False)
+            self.decisions.append(Proceed())
+        if state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s and not state.unresolved:
+            self._set(rejoin_at_s=None)
+            self._rejoin(DELAY_OVER)
+
+    def _resolve(self) -> None:
+        """M3 to M6: deliver the assignment or request another."""
+        state = self.state
+        owned = state.assignment
+        if self._offset < state.needed_offset:
+            self._catch_up()
+            return
+        self._set(unresolved=False, catch_up_by_s=None, retries=RETRIES)
+        if state.joining or owned is None:
+            return
+        if owned.failed:
+            self._ask_again("the assignment failed")
+        elif state.rejoin_at_s is not None and state.rejoin_at_s <= self._now_s:
+            self._set(rejoin_at_s=None)
+            self._rejoin(DELAY_OVER)
+        elif self._offset != owned.config_offset:
+            self._ask_again(
+                f"the config is read up to {self._offset}, and was assigned by {owned.config_offset}"
+            )
+        else:
+            self.decisions.append(Deliver())
+            self._set(running=work_of(owned))
+            if owned.revoked:
+                self._set(assignment=replace(owned, revoked=()))
+                self._ask_again("what was revoked has stopped")
+
+    def _catch_up(self) -> None:
+        state = self.state
+        if state.catch_up_by_s is None:
+            self._set(catch_up_by_s=self._now_s + self._settings.sync_timeout_s)
+        elif state.catch_up_by_s <= self._now_s:
+            self._set(unreadable=True)
+            self._leave(SLOW_READ)
+            self._back_off()
+
+    # -- M7 ------------------------------------------------------------------------------------------------
+
+    def _try_to_read(self) -> None:
+        """Return to the group once the config is read as far as the assignment requires."""
+        state = self.state
+        if self._offset >= state.needed_offset:
+            self._set(unreadable=False, pause_until_s=None, catch_up_by_s=None, retries=RETRIES)
+            self._come_back()
+        elif state.pause_until_s is not None and state.pause_until_s <= self._now_s:
+            self._set(pause_until_s=None, catch_up_by_s=self._now_s + self._settings.sync_timeout_s)
+        elif state.catch_up_by_s is not None and state.catch_up_by_s <= self._now_s:
+            self._back_off()
+
+    def _back_off(self) -> None:
+        """Wait before the next attempt. A cooperative worker waits longer each time, and finally gives up its work."""
+        state, settings = self.state, self._settings
+        if state.protocol is None or not state.protocol.cooperative:
+            self._set(catch_up_by_s=None, pause_until_s=self._now_s + settings.unsync_backoff_s)
+        elif state.retries > 0:
+            pause_s = settings.max_delay_s / 10 / state.retries
+            self._set(catch_up_by_s=None, pause_until_s=self._now_s + pause_s, retries=state.retries - 1)
+        else:
+            self._set(retries=RETRIES, assignment=None, catch_up_by_s=self._now_s + settings.sync_timeout_s)
+            self._revoke(Assignment())
+
+    # -- decisions -----------------------------------------------------------------------------------------
+
+    def _revoke(self, keep: Assignment, *, again: bool = False) -> None:
+        if keep == self.state.running and not again:
+            return
+        number = self.state.numbers + 1
+        self._set(numbers=number, revoking=number, running=keep)
+        self.decisions.append(Revoke(number, keep))
+
+    def _rejoin(self, reason: str) -> None:
+        if self.state.begun and not self.state.out:
+            self.decisions.append(Rejoin(reason))
+
+    def _ask_again(self, reason: str) -> None:
+        """Rejoin, but with a pause if the broker has just answered with the same assignment."""
+        if self.state.repeated:
+            self._set(rejoin_at_s=self._now_s + REPEAT_S)
+        else:
+            self._rejoin(reason)
+
+    def _leave(self, reason: str) -> None:
+        self._set(plan=None, unresolved=False, rejoin_at_s=None, catch_up_by_s=None)
+        self.decisions += [Leave(reason), TellLost(reason)]
+
+    def _come_back(self) -> None:
+        if not self.state.out:
+            self.decisions.append(Join())

@@ -1,0 +1,62 @@
+"""Contents of the config topic as one immutable value.
+
+`ClusterState` is what every worker knows after reading the config topic up to `offset`. It is replaced, never
+changed: the herder publishes it to HTTP threads, which may read it at any time.
+Source: ClusterConfigState, KafkaConfigBackingStore (its class comment says why commit records exist).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from kraal.core.ids import Config, ConnectorName, TargetState, TaskId
+from kraal.protocol.records import SessionKeyRecord
+
+NOTHING: Mapping[str, str | None] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorEntry:
+    """One connector in the config topic; all configs are raw (`${…}` unresolved)."""
+
+    name: ConnectorName
+    config: Config
+    """The latest config, with keys in the order written."""
+    target: TargetState = TargetState.STARTED
+    tasks: tuple[Config, ...] = ()
+    """Committed task configs by task number; empty while `inconsistent`."""
+    task_count: int = 0
+    """Task count of the last commit record; may differ from `len(tasks)` only while `inconsistent`."""
+    inconsistent: bool = False
+    """The last commit lacked task configs (compaction or a partial write)."""
+    applied: Config | None = None
+    """The connector config at the last complete commit of task configs."""
+    version: int = 0
+    """Log offset of the config record: increases with every write, even of an identical config."""
+    tasks_version: int = 0
+    """Log offset of the last commit record: tasks of an older version must be restarted."""
+    pending_fencing: bool = False
+    """Task configs follow the last task-count record: older producers must be fenced first (KIP-618)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """Contents of the config topic. `offset` = offset of the last parsed record + 1, -1 before any."""
+
+    offset: int = -1
+    connectors: Mapping[ConnectorName, ConnectorEntry] = field(default_factory=dict)
+    early_targets: Mapping[ConnectorName, TargetState] = field(default_factory=dict)
+    """Target states of connectors whose config has not been read yet (KIP-980 writes them first)."""
+    deferred: Mapping[ConnectorName, Mapping[int, Config]] = field(default_factory=dict)
+    """Task configs that wait for their commit record."""
+    fenced_counts: Mapping[ConnectorName, int] = field(default_factory=dict)
+    """Task-count records by connector; they outlive the connector (KIP-618)."""
+    session_key: SessionKeyRecord | None = None
+    """Key that signs internal requests of the group (KIP-507)."""
+
+    def task_ids(self, name: ConnectorName) -> Sequence[TaskId]:
+        """Return the ids of the tasks that can run; empty while the set is inconsistent."""
+        entry = self.connectors.get(name)
+        return [] if entry is None else [TaskId(name, n) for n in range(len(entry.tasks))]

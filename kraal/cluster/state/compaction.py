@@ -1,0 +1,65 @@
+"""Compaction: selects the records of a log that are still needed. Pure; the file-backed log uses it when it opens.
+
+Keeping the latest record of each key is enough for the status log, but not for the config log: a PUT of a config
+writes only `connector-X`, and if the older `connector-X` is removed, its `commit-X` precedes any config and counts as
+left over from a deleted connector. A Kafka topic cannot avoid that (the owner publishes its tasks again); a file can,
+and a paused connector keeps its tasks across a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kraal.core.records import Record
+
+
+def latest_by_key(records: Sequence[Record]) -> list[Record]:
+    """Keep the last record of each key, in order, without tombstones: readers of a file start from an empty state."""
+    return _in_order(r for r in {r.key: r for r in records}.values() if r.value is not None)
+
+
+def needed_config(records: Sequence[Record]) -> list[Record]:
+    """Keep the records that `apply_config` needs for the same state, with the same versions, as from all records."""
+    commits = {r.key.removeprefix("commit-"): r.offset for r in records if r.key.startswith("commit-")}
+    deleted = {
+        r.key.removeprefix("connector-"): r.offset
+        for r in records
+        if r.key.startswith("connector-") and r.value is None
+    }
+    kept: dict[tuple[str, bool], Record] = {}
+    for record in records:
+        name = _connector_of(record.key)
+        if name is None:
+            kept[record.key, False] = record
+        elif record.offset >= deleted.get(name, -1):
+            before_commit = record.offset < commits.get(name, -1) and not record.key.startswith("commit-")
+            kept[record.key, before_commit] = record
+    return _in_order(_without_old_sets(kept.values(), records))
+
+
+def _connector_of(key: str) -> str | None:
+    """Return the connector whose deletion makes this record obsolete."""
+    for prefix in ("connector-", "commit-"):
+        if key.startswith(prefix):
+            return key.removeprefix(prefix)
+    return key.removeprefix("task-").rpartition("-")[0] if key.startswith("task-") else None
+
+
+def _without_old_sets(kept: Iterable[Record], records: Sequence[Record]) -> Iterable[Record]:
+    """Drop task configs that an earlier commit consumed, and the tombstones."""
+    used_up: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for record in records:
+        if record.key.startswith("commit-"):
+            name = record.key.removeprefix("commit-")
+            used_up[name] = last.get(name, -1)
+            last[name] = record.offset
+    for record in kept:
+        name = _connector_of(record.key) or ""
+        old = record.key.startswith("task-") and record.offset < used_up.get(name, -1)
+        if record.value is not None and not old:
+            yield record
+
+
+def _in_order(records: Iterable[Record]) -> list[Record]:
+    return sorted(records, key=lambda r: r.offset)

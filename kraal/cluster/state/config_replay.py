@@ -1,0 +1,268 @@
+"""Replay of the config topic: turns records into the next `ClusterState` and events. Pure.
+
+Task configs take no effect when they are read: they are deferred until the commit record that follows them gives
+their number. If compaction has removed some of them, or a writer died halfway, the set is *inconsistent*: none of it
+runs, and the connector's owner publishes it again. Without commit records a worker would run half of one set and
+half of another.
+
+A batch is applied to a draft that is made once, so a replay of 100,000 records costs 100,000 steps, not
+100,000 copies of the state. Nothing here raises: a record that cannot be applied is reported and skipped.
+Source: KafkaConfigBackingStore (its class comment), contract 3.2 C1 to C7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from typing_extensions import override
+
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import Config, ConnectorName, TargetState
+from kraal.core.records import Record
+from kraal.protocol.fields import NotJson
+from kraal.protocol.records import (
+    ConfigRecord,
+    ConnectorConfigRecord,
+    LoggerRecord,
+    RestartRecord,
+    SessionKeyRecord,
+    TargetStateRecord,
+    TaskCommitRecord,
+    TaskConfigRecord,
+    TaskCountRecord,
+    decode,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorChanged:
+    """A connector's config was written: the connector is new or must restart, even if the config is identical."""
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRemoved:
+    """An existing connector was deleted."""
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class TargetChanged:
+    """The target state of a known connector changed."""
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class TasksChanged:
+    """A commit record was applied; the set of tasks may be empty or inconsistent."""
+
+    name: ConnectorName
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """A restart was requested. To be ignored if the record existed before the worker started (E1)."""
+
+    name: ConnectorName
+    include_tasks: bool
+    only_failed: bool
+    offset: int
+    written_ms: int = -1
+    """Time of the record by the leader's wall clock; -1: unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerChanged:
+    """A cluster-wide logger level was set. To be ignored if the record existed before the worker started."""
+
+    namespace: str
+    level: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeyChanged:
+    """The group's session key was rotated; the state has the new one."""
+
+
+Event = (
+    ConnectorChanged
+    | ConnectorRemoved
+    | TargetChanged
+    | TasksChanged
+    | RestartRequested
+    | LoggerChanged
+    | SessionKeyChanged
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A record that could not be applied. `str()` is `offset: reason`."""
+
+    offset: int
+    key: str
+    reason: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.offset}: {self.key}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """Result of a batch of records; `events` in the order of the records."""
+
+    state: ClusterState
+    events: tuple[Event, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+def apply_config(state: ClusterState, records: Sequence[Record]) -> Reduced:
+    """Apply records of the config topic, in order. The result does not depend on how they are batched."""
+    draft = _Draft.of(state)
+    for record in records:
+        try:
+            decoded = decode(record.key, record.value)
+        except NotJson as exc:
+            draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
+            continue  # C1: such a record does not advance the offset
+        except ProtocolError as exc:
+            draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
+        else:
+            draft.apply(decoded, record.offset, record.timestamp_ms)
+        draft.offset = record.offset + 1
+    return draft.finish()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A state under construction, used by one call of `apply_config` only."""
+
+    offset: int
+    connectors: dict[ConnectorName, ConnectorEntry]
+    early_targets: dict[ConnectorName, TargetState]
+    deferred: dict[ConnectorName, Mapping[int, Config]]
+    fenced_counts: dict[ConnectorName, int]
+    session_key: SessionKeyRecord | None
+    own_deferred: dict[ConnectorName, dict[int, Config]] = field(default_factory=dict)
+    """Values of `deferred` that this draft created and may therefore modify."""
+    events: list[Event] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @staticmethod
+    def of(state: ClusterState) -> _Draft:
+        return _Draft(
+            offset=state.offset,
+            connectors=dict(state.connectors),
+            early_targets=dict(state.early_targets),
+            deferred=dict(state.deferred),
+            fenced_counts=dict(state.fenced_counts),
+            session_key=state.session_key,
+        )
+
+    def finish(self) -> Reduced:
+        state = ClusterState(
+            offset=self.offset,
+            connectors=self.connectors,
+            early_targets=self.early_targets,
+            deferred=self.deferred,
+            fenced_counts=self.fenced_counts,
+            session_key=self.session_key,
+        )
+        return Reduced(state, tuple(self.events), tuple(self.skipped))
+
+    def apply(self, record: ConfigRecord, offset: int, written_ms: int) -> None:
+        match record:
+            case ConnectorConfigRecord(name, properties):
+                if properties is None:
+                    self._remove(name)
+                else:
+                    self._put(name, properties, offset)
+            case TargetStateRecord(name, target):
+                self._target(name, target)
+            case TaskConfigRecord(task, properties):
+                self._own_deferred(task.connector)[task.task] = properties
+            case TaskCommitRecord(name, tasks):
+                self._commit(name, tasks, offset)
+            case TaskCountRecord(name, tasks):
+                self._fenced(name, tasks)
+            case RestartRecord(name, include_tasks, only_failed):
+                self.events.append(RestartRequested(name, include_tasks, only_failed, offset, written_ms))
+            case LoggerRecord(namespace, level):
+                self.events.append(LoggerChanged(namespace, level, offset))
+            case SessionKeyRecord():
+                self.session_key = record
+                self.events.append(SessionKeyChanged())
+
+    def _put(self, name: ConnectorName, config: Config, offset: int) -> None:
+        entry = self.connectors.get(name)
+        if entry is None:
+            target = self.early_targets.pop(name, TargetState.STARTED)
+            entry = ConnectorEntry(name=name, config=config, target=target, version=offset)
+        else:
+            entry = replace(entry, config=config, version=offset)
+        self.connectors[name] = entry
+        self.events.append(ConnectorChanged(name))
+
+    def _remove(self, name: ConnectorName) -> None:
+        self._forget_deferred(name)
+        entry = self.connectors.pop(name, None)
+        if entry is None:
+            return
+        if entry.target is not TargetState.STARTED:  # the target state has its own tombstone (C2)
+            self.early_targets[name] = entry.target
+        self.events.append(ConnectorRemoved(name))
+
+    def _target(self, name: ConnectorName, target: TargetState | None) -> None:
+        wanted = target or TargetState.STARTED
+        entry = self.connectors.get(name)
+        if entry is not None:
+            if entry.target is not wanted:
+                self.connectors[name] = replace(entry, target=wanted)
+                self.events.append(TargetChanged(name))
+        elif wanted is TargetState.STARTED:
+            self.early_targets.pop(name, None)
+        else:
+            self.early_targets[name] = wanted
+
+    def _commit(self, name: ConnectorName, count: int, offset: int) -> None:
+        deferred = self.deferred.get(name, {})
+        self._forget_deferred(name)
+        entry = self.connectors.get(name)
+        if entry is None:
+            return  # left over from a deleted connector whose other records were compacted away (C5)
+        complete = len(deferred) >= count and all(n in deferred for n in range(count))
+        tasks = tuple(deferred[n] for n in range(count)) if complete else ()
+        self.connectors[name] = replace(
+            entry,
+            tasks=tasks,
+            task_count=count,
+            inconsistent=not complete,
+            applied=entry.config if complete else entry.applied,
+            tasks_version=offset,
+            pending_fencing=True,
+        )
+        self.events.append(TasksChanged(name))
+
+    def _fenced(self, name: ConnectorName, count: int) -> None:
+        self.fenced_counts[name] = count
+        entry = self.connectors.get(name)
+        if entry is not None:
+            self.connectors[name] = replace(entry, pending_fencing=False)
+
+    def _own_deferred(self, name: ConnectorName) -> dict[int, Config]:
+        own = self.own_deferred.get(name)
+        if own is None:
+            own = self.own_deferred[name] = dict(self.deferred.get(name, {}))
+            self.deferred[name] = own
+        return own
+
+    def _forget_deferred(self, name: ConnectorName) -> None:
+        self.deferred.pop(name, None)
+        self.own_deferred.pop(name, None)

@@ -1,0 +1,221 @@
+"""Replay of the status topic, and the records written to it. Pure.
+
+Source: KafkaStatusBackingStore (Kafka 4.3.0); contract 3.3 S1 to S6, 7; KIP-558.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.cluster.state.config_replay import Skipped
+from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
+from kraal.core.errors import ProtocolError
+from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, TopicName, WorkerId
+from kraal.core.records import Entry, Record
+from kraal.protocol.status_records import (
+    Status,
+    StatusRecord,
+    TopicRecord,
+    TopicUse,
+    decode_status,
+    encode_status,
+    status_key,
+)
+
+_NO_STATUSES = ConnectorStatuses()
+
+
+@dataclass(frozen=True, slots=True)
+class StatusesReduced:
+    """Result of a batch of status records."""
+
+    state: StatusState
+    changed: tuple[Instance, ...] = ()
+    """Instances with new records, in order: no longer shown as RESTARTING (contract 0.2)."""
+    skipped: tuple[Skipped, ...] = ()
+
+
+def apply_status(state: StatusState, records: Sequence[Record]) -> StatusesReduced:
+    """Apply records of the status topic, in order. The result does not depend on how they are batched."""
+    draft = _Draft.of(state)
+    for record in records:
+        try:
+            decoded = decode_status(record.key, record.value)
+        except ProtocolError as exc:
+            draft.skipped.append(Skipped(record.offset, record.key, str(exc)))
+        else:
+            draft.apply(decoded, record.timestamp_ms)
+        draft.offset = record.offset
+    return draft.finish()
+
+
+def status_of(state: StatusState, instance: Instance) -> Status | None:
+    """Return the stored status of an instance."""
+    if isinstance(instance, TaskId):
+        return state.statuses.get(instance.connector, _NO_STATUSES).tasks.get(instance.task)
+    return state.statuses.get(instance, _NO_STATUSES).connector
+
+
+def safe_to_put(state: StatusState, instance: Instance, worker_id: WorkerId, generation: Generation) -> bool:
+    """Return whether UNASSIGNED or FAILED may be written (S2): it must not replace the status of a newer owner."""
+    stored = status_of(state, instance)
+    return stored is None or stored.worker_id == worker_id or stored.generation <= generation
+
+
+def put_entry(instance: Instance, status: Status) -> Entry:
+    """Make a status record regardless of the stored one (S2: RUNNING, PAUSED, STOPPED, RESTARTING)."""
+    return Entry(*encode_status(StatusRecord(instance, status)))
+
+
+def safe_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
+    """Make a status record unless a newer owner wrote one (S2: UNASSIGNED, FAILED); empty then."""
+    safe = safe_to_put(state, instance, status.worker_id, status.generation)
+    return [put_entry(instance, status)] if safe else []
+
+
+def status_entries(state: StatusState, instance: Instance, status: Status) -> list[Entry]:
+    """Make a status record by the rule for its state (S2)."""
+    if status.state in (State.UNASSIGNED, State.FAILED):
+        return safe_entries(state, instance, status)
+    return [put_entry(instance, status)]
+
+
+def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: int) -> frozenset[Instance]:
+    """Return the instances with a status written at `since_ms` or after; none when a time is unknown (-1).
+
+    The two logs are read at different speeds: the status log may show the end of a restart before its request is read.
+    """
+    if since_ms < 0:
+        return frozenset()
+    stored = {instance: status_of(state, instance) for instance in instances}
+    return frozenset(
+        i for i, status in stored.items() if status is not None and status.written_ms >= since_ms
+    )
+
+
+def stale_statuses(config: ClusterState, status: StatusState) -> list[str]:
+    """Return the keys of statuses that are no longer configured; the leader deletes them (S5)."""
+    stale: list[str] = []
+    for name, statuses in status.statuses.items():
+        gone = name not in config.connectors
+        if gone and statuses.connector is not None:
+            stale.append(status_key(name))
+        tasks = len(config.task_ids(name))
+        stale.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if gone or n >= tasks)
+    return stale
+
+
+def tombstones(keys: Iterable[str]) -> list[Entry]:
+    """Make the records that delete `keys`."""
+    return [Entry(key, None) for key in keys]
+
+
+def topic_entry(topic: TopicName, task: TaskId, discovered_ms: int) -> Entry:
+    """Make the record for a topic that a task used (KIP-558)."""
+    return Entry(*encode_status(TopicRecord(topic, task.connector, TopicUse(task.task, discovered_ms))))
+
+
+def reset_topics(state: StatusState, name: ConnectorName) -> list[Entry]:
+    """Make the records that forget every topic a connector has used (KIP-558); also for a deleted connector."""
+    topics = sorted(state.topics.get(name, ()))
+    return [Entry(*encode_status(TopicRecord(topic, name, None))) for topic in topics]
+
+
+def stale_topics(config: ClusterState, status: StatusState) -> list[Entry]:
+    """Make the records that forget deleted connectors' topics; write them when nothing of the connectors runs."""
+    gone = [name for name in status.topics if name not in config.connectors]
+    return [entry for name in gone for entry in reset_topics(status, name)]
+
+
+@dataclass(slots=True)
+class _Drafted:
+    """Statuses of one connector under construction."""
+
+    connector: Status | None
+    tasks: dict[int, Status]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Draft:
+    """A state under construction, used by one call of `apply_status` only. Copies each part at most once."""
+
+    base: StatusState
+    offset: int
+    statuses: dict[ConnectorName, _Drafted] = field(default_factory=dict)
+    topics: dict[ConnectorName, set[TopicName]] = field(default_factory=dict)
+    changed: list[Instance] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @staticmethod
+    def of(state: StatusState) -> _Draft:
+        return _Draft(base=state, offset=state.offset)
+
+    def apply(self, record: StatusRecord | TopicRecord, written_ms: int) -> None:
+        if isinstance(record, TopicRecord):
+            topics = self._topics(record.connector)
+            if record.use is None:
+                topics.discard(record.topic)
+            else:
+                topics.add(record.topic)
+            return
+        status = None if record.status is None else replace(record.status, written_ms=written_ms)
+        if isinstance(record.instance, TaskId):
+            self._task(record.instance, status)
+        else:
+            self._connector(record.instance, status)
+
+    def _connector(self, name: ConnectorName, status: Status | None) -> None:
+        drafted = self._statuses(name)
+        if status is None:
+            drafted.tasks.clear()  # S5
+        drafted.connector = status
+        self.changed.append(name)
+
+    def _task(self, task: TaskId, status: Status | None) -> None:
+        tasks = self._statuses(task.connector).tasks
+        if status is None:
+            tasks.pop(task.task, None)
+        else:
+            stored = tasks.get(task.task)
+            late = (  # S3: the previous owner's report follows the next owner's
+                status.state is State.UNASSIGNED
+                and stored is not None
+                and stored.state is State.RUNNING
+                and stored.worker_id != status.worker_id
+                and stored.generation >= status.generation
+            )
+            if late:
+                return
+            tasks[task.task] = status
+        self.changed.append(task)
+
+    def _statuses(self, name: ConnectorName) -> _Drafted:
+        drafted = self.statuses.get(name)
+        if drafted is None:
+            stored = self.base.statuses.get(name, _NO_STATUSES)
+            drafted = self.statuses[name] = _Drafted(stored.connector, dict(stored.tasks))
+        return drafted
+
+    def _topics(self, name: ConnectorName) -> set[TopicName]:
+        topics = self.topics.get(name)
+        if topics is None:
+            topics = self.topics[name] = set(self.base.topics.get(name, ()))
+        return topics
+
+    def finish(self) -> StatusesReduced:
+        statuses = dict(self.base.statuses)
+        for name, drafted in self.statuses.items():
+            if drafted.connector is not None or drafted.tasks:
+                statuses[name] = ConnectorStatuses(connector=drafted.connector, tasks=drafted.tasks)
+            else:
+                statuses.pop(name, None)
+        topics = dict(self.base.topics)
+        for name, known in self.topics.items():
+            if known:
+                topics[name] = frozenset(known)
+            else:
+                topics.pop(name, None)
+        state = StatusState(offset=self.offset, statuses=statuses, topics=topics)
+        return StatusesReduced(state, tuple(self.changed), tuple(self.skipped))

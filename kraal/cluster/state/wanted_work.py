@@ -1,0 +1,102 @@
+"""Wanted work of a worker: assignments, incarnations, and the instances that follow from them. Pure.
+
+The herder compares wanted instances with what it told the worker before, and sends the difference. An instance is
+restarted exactly when its incarnation changes: its config (a connector), its committed task configs (a task), or its
+restart count. A changed target state alone is sent to the running instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.core.ids import Config, ConnectorName, Instance, TargetState, TaskId, connector_of
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Incarnation:
+    """One life of an instance; later ones compare greater."""
+
+    version: int
+    """Log offset of the record that the instance runs from: its config, or its tasks' commit."""
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Work that one worker owns."""
+
+    connectors: frozenset[ConnectorName] = frozenset()
+    tasks: frozenset[TaskId] = frozenset()
+
+    def owns(self, instance: Instance) -> bool:
+        """Whether this worker owns `instance`."""
+        return instance in self.tasks if isinstance(instance, TaskId) else instance in self.connectors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Wanted state of one instance. `task_config` is None for a connector instance."""
+
+    incarnation: Incarnation
+    target: TargetState
+    connector_config: Config
+    task_config: Config | None = None
+
+
+def everything(state: ClusterState) -> Assignment:
+    """Assign all work to the one worker of a standalone group."""
+    return Assignment(
+        connectors=frozenset(state.connectors),
+        tasks=frozenset(t for name in state.connectors for t in state.task_ids(name)),
+    )
+
+
+def wanted_of(
+    entry: ConnectorEntry, assignment: Assignment, restarts: Mapping[Instance, int]
+) -> dict[Instance, Wanted]:
+    """Return the wanted instances of one connector. A STOPPED connector has an instance, but no tasks."""
+    wanted: dict[Instance, Wanted] = {}
+    if entry.name in assignment.connectors:
+        wanted[entry.name] = Wanted(
+            incarnation=Incarnation(entry.version, restarts.get(entry.name, 0)),
+            target=entry.target,
+            connector_config=entry.config,
+        )
+    if entry.target is TargetState.STOPPED:
+        return wanted
+    for number, config in enumerate(entry.tasks):
+        task = TaskId(entry.name, number)
+        if task in assignment.tasks:
+            wanted[task] = Wanted(
+                incarnation=Incarnation(entry.tasks_version, restarts.get(task, 0)),
+                target=entry.target,
+                connector_config=entry.config,
+                task_config=config,
+            )
+    return wanted
+
+
+def changes(
+    before: Mapping[Instance, Wanted], after: Mapping[Instance, Wanted]
+) -> dict[Instance, Wanted | None]:
+    """Return the differences: None for instances no longer wanted. A changed config alone does not affect a task."""
+    changed: dict[Instance, Wanted | None] = {i: None for i in before if i not in after}
+    for instance, wanted in after.items():
+        old = before.get(instance)
+        if old is None or (old.incarnation, old.target) != (wanted.incarnation, wanted.target):
+            changed[instance] = wanted
+    return changed
+
+
+def adopted_restarts(running: Mapping[Instance, Incarnation], state: ClusterState) -> dict[Instance, int]:
+    """Return the restart counts that let a restarted herder adopt running instances unchanged."""
+    return {i: inc.restarts for i, inc in running.items() if _version_of(i, state) == inc.version}
+
+
+def _version_of(instance: Instance, state: ClusterState) -> int | None:
+    entry = state.connectors.get(connector_of(instance))
+    if entry is None:
+        return None
+    return entry.tasks_version if isinstance(instance, TaskId) else entry.version

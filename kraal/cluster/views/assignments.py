@@ -1,0 +1,88 @@
+"""Answer to `GET /admin/assignments`: who may run what, what runs where, and what waits and why. Pure.
+
+Kraal's own; Connect has nothing similar. Only the leader knows all of it, from its decisions in the last rebalance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kraal.cluster.assignment.leader import GroupPlan, jobs_of
+from kraal.cluster.assignment.unassigned import job_text, why_it_waits
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.ids import Json
+from kraal.protocol.group import CONNECTOR, Job
+
+IGNORED = (
+    "Static assignments are ignored: not every worker of the group has connect.protocol=static, which a worker of "
+    "Apache Kafka cannot have."
+)
+
+
+def group_assignments(snapshot: Snapshot) -> dict[str, Json]:
+    """Return the leader's decisions; for a standalone worker, that it runs everything.
+
+    Shape: protocol, generation, leader, note (text or null), rebalance {completed_ms, reason, delay_ms} or null,
+    workers [{url, kind, static_connectors, static_tasks, connectors, tasks}] by URL, waiting [{connector, task, state,
+    reason}]. Tasks are ids, as in `static.tasks`; a null `task` is the connector itself.
+    """
+    plan = snapshot.plan
+    protocol = snapshot.protocol
+    return {
+        "protocol": protocol,
+        "generation": snapshot.generation,
+        "leader": snapshot.leader_url,
+        "note": IGNORED if protocol is not None and not protocol.static else None,
+        "rebalance": _rebalance(snapshot, plan),
+        "workers": _alone(snapshot) if plan is None else _workers(plan),
+        "waiting": [] if plan is None else _waiting(plan),
+    }
+
+
+def _rebalance(snapshot: Snapshot, plan: GroupPlan | None) -> Json:
+    if plan is None:
+        return None
+    return {"completed_ms": snapshot.planned_ms, "reason": plan.why, "delay_ms": plan.delay_ms}
+
+
+def _alone(snapshot: Snapshot) -> list[Json]:
+    return [_worker(snapshot.leader_url, None, jobs_of(snapshot.config))]
+
+
+def _workers(plan: GroupPlan) -> list[Json]:
+    runs: dict[str, list[Job]] = {member: [] for member in plan.urls}
+    for job, member in plan.owners.items():
+        runs[member].append(job)
+    order = sorted(plan.urls, key=lambda member: (plan.urls[member], member))
+    return [_worker(plan.urls[member], plan.lists.get(member), runs[member]) for member in order]
+
+
+def _worker(url: str | None, listed: frozenset[Job] | None, runs: Iterable[Job]) -> dict[str, Json]:
+    return {
+        "url": url,
+        "kind": "wildcard" if listed is None else "static",
+        "static_connectors": None if listed is None else _connectors(listed),
+        "static_tasks": None if listed is None else _tasks(listed),
+        "connectors": _connectors(runs),
+        "tasks": _tasks(runs),
+    }
+
+
+def _connectors(jobs: Iterable[Job]) -> list[Json]:
+    return [*sorted(job.connector for job in jobs if job.task == CONNECTOR)]
+
+
+def _tasks(jobs: Iterable[Job]) -> list[Json]:
+    return [job_text(job) for job in sorted(jobs) if job.task != CONNECTOR]
+
+
+def _waiting(plan: GroupPlan) -> list[Json]:
+    return [
+        {
+            "connector": job.connector,
+            "task": None if job.task == CONNECTOR else job.task,
+            "state": wait,
+            "reason": why_it_waits(job, wait),
+        }
+        for job, wait in plan.waiting.items()
+    ]

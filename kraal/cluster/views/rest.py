@@ -1,0 +1,130 @@
+"""Answers to GETs: JSON-ready values from a snapshot, with fields in the order that clients see. Pure.
+
+Shapes: contract 1.3. States are the stored ones, except that instances in `snapshot.restarting` are shown as
+RESTARTING (contract 0.2); plans never use displayed states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kraal.cluster.state.cluster_state import ConnectorEntry
+from kraal.cluster.state.statuses import status_fields
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.errors import NotFound
+from kraal.core.ids import ConnectorName, Instance, Json, State, TaskId
+from kraal.protocol.status_records import Status
+
+_UNKNOWN = "unknown"
+_WITHOUT_VERSION = (State.UNASSIGNED, State.RESTARTING)
+
+
+def connector_names(snapshot: Snapshot) -> list[Json]:
+    """GET /connectors."""
+    return list(snapshot.config.connectors)
+
+
+def connectors_expanded(snapshot: Snapshot, expand: Collection[str]) -> dict[str, Json]:
+    """GET /connectors?expand=…: ignores unknown values; omits connectors without a requested status."""
+    answer: dict[str, Json] = {}
+    for name in snapshot.config.connectors:
+        parts: dict[str, Json] = {}
+        if "status" in expand:
+            statuses = snapshot.status.statuses.get(name)
+            if statuses is None or statuses.connector is None:
+                continue
+            parts["status"] = connector_status(snapshot, name)
+        if "info" in expand:
+            parts["info"] = connector_info(snapshot, name)
+        answer[name] = parts
+    return answer
+
+
+def connector_info(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
+    """GET /connectors/{c}, and the answer to create, PUT and PATCH. Raises NotFound."""
+    entry = _entry(snapshot, name)
+    tasks: list[Json] = [{"connector": name, "task": number} for number in range(len(entry.tasks))]
+    return {"name": name, "config": dict(entry.config), "tasks": tasks, "type": type_of(snapshot, name)}
+
+
+def connector_config(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
+    """GET /connectors/{c}/config: raw, as written. Raises NotFound."""
+    return dict(_entry(snapshot, name).config)
+
+
+def task_infos(snapshot: Snapshot, name: ConnectorName) -> list[Json]:
+    """GET /connectors/{c}/tasks: all committed tasks; configs are null while the set is inconsistent.
+
+    Raises NotFound.
+    """
+    entry = _entry(snapshot, name)
+    infos: list[Json] = []
+    for number in range(entry.task_count):
+        config: Json = dict(entry.tasks[number]) if number < len(entry.tasks) else None
+        infos.append({"id": {"connector": name, "task": number}, "config": config})
+    return infos
+
+
+def connector_status(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
+    """GET /connectors/{c}/status: from the status topic, whatever the config topic says. Raises NotFound."""
+    statuses = snapshot.status.statuses.get(name)
+    if statuses is None or statuses.connector is None:
+        raise NotFound(f"No status found for connector {name}")
+    tasks: list[Json] = [
+        {"id": number, **_state(snapshot, TaskId(name, number), statuses.tasks[number])}
+        for number in sorted(statuses.tasks)
+    ]
+    return {
+        "name": name,
+        "connector": _state(snapshot, name, statuses.connector),
+        "tasks": tasks,
+        "type": type_of(snapshot, name),
+    }
+
+
+def task_status(snapshot: Snapshot, task: TaskId) -> dict[str, Json]:
+    """GET /connectors/{c}/tasks/{t}/status. Raises NotFound."""
+    statuses = snapshot.status.statuses.get(task.connector)
+    status = None if statuses is None else statuses.tasks.get(task.task)
+    if status is None:
+        raise NotFound(f"No status found for task {task}")
+    return {"id": task.task, **_state(snapshot, task, status)}
+
+
+def active_topics(snapshot: Snapshot, name: ConnectorName) -> dict[str, Json]:
+    """GET /connectors/{c}/topics: answers for unknown connectors too; sorted, which Connect leaves open."""
+    topics: list[Json] = [*sorted(snapshot.status.topics.get(name, ()))]
+    return {name: {"topics": topics}}
+
+
+def shown_state(snapshot: Snapshot, instance: Instance, stored: State) -> State:
+    """Return the state that REST and metrics show for a stored one."""
+    return State.RESTARTING if instance in snapshot.restarting else stored
+
+
+def task_state(snapshot: Snapshot, task: TaskId) -> State:
+    """Return the state that REST and metrics show for a task; UNASSIGNED without a status."""
+    statuses = snapshot.status.statuses.get(task.connector)
+    stored = None if statuses is None else statuses.tasks.get(task.task)
+    return shown_state(snapshot, task, State.UNASSIGNED if stored is None else stored.state)
+
+
+def type_of(snapshot: Snapshot, name: ConnectorName) -> str:
+    """Return `source` or `sink`, or `unknown` if this worker does not have the connector's class."""
+    return snapshot.types.get(name, _UNKNOWN)
+
+
+def _entry(snapshot: Snapshot, name: ConnectorName) -> ConnectorEntry:
+    entry = snapshot.config.connectors.get(name)
+    if entry is None:
+        raise NotFound(f"Connector {name} not found")
+    return entry
+
+
+def _state(snapshot: Snapshot, instance: Instance, status: Status) -> dict[str, Json]:
+    state = shown_state(snapshot, instance, status.state)
+    version = None if state in _WITHOUT_VERSION else status.version
+    # The trace of an older state does not apply to a restart.
+    trace = status.trace if state is status.state else None
+    return status_fields(replace(status, state=state, version=version, trace=trace))

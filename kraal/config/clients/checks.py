@@ -1,0 +1,62 @@
+"""Validation of all Kafka client settings in a worker's config, at startup.
+
+A connector's overrides are validated when its client is created; errors fail its task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Final
+
+from kraal.config.clients.java import java_options
+from kraal.config.clients.keys import Client, client_def
+from kraal.config.clients.layers import layered
+from kraal.config.clients.security import read_security
+from kraal.config.key import ConfigDef
+from kraal.core.errors import ConfigInvalid
+
+_CLIENTS: Final[tuple[Client, ...]] = ("producer", "consumer", "admin")
+
+
+def client_errors(
+    raw: Mapping[str, str], own: Mapping[str, str], declared: Container[str] = frozenset()
+) -> list[str]:
+    """Return the errors in the settings of a worker's clients; reads their stores.
+
+    `own` are the settings of the worker's own clients; `declared` names those whose type is checked elsewhere.
+    The own clients, consumers and admin clients are librdkafka or kafka-python; producers are Java's alone.
+    """
+    errors: list[str] = []
+    undeclared = (key for key in client_def("admin") if key.name in own and key.name not in declared)
+    errors += _type_errors(ConfigDef(undeclared), own)
+    for client in _CLIENTS:
+        prefix = f"{client}."
+        given = (key for key in client_def(client) if prefix + key.name in raw)
+        errors += _type_errors(ConfigDef().embed(prefix, client, 0, given), raw)
+    errors += _security_errors(own, "")
+    errors += _security_errors(layered(raw, {}, "consumer"), "consumer.", raw)
+    errors += _security_errors(layered(raw, {}, "admin"), "admin.", raw)
+    try:
+        java_options(layered(raw, {}, "producer"))
+    except ConfigInvalid as exc:
+        errors += exc.errors
+    return list(dict.fromkeys(errors))
+
+
+def _type_errors(definition: ConfigDef, settings: Mapping[str, str]) -> list[str]:
+    return [error for value in definition.validate(settings) for error in value.errors]
+
+
+def _security_errors(
+    settings: Mapping[str, str], prefix: str, raw: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Return the errors of one client, with keys as written in `raw`: with or without the prefix."""
+
+    def named(key: str) -> str:
+        return prefix + key if raw is not None and prefix + key in raw else key
+
+    try:
+        read_security(settings, named)
+    except ConfigInvalid as exc:
+        return exc.errors
+    return ()

@@ -1,0 +1,63 @@
+"""Connect's client settings for the Java clients inside Spark (kafka-clients 3.9), almost all unchanged.
+
+An empty setting of a store counts as none, as it does elsewhere; Java would look for a file without a name. An
+encrypted key in PEM is decrypted, because Java 17 cannot do that for what today's tools write (PBES2).
+
+Java reads its own stores and login modules, so nothing is refused that only other libraries cannot do. What
+3.9 does not know yet of OAUTHBEARER is said in the words that it knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.config.clients.jaas import jaas_line
+from kraal.config.clients.key_stores import Unusable, read_identity
+from kraal.config.clients.security import is_client_credentials, jaas_of
+from kraal.core.errors import ConfigInvalid
+
+_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
+_CREDENTIALS: Final = {
+    "sasl.oauthbearer.client.credentials.client.id": "clientId",
+    "sasl.oauthbearer.client.credentials.client.secret": "clientSecret",
+    "sasl.oauthbearer.scope": "scope",
+}
+"""Keys of Kafka 4.1 and newer (KIP-1139), and the options of the login module that 3.9 has for them."""
+_STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.")
+_NEWER: Final = ("sasl.oauthbearer.jwt.", "sasl.oauthbearer.assertion.")
+
+
+def java_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Convert one client's settings for Spark's Java clients. Raises ConfigInvalid."""
+    wanted = {key: value for key, value in settings.items() if value or not key.startswith(_STORES)}
+    if wanted.get("ssl.key.password") and wanted.get("ssl.keystore.type", "").upper() == "PEM":
+        wanted = _with_open_key(wanted)
+    if not is_client_credentials(settings):
+        return wanted
+    try:
+        module = jaas_of(settings)
+    except ValueError as exc:
+        error = f"Invalid value [hidden] for configuration sasl.jaas.config: {exc}"
+        raise ConfigInvalid(error, [error]) from exc
+    options = dict(module.options) if module else {}
+    options |= {name: settings[key] for key, name in _CREDENTIALS.items() if settings.get(key)}
+    return {
+        **{key: wanted[key] for key in wanted if key not in _CREDENTIALS and not key.startswith(_NEWER)},
+        "sasl.jaas.config": jaas_line(f"{_PACKAGE}.OAuthBearerLoginModule", options),
+        "sasl.login.callback.handler.class": f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
+    }
+
+
+def _with_open_key(settings: dict[str, str]) -> dict[str, str]:
+    """Return settings with a decrypted key; an unreadable key stays unchanged, so that Java reports it."""
+    try:
+        identity = read_identity(settings)
+    except Unusable:
+        return settings
+    if identity is None:
+        return settings
+    kept = {
+        key: settings[key] for key in settings if key not in {"ssl.key.password", "ssl.keystore.location"}
+    }
+    return kept | {"ssl.keystore.key": identity.key, "ssl.keystore.certificate.chain": identity.chain}

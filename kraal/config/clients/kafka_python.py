@@ -1,0 +1,114 @@
+"""Connect's client settings as arguments of kafka-python's clients (3.0).
+
+kafka-python is what speaks the group protocol of workers. TLS is given as a ready context, because files are
+all that it takes otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kraal.config.clients.security import Named, OAuthLogin, UserLogin, read_security
+from kraal.config.clients.tls import client_context
+from kraal.config.values import invalid, split_list, trim
+from kraal.core.errors import ConfigInvalid
+
+_NUMBERS: Final = {
+    "connections.max.idle.ms": "connections_max_idle_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "request.timeout.ms": "request_timeout_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "socket.connection.setup.timeout.ms": "socket_connection_setup_timeout_ms",
+    "socket.connection.setup.timeout.max.ms": "socket_connection_setup_timeout_max_ms",
+}
+_BUFFERS: Final = {"receive.buffer.bytes": socket.SO_RCVBUF, "send.buffer.bytes": socket.SO_SNDBUF}
+_NEVER_MS: Final = 10**12
+_LARGEST_ANSWER: Final = 2**31 - 1
+"""As Java; kafka-python's own limit of 1,000,000 bytes is soon reached by the metadata of a large group."""
+_TALKATIVE: Final = ("kafka.net.connection", "kafka.protocol.parser")
+"""Loggers that log all requests at level DEBUG, including logins."""
+
+TokenProvider = Callable[[OAuthLogin], object]
+"""Makes what kafka-python asks for tokens; its class belongs to kafka-python, so it comes from outside."""
+
+
+def kafka_python_options(
+    settings: Mapping[str, str], *, scratch: Path, tokens: TokenProvider, named: Named = str
+) -> dict[str, Any]:
+    """Convert one client's settings from Connect's names to kafka-python's arguments.
+
+    Reads stores. A client's own certificate passes through a file in `scratch`, of mode 0600 and encrypted by
+    a password that is used once; it is gone when this returns. kafka-python's debug logs of requests end here
+    for clients that log in, because they show how. The result holds secrets. Raises ConfigInvalid that holds
+    every error.
+    """
+    errors: list[str] = []
+
+    def number(key: str) -> int | None:
+        text = trim(settings.get(key) or "")
+        try:
+            return int(text) if text else None
+        except ValueError:
+            errors.append(invalid(named(key), text, "Not a whole number"))
+            return None
+
+    options: dict[str, Any] = {"receive_message_max_bytes": _LARGEST_ANSWER}
+    for key, name in _NUMBERS.items():
+        if (value := number(key)) is not None:
+            options[name] = value if value >= 0 else _NEVER_MS
+    options["socket_options"] = [
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+        (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    ]
+    for key, option in _BUFFERS.items():
+        if (value := number(key)) is not None and value > 0:  # -1: as the system has it
+            options["socket_options"].append((socket.SOL_SOCKET, option, value))
+    if servers := settings.get("bootstrap.servers"):
+        options["bootstrap_servers"] = list(split_list(servers))
+    for key in ("client.id", "client.dns.lookup"):
+        if text := settings.get(key):
+            options[key.replace(".", "_")] = trim(text)
+    try:
+        options |= _secured(settings, scratch, tokens, named)
+    except ConfigInvalid as exc:
+        errors += exc.errors
+    if errors:
+        raise ConfigInvalid("\n".join(errors), errors)
+    return options
+
+
+def _secured(
+    settings: Mapping[str, str], scratch: Path, tokens: TokenProvider, named: Named
+) -> dict[str, Any]:
+    security = read_security(settings, named)
+    options: dict[str, Any] = {"security_protocol": str(security.protocol)}
+    if security.login is not None:
+        for name in _TALKATIVE:
+            logging.getLogger(name).addFilter(_above_debug)
+    if security.tls is not None:
+        options["ssl_context"] = client_context(security.tls, scratch)
+    match security.login:
+        case UserLogin(mechanism, user, password):
+            options |= {
+                "sasl_mechanism": mechanism,
+                # kafka-python does not escape what means something in a SCRAM message (RFC 5802).
+                "sasl_plain_username": user.replace("=", "=3D").replace(",", "=2C")
+                if "SCRAM" in mechanism
+                else user,
+                "sasl_plain_password": password.value,
+            }
+        case OAuthLogin() as login:
+            options |= {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": tokens(login)}
+        case None:
+            pass
+    return options
+
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG

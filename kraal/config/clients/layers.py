@@ -1,0 +1,45 @@
+"""The precedence of client settings: Connect's layers, with the worker's own security as the lowest layer.
+
+Source: Worker.baseProducerConfigs, baseConsumerConfigs, adminConfigs (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.config.clients.keys import Client
+from kraal.config.clients.restrictions import check_urls
+
+_SHARED: Final = ("security.", "ssl.", "sasl.")
+_NO_CLIENTS: Final = ("admin.listeners", "ssl.client.auth")
+"""These keys begin like those of clients, and are REST's."""
+
+
+def layered(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> dict[str, str]:
+    """Return the settings of one kind of client of a connector: `producer.*`, then `producer.override.*`.
+
+    Where neither says `security.protocol`, the worker's own security holds below them. (Java would connect
+    without any.) Where one does, it is Java's way: nothing of the worker's own security is mixed in.
+
+    Raises ConfigInvalid for what a connector may not name.
+    """
+    check_urls(worker, connector)
+    own = _under(worker, f"{client}.") | _under(connector, f"{client}.override.")
+    if "security.protocol" in own:
+        return own
+    shared = {key: value for key, value in worker.items() if key.startswith(_SHARED)}
+    return {key: value for key, value in shared.items() if key not in _NO_CLIENTS} | own
+
+
+def bootstrap(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> str:
+    """Return the bootstrap servers for one kind of client."""
+    return layered(worker, connector, client).get("bootstrap.servers", worker.get("bootstrap.servers", ""))
+
+
+def _under(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {
+        key.removeprefix(prefix): value
+        for key, value in config.items()
+        if key.startswith(prefix) and not key.startswith((f"{prefix}override.", *_NO_CLIENTS))
+    }

@@ -1,0 +1,212 @@
+"""Conversion of Connect's client settings to librdkafka's: names, ranges, and certificates in memory.
+
+A number outside librdkafka's range becomes the nearest that it takes: Java's "for ever" is often larger than
+its largest. What it has no setting for is left out; `unknown_to_librdkafka` names what a user should hear of.
+Source: librdkafka's CONFIGURATION.md (2.16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from kraal.config.clients.security import Named, OAuthLogin, Security, UserLogin, read_security
+from kraal.config.values import invalid, trim
+from kraal.core.errors import ConfigInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class _Number:
+    """A whole number: what librdkafka calls it, the range it takes, what a unit of Java's is divided by."""
+
+    name: str
+    least: int
+    most: int
+    unit: int = 1
+    never: int | None = None
+    """What Java's -1 becomes; None: it is a number like others."""
+
+    def rendered(self, number: int) -> str:
+        if number == -1 and self.never is not None:
+            return str(self.never)
+        return str(min(max(number // self.unit, self.least), self.most))
+
+
+_INT = 2_147_483_647
+_DAY_MS = 86_400_000
+_FETCH = 2_147_483_135
+
+_NUMBERS: Final[Mapping[str, _Number]] = MappingProxyType(
+    {
+        "auto.commit.interval.ms": _Number("auto.commit.interval.ms", 0, _DAY_MS),
+        "batch.size": _Number("batch.size", 1, _INT),
+        "buffer.memory": _Number("queue.buffering.max.kbytes", 1, _INT, unit=1024),
+        "connections.max.idle.ms": _Number("connections.max.idle.ms", 0, _INT, never=0),
+        "delivery.timeout.ms": _Number("delivery.timeout.ms", 0, _INT),
+        "fetch.max.bytes": _Number("fetch.max.bytes", 1_000_000, _FETCH),
+        "fetch.max.wait.ms": _Number("fetch.wait.max.ms", 0, 298_000),
+        "fetch.min.bytes": _Number("fetch.min.bytes", 1, 100_000_000),
+        "heartbeat.interval.ms": _Number("heartbeat.interval.ms", 1, 3_600_000),
+        "linger.ms": _Number("linger.ms", 0, 900_000),
+        "max.in.flight.requests.per.connection": _Number(
+            "max.in.flight.requests.per.connection", 1, 1_000_000
+        ),
+        "max.partition.fetch.bytes": _Number("max.partition.fetch.bytes", 1, 1_000_000_000),
+        "max.poll.interval.ms": _Number("max.poll.interval.ms", 1, _DAY_MS),
+        "max.request.size": _Number("message.max.bytes", 1000, 1_000_000_000),
+        "metadata.max.age.ms": _Number("metadata.max.age.ms", 1, _DAY_MS),
+        "metadata.recovery.rebootstrap.trigger.ms": _Number(
+            "metadata.recovery.rebootstrap.trigger.ms", 0, _INT
+        ),
+        "receive.buffer.bytes": _Number("socket.receive.buffer.bytes", 0, 100_000_000, never=0),
+        "reconnect.backoff.max.ms": _Number("reconnect.backoff.max.ms", 0, 3_600_000),
+        "reconnect.backoff.ms": _Number("reconnect.backoff.ms", 0, 3_600_000),
+        "request.timeout.ms": _Number("socket.timeout.ms", 10, 300_000),
+        "retries": _Number("retries", 0, _INT),
+        "retry.backoff.max.ms": _Number("retry.backoff.max.ms", 1, 300_000),
+        "retry.backoff.ms": _Number("retry.backoff.ms", 1, 300_000),
+        "send.buffer.bytes": _Number("socket.send.buffer.bytes", 0, 100_000_000, never=0),
+        "session.timeout.ms": _Number("session.timeout.ms", 1, 3_600_000),
+        "socket.connection.setup.timeout.ms": _Number("socket.connection.setup.timeout.ms", 1000, _INT),
+        "transaction.timeout.ms": _Number("transaction.timeout.ms", 1000, _INT),
+    }
+)
+
+_SAME: Final = frozenset(
+    {
+        "acks", "allow.auto.create.topics", "auto.offset.reset", "bootstrap.servers", "check.crcs", "client.dns.lookup",
+        "client.id", "client.rack", "compression.type", "enable.auto.commit", "enable.idempotence",
+        "enable.metrics.push", "group.id", "group.instance.id", "isolation.level",
+        "metadata.recovery.strategy", "transactional.id",
+    }
+)  # fmt: skip
+"""Texts that both know under one name."""
+
+_IN_LOWER_CASE: Final = frozenset({"auto.offset.reset", "isolation.level", "metadata.recovery.strategy"})
+
+_SECURITY: Final = frozenset(
+    {
+        "sasl.client.callback.handler.class", "sasl.jaas.config", "sasl.login.callback.handler.class",
+        "sasl.login.class", "sasl.mechanism", "security.protocol", "ssl.endpoint.identification.algorithm",
+        "ssl.engine.factory.class", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key",
+        "ssl.keystore.location", "ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.certificates",
+        "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type",
+    }
+)  # fmt: skip
+"""What `security.py` reads."""
+
+_NOTHING_LOST: Final = frozenset(
+    {
+        "auto.include.jmx.reporter", "default.api.timeout.ms", "exclude.internal.topics", "key.deserializer",
+        "key.serializer", "max.block.ms", "max.poll.records", "metadata.max.idle.ms", "metric.reporters",
+        "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+        "partitioner.adaptive.partitioning.enable", "partitioner.availability.timeout.ms",
+        "socket.connection.setup.timeout.max.ms", "ssl.enabled.protocols", "ssl.keymanager.algorithm",
+        "ssl.protocol", "ssl.trustmanager.algorithm", "value.deserializer", "value.serializer",
+    }
+)  # fmt: skip
+"""What only Java has a use for, and nobody misses elsewhere."""
+
+_NOTHING_LOST_BELOW: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.", "compression.")
+
+
+def librdkafka_options(settings: Mapping[str, str], named: Named = str) -> dict[str, str]:
+    """Convert one client's settings from Connect's names to librdkafka's.
+
+    Reads stores. The result contains secrets. Raises ConfigInvalid with all errors.
+    """
+    errors: list[str] = []
+    options: dict[str, str] = {}
+    for key, raw in settings.items():
+        text = trim(raw)
+        number = _NUMBERS.get(key)
+        if number is not None:
+            try:
+                options[number.name] = number.rendered(int(text))
+            except ValueError:
+                errors.append(invalid(named(key), text, "Not a whole number"))
+        elif key in _SAME:
+            options[key] = text.lower() if key in _IN_LOWER_CASE else text
+    options |= _compression(settings)
+    _reconcile(options)
+    try:
+        options |= _secured(read_security(settings, named))
+    except ConfigInvalid as exc:
+        errors += exc.errors
+    if errors:
+        raise ConfigInvalid("\n".join(errors), errors)
+    return options
+
+
+def unknown_to_librdkafka(settings: Mapping[str, str]) -> list[str]:
+    """Return the keys that are left out although somebody may count on them, sorted."""
+    known = _NUMBERS.keys() | _SAME | _SECURITY | _NOTHING_LOST
+    return sorted(key for key in settings if key not in known and not key.startswith(_NOTHING_LOST_BELOW))
+
+
+def _compression(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the level of the codec in use; Java has a key for each codec."""
+    level = settings.get(f"compression.{settings.get('compression.type', 'none')}.level")
+    return {"compression.level": str(min(int(level), 12))} if level and level.lstrip("-").isdecimal() else {}
+
+
+def _reconcile(options: dict[str, str]) -> None:
+    """Keep the relations between numbers that librdkafka insists on, and Java does not."""
+
+    def lift(name: str, over: str, by: int = 0, default: int = 0) -> None:
+        if over in options:
+            options[name] = str(max(int(options.get(name, default)), int(options[over]) + by))
+
+    lift("reconnect.backoff.max.ms", "reconnect.backoff.ms", default=1000)
+    lift("retry.backoff.max.ms", "retry.backoff.ms", default=1000)
+    lift("socket.timeout.ms", "fetch.wait.max.ms", by=2000, default=60_000)
+    lift("max.poll.interval.ms", "session.timeout.ms", default=300_000)
+    lift("fetch.max.bytes", "message.max.bytes", default=52_428_800)
+    lift("receive.message.max.bytes", "fetch.max.bytes", by=512, default=100_000_000)
+    if options.get("delivery.timeout.ms", "0") != "0":  # 0: for ever
+        lift("delivery.timeout.ms", "linger.ms", by=1)
+    if (age := options.get("metadata.max.age.ms")) is not None:  # Java asks again at this age
+        options["topic.metadata.refresh.interval.ms"] = str(min(int(age), 3_600_000))
+
+
+def _secured(security: Security) -> dict[str, str]:
+    options = {"security.protocol": str(security.protocol)}
+    if (tls := security.tls) is not None:
+        options["ssl.endpoint.identification.algorithm"] = "https" if tls.check_host else "none"
+        if tls.trusted is not None:
+            options["ssl.ca.pem"] = tls.trusted
+        if tls.identity is not None:
+            options["ssl.certificate.pem"] = tls.identity.chain
+            options["ssl.key.pem"] = tls.identity.key
+    match security.login:
+        case UserLogin(mechanism, user, password):
+            options |= {
+                "sasl.mechanisms": mechanism,
+                "sasl.username": user,
+                "sasl.password": password.value,
+            }
+        case OAuthLogin() as login:
+            options |= _oauth(login)
+        case None:
+            pass
+    return options
+
+
+def _oauth(login: OAuthLogin) -> dict[str, str]:
+    options = {
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": login.url,
+        "sasl.oauthbearer.client.id": login.client_id,
+        "sasl.oauthbearer.client.secret": login.client_secret.value,
+    }
+    if login.scope:
+        options["sasl.oauthbearer.scope"] = login.scope
+    if login.extensions:
+        pairs = (f"{name}={value}" for name, value in login.extensions.items())
+        options["sasl.oauthbearer.extensions"] = ",".join(pairs)
+    if login.trusted is not None:
+        options["https.ca.pem"] = login.trusted
+    return options

@@ -1,0 +1,56 @@
+"""Restrictions on the client settings of connectors that only the worker's operator can lift.
+
+A token endpoint gets a secret from the worker's network, and its answer may show in an error. So Kafka reads the URLs
+that it may use from a system property, which is empty by default. Kraal takes it from the worker's file or from
+KAFKA_OPTS. URLs in the worker's file are the operator's own words, and are allowed.
+Source: ConfigurationUtils.throwIfURLIsNotAllowed, JaasContext.throwIfLoginModuleIsNotAllowed (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.config.system_properties import kafka_opts_property
+from kraal.config.values import invalid, split_list, trim
+from kraal.core.errors import ConfigInvalid
+
+ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+_DISALLOWED_MODULES: Final = "org.apache.kafka.disallowed.login.modules"
+_URLS: Final = ("sasl.oauthbearer.jwks.endpoint.url", "sasl.oauthbearer.token.endpoint.url")
+_REFUSAL: Final = (
+    f"The URL cannot be accessed due to restrictions. Update the system property '{ALLOWED_URLS}' to allow the URL to "
+    "be accessed."
+)
+
+
+def check_urls(worker: Mapping[str, str], connector: Mapping[str, str]) -> None:
+    """Check the URLs in a connector's config, whatever client they are for: Kraal's, or the connector's own.
+
+    Raises ConfigInvalid that holds every error.
+    """
+    given = {key: trim(value or "") for key, value in connector.items() if key.endswith(_URLS)}
+    wanted = {key: url for key, url in given.items() if url}
+    if not wanted:
+        return
+    allowed = allowed_urls(worker)
+    errors = [invalid(key, url, _REFUSAL) for key, url in wanted.items() if url not in allowed]
+    if errors:
+        raise ConfigInvalid("\n".join(errors), errors)
+
+
+def allowed_urls(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """Return the URLs that clients may use: those that the operator lists, and those in the worker's file."""
+    listed = worker.get(ALLOWED_URLS)
+    if listed is None:
+        listed = kafka_opts_property(ALLOWED_URLS, environment)
+    own = (trim(value) for key, value in worker.items() if key.endswith(_URLS) and value)
+    return frozenset((*split_list(listed or ""), *own))
+
+
+def java_properties(worker: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the system properties by which Spark's JVM, too, keeps to this."""
+    properties = {ALLOWED_URLS: ",".join(sorted(allowed_urls(worker, environment)))}
+    modules = kafka_opts_property(_DISALLOWED_MODULES, environment)
+    return properties if modules is None else properties | {_DISALLOWED_MODULES: modules}

@@ -1,0 +1,292 @@
+"""The security settings of clients, read once for all libraries: protocol, certificates, login.
+
+Everything that is wrong is told at once, each with its key, its value and what is allowed; secrets are
+`[hidden]`. `named` gives the key as the user wrote it, such as `consumer.sasl.mechanism`.
+Source: SaslConfigs, SslConfigs (Kafka 4.3.0); KIP-768 and KIP-1139 for OAUTHBEARER.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+from urllib.parse import quote, urlsplit
+
+from kraal.config.clients.jaas import LoginModule, parse_jaas
+from kraal.config.clients.key_stores import Identity, Unusable, read_identity, read_trust
+from kraal.config.clients.keys import client_def
+from kraal.config.values import ConfigType, Password, invalid, split_list, trim
+from kraal.core.errors import ConfigInvalid
+
+Named = Callable[[str], str]
+
+_SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MODULES: Final = {
+    "PLAIN": "PlainLoginModule",
+    **dict.fromkeys(_SCRAM, "ScramLoginModule"),
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+}
+_TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+_OAUTH_HANDLER: Final = "OAuthBearerLoginCallbackHandler"
+_RETRIEVERS: Final = ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever")
+_OAUTH: Final = "sasl.oauthbearer."
+_TOKEN_URL: Final = f"{_OAUTH}token.endpoint.url"
+_ONLY_JAVA: Final = "it names a Java class, which only Java can use"
+_STORE_KEY: Final = re.compile(r"(?<![\w./-])ssl\.(?:keystore|truststore|key)\.[a-z.]*[a-z]")
+
+
+class SecurityProtocol(StrEnum):
+    """The values of `security.protocol`, ignoring case."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether connections use TLS."""
+        return self in {SecurityProtocol.SSL, SecurityProtocol.SASL_SSL}
+
+    @property
+    def logs_in(self) -> bool:
+        """Whether clients log in by SASL."""
+        return self in {SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL}
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """The TLS settings of a client: trusted certificates, identity and protocol options."""
+
+    trusted: str | None
+    """Trusted certificates in PEM; None for the system's."""
+    identity: Identity | None
+    check_host: bool
+    """Whether to verify the host name in the server's certificate."""
+    versions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UserLogin:
+    """A login with user and password, by PLAIN or SCRAM."""
+
+    mechanism: str
+    user: str
+    password: Password
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthLogin:
+    """Client credentials that a token endpoint turns into tokens; mechanism OAUTHBEARER."""
+
+    url: str
+    client_id: str
+    client_secret: Password
+    scope: str | None
+    extensions: Mapping[str, str] = field(repr=False)
+    trusted: str | None
+    """PEM of whom to trust as the endpoint; None: whom the system trusts."""
+    connect_timeout_s: float
+    read_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """The security settings of a client. `tls` and `login` are None if the protocol does not use them."""
+
+    protocol: SecurityProtocol
+    tls: Tls | None
+    login: UserLogin | OAuthLogin | None
+
+
+def read_security(settings: Mapping[str, str], named: Named = str) -> Security:
+    """Read a client's security, with its stores. Raises ConfigInvalid that holds every error."""
+    reader = _Reader(settings, named)
+    security = reader.security()
+    if reader.errors:
+        raise ConfigInvalid("\n".join(reader.errors), reader.errors)
+    return security
+
+
+def read_tls(settings: Mapping[str, str], named: Named = str) -> Tls:
+    """Read `ssl.*` alone, with its stores; not only for Kafka. Raises ConfigInvalid that holds every error."""
+    reader = _Reader(settings, named)
+    tls = reader.tls()
+    if reader.errors:
+        raise ConfigInvalid("\n".join(reader.errors), reader.errors)
+    return tls
+
+
+def jaas_of(settings: Mapping[str, str]) -> LoginModule | None:
+    """Return the login module; None when there is none. Raises ValueError with the end of a sentence."""
+    text = settings.get("sasl.jaas.config")
+    return parse_jaas(text) if text else None
+
+
+def is_client_credentials(settings: Mapping[str, str]) -> bool:
+    """Tell whether tokens come from an endpoint, in Kafka's own way and not by somebody's Java class."""
+    handler = settings.get("sasl.login.callback.handler.class")
+    ours = not handler or _simple(handler) == _OAUTH_HANDLER
+    return settings.get("sasl.mechanism") == "OAUTHBEARER" and ours and bool(settings.get(_TOKEN_URL))
+
+
+class _Reader:
+    """Reads one client's settings and collects what is wrong with them."""
+
+    def __init__(self, settings: Mapping[str, str], named: Named) -> None:
+        self._settings = {key: trim(value) for key, value in settings.items() if value is not None}
+        self._named = named
+        self.errors: list[str] = []
+
+    def security(self) -> Security:
+        protocol = self._protocol()
+        return Security(
+            protocol,
+            self.tls() if protocol.encrypted else None,
+            self._login() if protocol.logs_in else None,
+        )
+
+    def _get(self, key: str) -> str | None:
+        return self._settings.get(key) or None
+
+    def _wrong(self, key: str, reason: str) -> None:
+        value = self._get(key)
+        declared = client_def("admin").get(key)
+        secret = declared is not None and declared.type is ConfigType.PASSWORD
+        shown = Password("") if value is not None and secret else value
+        told = _STORE_KEY.sub(lambda match: self._named(match[0]), reason)
+        self.errors.append(invalid(self._named(key), shown, told))
+
+    def _protocol(self) -> SecurityProtocol:
+        text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT
+        found = next((each for each in SecurityProtocol if each == text.upper()), None)
+        if found is None:
+            allowed = ", ".join(SecurityProtocol)
+            self._wrong("security.protocol", f"String must be one of (case insensitive): {allowed}")
+        return found or SecurityProtocol.PLAINTEXT
+
+    def tls(self) -> Tls:
+        if self._get("ssl.engine.factory.class"):
+            self._wrong("ssl.engine.factory.class", f"{_ONLY_JAVA}; use ssl.keystore.* and ssl.truststore.*")
+        algorithm = self._settings.get("ssl.endpoint.identification.algorithm", "https").lower()
+        if algorithm not in {"https", ""}:
+            reason = "it must be https, or empty: then the name in a server's certificate is not checked"
+            self._wrong("ssl.endpoint.identification.algorithm", reason)
+        wanted = split_list(self._get("ssl.enabled.protocols") or ",".join(_TLS_VERSIONS))
+        versions = tuple(each for each in _TLS_VERSIONS if each in wanted)
+        if not versions:
+            self._wrong("ssl.enabled.protocols", f"it must name one of: {', '.join(_TLS_VERSIONS)}")
+        trusted, identity = self._trust(self._settings), None
+        try:
+            identity = read_identity(self._settings)
+        except Unusable as exc:
+            self._wrong(exc.key, str(exc))
+        return Tls(trusted, identity, algorithm == "https", versions or _TLS_VERSIONS)
+
+    def _trust(self, settings: Mapping[str, str], inside: str | None = None) -> str | None:
+        """Read a trust store; `inside` is the key whose value holds these settings, if any does."""
+        try:
+            return read_trust(settings)
+        except Unusable as exc:
+            if inside is None:
+                self._wrong(exc.key, str(exc))
+            else:
+                self._wrong(inside, f"its option {exc.key} is wrong: {exc}")
+            return None
+
+    def _login(self) -> UserLogin | OAuthLogin | None:
+        for key in ("sasl.client.callback.handler.class", "sasl.login.class"):
+            if self._get(key):
+                self._wrong(key, _ONLY_JAVA)
+        mechanism = self._get("sasl.mechanism") or "GSSAPI"
+        if mechanism not in _MODULES:
+            reason = f"String must be one of: {', '.join(_MODULES)}"
+            if mechanism == "GSSAPI":
+                reason += "; GSSAPI (Kerberos), which it is when it is not set, is not supported"
+            self._wrong("sasl.mechanism", reason)
+            return None
+        module = self._module(mechanism)
+        if mechanism == "OAUTHBEARER":
+            return self._oauth(module.options if module else {})
+        if self._get("sasl.login.callback.handler.class"):
+            self._wrong("sasl.login.callback.handler.class", _ONLY_JAVA)
+        return self._user(mechanism, module) if module else None
+
+    def _module(self, mechanism: str) -> LoginModule | None:
+        """Return the login module of the mechanism; None when there is none, or a wrong one."""
+        try:
+            module = jaas_of(self._settings)
+        except ValueError as exc:
+            self._wrong("sasl.jaas.config", str(exc))
+            return None
+        wanted = _MODULES[mechanism]
+        if module is None:
+            if mechanism != "OAUTHBEARER":
+                self._wrong("sasl.jaas.config", f"{mechanism} needs it, with {wanted}, username and password")
+        elif module.name != wanted:
+            self._wrong("sasl.jaas.config", f"sasl.mechanism={mechanism} needs the login module {wanted}")
+            return None
+        return module
+
+    def _user(self, mechanism: str, module: LoginModule) -> UserLogin | None:
+        user, password = module.options.get("username"), module.options.get("password")
+        if not user or password is None:
+            self._wrong("sasl.jaas.config", f"{module.name} needs the options username and password")
+            return None
+        if module.options.get("tokenauth", "false").lower() == "true":
+            self._wrong("sasl.jaas.config", "delegation tokens (tokenauth) are not supported")
+        return UserLogin(mechanism, user, Password(password))
+
+    def _oauth(self, options: Mapping[str, str]) -> OAuthLogin | None:
+        before = len(self.errors)
+        handler = self._get("sasl.login.callback.handler.class")
+        if handler and _simple(handler) != _OAUTH_HANDLER:
+            reason = f"{_ONLY_JAVA}; only Kafka's own {_OAUTH_HANDLER} is understood"
+            self._wrong("sasl.login.callback.handler.class", reason)
+        retriever = self._get(f"{_OAUTH}jwt.retriever.class")
+        if retriever and _simple(retriever) not in _RETRIEVERS:
+            reason = f"only client credentials are supported: {' or '.join(_RETRIEVERS)}"
+            self._wrong(f"{_OAUTH}jwt.retriever.class", reason)
+        url = self._get(_TOKEN_URL) or ""
+        if urlsplit(url).scheme not in {"http", "https"}:
+            reason = "OAUTHBEARER needs the http or https address of a token endpoint; no other tokens are supported"
+            self._wrong(_TOKEN_URL, reason)
+        client = f"{_OAUTH}client.credentials.client."
+        user = self._get(f"{client}id") or options.get("clientId")
+        secret = self._get(f"{client}secret") or options.get("clientSecret")
+        if not user or not secret:
+            key = f"{client}secret" if user else f"{client}id"
+            self._wrong(
+                key, "OAUTHBEARER needs it, or the options clientId and clientSecret of sasl.jaas.config"
+            )
+        if options.get("ssl.keystore.location"):
+            self._wrong("sasl.jaas.config", "certificates of clients are not supported at token endpoints")
+        trusted = self._trust(options, "sasl.jaas.config")
+        if len(self.errors) > before:
+            return None
+        if (self._get(f"{_OAUTH}header.urlencode") or "").lower() == "true":
+            user, secret = quote(user or "", safe=""), quote(secret or "", safe="")
+        return OAuthLogin(
+            url=url,
+            client_id=user or "",
+            client_secret=Password(secret or ""),
+            scope=self._get(f"{_OAUTH}scope") or options.get("scope") or None,
+            extensions={
+                name.removeprefix("extension_"): value
+                for name, value in options.items()
+                if name.startswith("extension_")
+            },
+            trusted=trusted,
+            connect_timeout_s=self._seconds("sasl.login.connect.timeout.ms"),
+            read_timeout_s=self._seconds("sasl.login.read.timeout.ms"),
+        )
+
+    def _seconds(self, key: str, default_ms: int = 10_000) -> float:
+        text = self._get(key)
+        return (int(text) if text is not None and text.isdecimal() else default_ms) / 1000
+
+
+def _simple(name: str) -> str:
+    return name.rpartition(".")[2]

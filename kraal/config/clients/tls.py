@@ -1,0 +1,80 @@
+"""TLS as Python's `ssl` has it: contexts of clients and of servers, made of what `ssl.*` says.
+
+A private key passes through a file in a scratch directory, because files are all that `ssl` reads: of mode 0600,
+encrypted by a password that is used once, and gone when the function returns.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kraal.core.private_files import make_directory
+
+if TYPE_CHECKING:
+    from kraal.config.clients.key_stores import Identity
+    from kraal.config.clients.security import Tls
+
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+def client_context(tls: Tls, scratch: Path) -> ssl.SSLContext:
+    """Return a client's context, which checks whom it speaks to. A key passes through a file in `scratch`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _speak(context, tls)
+    context.check_hostname = tls.check_host
+    if tls.trusted is None:
+        context.load_default_certs()
+    else:
+        context.load_verify_locations(cadata=tls.trusted)
+    if tls.identity is not None:
+        _show(context, tls.identity, scratch)
+    return context
+
+
+def server_context(tls: Tls, clients: ssl.VerifyMode, scratch: Path) -> ssl.SSLContext:
+    """Return a server's context; `clients` says whether they must show a certificate that `tls` trusts.
+
+    A key passes through a file in `scratch`. The server speaks HTTP/1.1.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _speak(context, tls)
+    context.set_alpn_protocols(["http/1.1"])
+    if tls.trusted is not None:
+        context.load_verify_locations(cadata=tls.trusted)
+    context.verify_mode = clients
+    if tls.identity is not None:
+        _show(context, tls.identity, scratch)
+    return context
+
+
+def _speak(context: ssl.SSLContext, tls: Tls) -> None:
+    versions = [_VERSIONS[each] for each in tls.versions]
+    context.minimum_version, context.maximum_version = min(versions), max(versions)
+
+
+def _show(context: ssl.SSLContext, identity: Identity, scratch: Path) -> None:
+    """Have the context show the identity."""
+    # Imported late: most workers have no key, and it takes a tenth of their start.
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+        load_pem_private_key,
+    )
+
+    password = secrets.token_hex(32).encode()
+    key = load_pem_private_key(identity.key.encode(), None)
+    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
+    make_directory(scratch)
+    handle, name = tempfile.mkstemp(prefix="identity-", suffix=".pem", dir=scratch)  # of mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(encrypted + identity.chain.encode())
+        context.load_cert_chain(name, password=password)
+    finally:
+        Path(name).unlink()

@@ -1,0 +1,1 @@
+"""The keys common to all connectors."""

@@ -1,0 +1,128 @@
+"""Settings for a connector's batches: poll interval, maximum number of records, Spark session settings.
+
+These keys are specific to Kraal; all connectors have them. A connector's value takes precedence over its worker's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.config.checks import Rule, at_least, between, rule, unless_null
+from kraal.config.families import Family
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.values import invalid, parse_value
+
+POLL_INTERVAL: Final = "poll.interval.ms"
+MAX_RECORDS: Final = "max.records.per.batch"
+DEFAULT_POLL_MS: Final = 50
+DEFAULT_MAX_RECORDS: Final = 1_000_000
+SPARK_SQL: Final = "spark.sql."
+
+_MOST: Final = 10_000_000
+_GROUP: Final = "Batches"
+_HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
+"""What a connector may set: it changes how files are read and written, and nothing of another connector."""
+_POLL_DOC: Final = "How often an idle task looks for something new, in milliseconds."
+_MAX_DOC: Final = (
+    "So many records at most are read and written at once: what one failure repeats, and what a rebalance or a stop "
+    "waits for. Holds for sinks, for MirrorSource in batches, and for plugins that ask their context. What reads files "
+    "has bounds in bytes, and what the query of a table finds goes at once."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batches:
+    """The settings for a task's batches."""
+
+    poll_s: float | None = None
+    """Poll interval of an idle task in seconds, if the connector sets it."""
+    max_records: int = DEFAULT_MAX_RECORDS
+
+
+@rule(", ".join(f"`{prefix}*`" for prefix in _HARMLESS) + ", but no names of classes")
+def _harmless(name: str, value: object) -> str | None:
+    """Want a setting that concerns this connector alone, and that loads no code."""
+    if name.startswith(_HARMLESS) and not name.lower().endswith("class"):
+        return None
+    allowed = ", ".join(f"{prefix}*" for prefix in _HARMLESS)
+    return invalid(
+        name,
+        value,
+        f"A connector may set {allowed}, but no classes; other settings of Spark are the worker's",
+    )
+
+
+_CHECKS: Final[Mapping[str, Rule]] = {POLL_INTERVAL: at_least(1), MAX_RECORDS: between(1, _MOST)}
+
+_POLL: Final = Key(
+    name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
+    importance=Importance.LOW, doc=f"{_POLL_DOC} Without it, the plugin's or the worker's counts.",
+    group=_GROUP, order=0, width=Width.SHORT, display_name="Interval of Looks", source="Kraal",
+)  # fmt: skip
+_MAX: Final = Key(
+    name=MAX_RECORDS, type=ConfigType.INT, default=None, validator=unless_null(_CHECKS[MAX_RECORDS]),
+    importance=Importance.LOW, doc=f"{_MAX_DOC} Without it, the worker's counts.",
+    group=_GROUP, order=1, width=Width.SHORT, display_name="Records in a Batch", source="Kraal",
+)  # fmt: skip
+BATCHES: Final = ConfigDef([_POLL, _MAX])
+"""Of connectors. Java does not know them: they are part of answers only where a config has them."""
+
+SQL_FAMILY: Final = Family(
+    prefix=SPARK_SQL,
+    doc="Settings of Spark's session for this connector alone, over those of the worker. Allowed are "
+    + ", ".join(f"`{prefix}*`" for prefix in _HARMLESS)
+    + ", but for those that name classes.",
+)
+
+WORKER_BATCHES: Final = (
+    Key(
+        name=POLL_INTERVAL, type=ConfigType.LONG, default=DEFAULT_POLL_MS, validator=_CHECKS[POLL_INTERVAL],
+        importance=Importance.LOW, doc=f"{_POLL_DOC} Connectors may have values of their own.", source="Kraal",
+    ),
+    Key(
+        name=MAX_RECORDS, type=ConfigType.INT, default=DEFAULT_MAX_RECORDS, validator=_CHECKS[MAX_RECORDS],
+        importance=Importance.LOW, doc=f"{_MAX_DOC} Connectors may have values of their own.", source="Kraal",
+    ),
+)  # fmt: skip
+"""Of workers."""
+
+
+def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]:
+    """Return the keys that a connector's config has, but for what is its plugin's own."""
+    named = [key for key in BATCHES if key.name in config]
+    sql = [
+        Key(
+            name=name, type=ConfigType.STRING, default=None, validator=_harmless, importance=Importance.LOW,
+            doc=SQL_FAMILY.doc, group=_GROUP, order=2 + at, width=Width.MEDIUM, display_name=name, source="Kraal",
+        )
+        for at, name in enumerate(sorted(name for name in config if name.startswith(SPARK_SQL)))
+    ]  # fmt: skip
+    return [key for key in (*named, *sql) if key.name not in plugin]
+
+
+def batches_of(config: Mapping[str, str], worker: Mapping[str, str]) -> Batches:
+    """Return the effective settings for a connector's tasks; never raises: invalid values are ignored."""
+    poll_ms = _number(config, _POLL)
+    most = _number(config, _MAX) or _number(worker, _MAX)
+    return Batches(
+        poll_s=None if poll_ms is None else poll_ms / 1000, max_records=most or DEFAULT_MAX_RECORDS
+    )
+
+
+def sql_settings(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of Spark's session that a connector may have, and has."""
+    return {
+        name: value
+        for name, value in config.items()
+        if name.startswith(SPARK_SQL) and _harmless(name, value) is None
+    }
+
+
+def _number(config: Mapping[str, str], key: Key) -> int | None:
+    try:
+        value = parse_value(key.name, config.get(key.name), key.type)
+    except ValueError:
+        return None
+    return value if isinstance(value, int) and _CHECKS[key.name](key.name, value) is None else None

@@ -1,0 +1,119 @@
+"""Reader for a standalone worker's connector files: flat JSON, a create request, or properties, detected by content.
+
+The three forms are tried in this order whatever the file's name says.
+Source: KIP-980; ConnectStandalone.parseConnectorConfigurationFile (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraal.config.connector.keys import NAME
+from kraal.config.properties_file import parse_properties, read_text
+from kraal.core.errors import BadRequest
+from kraal.core.ids import Config, ConnectorName, TargetState
+
+_STATES = {
+    "RUNNING": TargetState.STARTED,
+    "PAUSED": TargetState.PAUSED,
+    "STOPPED": TargetState.STOPPED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorFile:
+    """The content of a connector file: name, config and initial state of a connector."""
+
+    name: ConnectorName
+    config: Config
+    initial_state: TargetState | None
+    """Counts only when the connector is new; None: not given."""
+
+
+def parse_initial_state(text: str) -> TargetState:
+    """Parse `initial_state`, in any letter case. Raises BadRequest that names what is allowed."""
+    state = _STATES.get(text.upper())
+    if state is None:
+        allowed = ", ".join(_STATES)
+        raise BadRequest(
+            f"Invalid value {text} for initial_state: it must be one of {allowed} (in any letter case)."
+        )
+    return state
+
+
+def read_connector_file(path: str | Path) -> ConnectorFile:
+    """Read a connector file. Raises BadRequest with a sentence that names the file."""
+    return parse_connector_file(read_text(path, "connector configuration"), path)
+
+
+def parse_connector_file(text: str, path: str | Path) -> ConnectorFile:
+    """Parse what is in a connector file; `path` is for errors. Raises BadRequest."""
+    broken = ""
+    try:
+        # Java keeps numbers as they are written, so 1.50 stays 1.50.
+        content = json.loads(text, parse_float=str, parse_int=str, parse_constant=str)
+    except ValueError as exc:
+        content, broken = None, f" (it looks like JSON, but is none: {exc})"
+    except RecursionError:
+        content, broken = None, " (it looks like JSON, but is nested too deeply)"
+    if isinstance(content, dict):
+        flat = _flat(content)
+        if flat is not None:
+            return _named(flat, path, "")
+        if "config" in content:
+            return _create_request(content, path)
+        nested = next(key for key, value in content.items() if isinstance(value, (dict, list)))
+        raise BadRequest(
+            f"Connector configuration at '{path}' is neither an object of texts, because '{nested}' is none, "
+            "nor a create request, because it has no 'config'"
+        )
+    config = parse_properties(text, path, "connector configuration")
+    return _named(config, path, broken if text.lstrip().startswith("{") else "")
+
+
+def _flat(content: Mapping[str, object]) -> dict[str, str | None] | None:
+    """Return an object of texts, numbers, booleans and nulls as texts; None when it holds anything else."""
+    if any(isinstance(value, (dict, list)) for value in content.values()):
+        return None
+    return {key: _text(value) for key, value in content.items()}
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _named(config: Mapping[str, str | None], path: str | Path, remark: str) -> ConnectorFile:
+    name = config.get(NAME)
+    if name is None:
+        raise BadRequest(
+            f"Connector configuration at '{path}' is missing the mandatory 'name' configuration{remark}"
+        )
+    return ConnectorFile(name=ConnectorName(name), config=dict(config), initial_state=None)
+
+
+def _create_request(content: Mapping[str, object], path: str | Path) -> ConnectorFile:
+    """Read the body of `POST /connectors`; fields that nobody knows are passed over."""
+    given = content["config"]
+    config = _flat(given) if isinstance(given, dict) else None
+    if config is None:
+        raise BadRequest(f"Connector configuration at '{path}' has a 'config' that is no object of texts")
+    name = _text(content.get(NAME))
+    if name is None or isinstance(content.get(NAME), (dict, list)):
+        raise BadRequest(f"Connector configuration at '{path}' is missing the mandatory 'name' configuration")
+    if config.setdefault(NAME, name) != name:
+        raise BadRequest(
+            f"Connector name configuration in 'config' doesn't match the one specified in 'name' at '{path}'"
+        )
+    state = content.get("initial_state")
+    if state is None:
+        return ConnectorFile(name=ConnectorName(name), config=config, initial_state=None)
+    try:
+        initial_state = parse_initial_state(str(state).strip())
+    except BadRequest as exc:
+        raise BadRequest(f"Connector configuration at '{path}': {exc}") from exc
+    return ConnectorFile(name=ConnectorName(name), config=config, initial_state=initial_state)

@@ -1,0 +1,163 @@
+"""The keys of sink connectors, and checks of their combinations. Source: SinkConnectorConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.config.checks import distinct_entries, regex
+from kraal.config.connector.keys import (
+    ADMIN_OVERRIDE,
+    COMMON,
+    CONNECTOR,
+    CONSUMER_OVERRIDE,
+    ERRORS,
+    PRODUCER_OVERRIDE,
+)
+from kraal.config.families import Family
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.patterns import why_refused_for_group
+from kraal.config.values import is_blank, java_text, split_list, trim
+
+TOPICS: Final = "topics"
+TOPICS_REGEX: Final = "topics.regex"
+_LONGEST_TOPIC: Final = 249
+"""Kafka's maximum length of topic names."""
+DLQ_TOPIC: Final = "errors.deadletterqueue.topic.name"
+
+DEAD_LETTERS: Final = ConfigDef(
+    [
+        Key(
+            name=DLQ_TOPIC,
+            type=ConfigType.STRING,
+            default="",
+            doc="The topic for records that could not be handled; none when empty.",
+            group=ERRORS,
+            order=6,
+            width=Width.MEDIUM,
+            display_name="Dead Letter Queue Topic Name",
+            source="SinkConnectorConfig.DLQ_TOPIC_NAME_CONFIG",
+        ),
+        Key(
+            name="errors.deadletterqueue.topic.replication.factor",
+            type=ConfigType.SHORT,
+            default=3,
+            doc="Copies that the dead letter topic gets when it has to be created.",
+            group=ERRORS,
+            order=7,
+            width=Width.MEDIUM,
+            display_name="Dead Letter Queue Topic Replication Factor",
+            source="SinkConnectorConfig.DLQ_TOPIC_REPLICATION_FACTOR_CONFIG",
+        ),
+        Key(
+            name="errors.deadletterqueue.context.headers.enable",
+            type=ConfigType.BOOLEAN,
+            default=False,
+            doc="Tell in headers of a dead letter what went wrong with it, and where.",
+            group=ERRORS,
+            order=8,
+            width=Width.MEDIUM,
+            display_name="Enable Error Context Headers",
+            source="SinkConnectorConfig.DLQ_CONTEXT_HEADERS_ENABLE_CONFIG",
+        ),
+    ]
+)
+"""What becomes of records that cannot be handled. Java has these for sinks only, Kraal also takes them for sources."""
+
+SINK: Final[ConfigDef] = CONNECTOR.merge(
+    [
+        Key(
+            name=TOPICS,
+            type=ConfigType.LIST,
+            default=(),
+            validator=distinct_entries,
+            importance=Importance.HIGH,
+            doc="The topics to read, separated by commas.",
+            group=COMMON,
+            order=4,
+            width=Width.LONG,
+            display_name="Topics",
+            source="SinkConnectorConfig.TOPICS_CONFIG",
+        ),
+        Key(
+            name=TOPICS_REGEX,
+            type=ConfigType.STRING,
+            default="",
+            validator=regex,
+            importance=Importance.HIGH,
+            doc="A regular expression; topics that it matches whole are read, also those created later.",
+            group=COMMON,
+            order=4,
+            width=Width.LONG,
+            display_name="Topics regex",
+            source="SinkConnectorConfig.TOPICS_REGEX_CONFIG",
+        ),
+        *DEAD_LETTERS,
+    ]
+)
+
+
+SINK_FAMILIES: Final = (
+    Family(prefix=CONSUMER_OVERRIDE, doc="Settings of the connector's consumers, over those of the worker."),
+    Family(
+        prefix=ADMIN_OVERRIDE,
+        doc="Settings of the connector's admin client, which shows and changes the offsets of its group.",
+    ),
+    Family(
+        prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.",
+    ),
+)  # fmt: skip
+"""Keys of sink connectors whose names somebody else chooses."""
+
+
+def has_dead_letter_topic(config: Mapping[str, str | None]) -> bool:
+    """Tell whether the sink's config names a topic for dead letters."""
+    return not is_blank(config.get(DLQ_TOPIC))
+
+
+def check_topics(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
+    """Check what topics a sink reads; returns pairs of a key and its error.
+
+    Source: SinkConnectorConfig.validate. A regular expression that does not compile is its key's error.
+    """
+    topics, pattern = config.get(TOPICS), config.get(TOPICS_REGEX)
+    dlq = trim(config.get(DLQ_TOPIC) or "")
+    errors: list[tuple[str, str]] = []
+    if not is_blank(topics) and not is_blank(pattern):
+        both = f"{TOPICS} and {TOPICS_REGEX} are mutually exclusive options, but both are set."
+        errors += [(TOPICS, both), (TOPICS_REGEX, both)]
+    if is_blank(topics) and is_blank(pattern):
+        neither = f"Must configure one of {TOPICS} or {TOPICS_REGEX}"
+        errors += [(TOPICS, neither), (TOPICS_REGEX, neither)]
+    listed = tuple(dict.fromkeys(filter(None, split_list(topics or ""))))
+    if dlq and dlq in listed:
+        errors.append(
+            (TOPICS, _dead_letters(dlq, "included in the list of topics", TOPICS, java_text(listed)))
+        )
+    if dlq and pattern is not None and not is_blank(pattern) and _matches(pattern, dlq):
+        errors.append(
+            (TOPICS_REGEX, _dead_letters(dlq, "matched by the regex for the topics", TOPICS_REGEX, pattern))
+        )
+    return errors
+
+
+def _dead_letters(topic: str, how: str, key: str, value: str) -> str:
+    return f"The DLQ topic '{topic}' may not be {how} ('{key}={value}') consumed by the connector"
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    """Match a whole name as the group's member will: in linear time, and without what only Perl's syntax has.
+
+    Python's own matching of `(a+)+b` can take for ever, and holds up the whole worker meanwhile.
+    """
+    if len(topic) > _LONGEST_TOPIC or why_refused_for_group(pattern) is not None:
+        return False
+    import pyarrow as pa  # noqa: PLC0415 - a third of a second that REST's start need not wait for
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    try:
+        found = pc.match_substring_regex(pa.array([topic]), pattern=rf"\A(?:{pattern})\z")
+    except pa.ArrowInvalid:
+        return False
+    matched: bool = found[0].as_py()
+    return matched

@@ -1,0 +1,120 @@
+"""The keys of source connectors. Source: SourceConnectorConfig, TopicCreationConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraal.config.checks import at_least, non_empty, one_of_ignoring_case, unique_aliases, unless_null
+from kraal.config.connector.keys import ADMIN_OVERRIDE, CONNECTOR, PRODUCER_OVERRIDE
+from kraal.config.families import Family
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+
+EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
+TRANSACTION_BOUNDARY: Final = "transaction.boundary"
+BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
+OFFSETS_TOPIC: Final = "offsets.storage.topic"
+TOPIC_CREATION: Final = "topic.creation."
+"""Prefix of the rules by which a source's topics are created."""
+
+_TRANSACTIONS_ONLY: Final = "on workers without exactly.once.source.support=enabled"
+TRANSACTIONAL: Final = frozenset(
+    {EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY, BOUNDARY_INTERVAL, OFFSETS_TOPIC}
+)
+"""Keys that count with a worker whose sources write in transactions."""
+_EXACTLY_ONCE: Final = "Exactly Once Support"
+
+SOURCE: Final[ConfigDef] = CONNECTOR.merge(
+    [
+        Key(
+            name="topic.creation.groups",
+            type=ConfigType.LIST,
+            default=(),
+            validator=unique_aliases,
+            importance=Importance.LOW,
+            doc="Names of groups of settings for topics that the connector's records are the first to need. "
+            "A topic belongs to the first group that takes it.",
+            group="Topic Creation",
+            order=1,
+            width=Width.LONG,
+            display_name="Topic Creation Groups",
+            source="SourceConnectorConfig.TOPIC_CREATION_GROUPS_CONFIG",
+        ),
+        Key(
+            name=EXACTLY_ONCE_SUPPORT,
+            type=ConfigType.STRING,
+            default="requested",
+            # Java shows the names in hash order; this is it.
+            validator=one_of_ignoring_case("REQUIRED", "REQUESTED"),
+            doc="With required, a connector that cannot deliver each record exactly once is refused.",
+            group=_EXACTLY_ONCE,
+            order=2,
+            width=Width.SHORT,
+            display_name="Exactly once support",
+            source="SourceConnectorConfig.EXACTLY_ONCE_SUPPORT_CONFIG",
+            no_effect=f"{_TRANSACTIONS_ONLY}, which refuse required in a cluster",
+        ),
+        Key(
+            name=TRANSACTION_BOUNDARY,
+            type=ConfigType.STRING,
+            default="poll",
+            validator=one_of_ignoring_case("INTERVAL", "POLL", "CONNECTOR"),
+            doc="When a source's transaction ends: with each batch, after a time, or as the connector says.",
+            group=_EXACTLY_ONCE,
+            order=3,
+            width=Width.SHORT,
+            display_name="Transaction Boundary",
+            source="SourceConnectorConfig.TRANSACTION_BOUNDARY_CONFIG",
+            no_effect=f"{_TRANSACTIONS_ONLY}; a cluster refuses connector",
+        ),
+        Key(
+            name=BOUNDARY_INTERVAL,
+            type=ConfigType.LONG,
+            default=None,
+            validator=unless_null(at_least(0)),
+            importance=Importance.LOW,
+            doc="Milliseconds between transactions when transaction.boundary is interval; without it, the "
+            "worker's offset.flush.interval.ms.",
+            group=_EXACTLY_ONCE,
+            order=4,
+            width=Width.SHORT,
+            display_name="Transaction boundary interval",
+            source="SourceConnectorConfig.TRANSACTION_BOUNDARY_INTERVAL_CONFIG",
+            no_effect=_TRANSACTIONS_ONLY,
+        ),
+        Key(
+            name=OFFSETS_TOPIC,
+            type=ConfigType.STRING,
+            default=None,
+            validator=non_empty,
+            importance=Importance.LOW,
+            doc="A topic of the connector's own for its offsets.",
+            group="offsets.topic",
+            order=1,
+            width=Width.LONG,
+            display_name="Offsets topic",
+            source="SourceConnectorConfig.OFFSETS_TOPIC_CONFIG",
+            no_effect=f"{_TRANSACTIONS_ONLY}: all offsets are in the worker's topic",
+        ),
+    ]
+)
+
+SOURCE_FAMILIES: Final = (
+    Family(
+        prefix="errors.deadletterqueue.",
+        doc="As for sinks; Java knows these keys for sinks only, and takes them from sources without a word.",
+    ),
+    Family(
+        prefix=TOPIC_CREATION, rest="GROUP.SETTING",
+        doc="Of new topics of the group GROUP: include and exclude, lists of regular expressions for whole names, "
+        "which say whose they are; partitions and replication.factor, where -1 is the broker's default; and any "
+        "setting of a topic. The group default has all topics that no other has; it must say partitions and "
+        "replication.factor, which the others inherit. Without any key topic.creation.* brokers create topics, if they "
+        "may.",
+    ),
+    Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers, over those of the worker."),
+    Family(
+        prefix=ADMIN_OVERRIDE,
+        doc="Settings of the connector's admin client, which creates topics, that of dead letters too.",
+    ),
+)  # fmt: skip
+"""Keys of source connectors whose names somebody else chooses."""

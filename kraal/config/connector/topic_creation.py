@@ -1,0 +1,202 @@
+"""Rules for creating the topics of a source: groups of topics, and settings of new topics (KIP-158).
+
+A connector with any key `topic.creation.…` has rules; without one nothing is created for it, and brokers make topics
+themselves, if they may. Java checks these keys when a connector starts, not when its config is validated.
+Source: SourceConnectorConfig, TopicCreationConfig, TopicCreationGroup, TopicCreation (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from typing_extensions import override
+
+from kraal.config.checks import Check, rule
+from kraal.config.connector.source import TOPIC_CREATION
+from kraal.config.java_regex import compiled, why_refused
+from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
+from kraal.config.patterns import Pattern
+from kraal.config.values import as_strings, invalid, java_text, parse_value
+from kraal.core.errors import ConfigInvalid
+
+log = logging.getLogger(__name__)
+
+ENABLE: Final = "topic.creation.enable"
+"""The worker's key; its default is true."""
+GROUPS: Final = f"{TOPIC_CREATION}groups"
+DEFAULT: Final = "default"
+"""The group of all topics that no other group matches."""
+BROKER_DEFAULT: Final = -1
+"""For partitions and replication factor: what the broker has as its own default."""
+
+_INCLUDE: Final = "include"
+_EXCLUDE: Final = "exclude"
+_REPLICAS: Final = "replication.factor"
+_PARTITIONS: Final = "partitions"
+_OWN: Final = frozenset({_INCLUDE, _EXCLUDE, _REPLICAS, _PARTITIONS})
+"""What the runtime reads of a group; the rest are settings of topics."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedTopic:
+    """A topic to create. `str()` is how Java shows a NewTopic, in Connect's errors too."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str]
+
+    @override
+    def __str__(self) -> str:
+        settings = ", ".join(f"{key}={value}" for key, value in self.settings.items())
+        return (
+            f"(name={self.name}, numPartitions={self.partitions}, replicationFactor={self.replication_factor}, "
+            f"replicasAssignments=null, configs={{{settings}}})"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicGroup:
+    """One group. `partitions` and `replication_factor` are 1 or more, or -1 for the broker's own."""
+
+    name: str
+    include: Pattern
+    exclude: Pattern
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str]
+    """Settings of new topics, by the names that topics have for them."""
+
+    def takes(self, topic: str) -> bool:
+        """Tell whether a topic's whole name is included and not excluded. Raises PatternTooSlow."""
+        return self.exclude.fullmatch(topic) is None and self.include.fullmatch(topic) is not None
+
+    def topic(self, name: str) -> WantedTopic:
+        """Return what a new topic of this group is to be."""
+        return WantedTopic(
+            name=name,
+            partitions=self.partitions,
+            replication_factor=self.replication_factor,
+            settings=self.settings,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """A connector's groups in the order of `topic.creation.groups`, and the one for all other topics. Pickles."""
+
+    groups: tuple[TopicGroup, ...]
+    default: TopicGroup
+
+    def group_of(self, topic: str) -> TopicGroup:
+        """Return the first group that takes the topic. Raises PatternTooSlow. Source: TopicCreation.findFirstGroup."""
+        return next((group for group in self.groups if group.takes(topic)), self.default)
+
+
+def read_rules(config: Mapping[str, str]) -> TopicRules | None:
+    """Read the rules of a source connector's config; None if it has none. Raises ConfigInvalid with all errors."""
+    if not any(name.startswith(TOPIC_CREATION) for name in config):
+        return None
+    names = as_strings(parse_value(GROUPS, config.get(GROUPS, ""), ConfigType.LIST))
+    if DEFAULT in names:
+        log.warning(
+            "'%s' topic creation group always exists and does not need to be listed explicitly", DEFAULT
+        )
+    errors: list[str] = []
+    default = _group(config, DEFAULT, None, errors)
+    groups = tuple(_group(config, name, default, errors) for name in dict.fromkeys(names) if name != DEFAULT)
+    if errors:
+        raise ConfigInvalid("\n".join(errors), errors)
+    return TopicRules(groups, default)
+
+
+def read_rules_of(worker: Mapping[str, str], config: Mapping[str, str]) -> TopicRules | None:
+    """Read them under a worker's config, which may forbid all. Source: Worker.sourceConnectorTopicCreationEnabled."""
+    enabled = parse_value(ENABLE, worker.get(ENABLE, "true"), ConfigType.BOOLEAN)
+    return read_rules(config) if enabled else None
+
+
+def _group(config: Mapping[str, str], name: str, default: TopicGroup | None, errors: list[str]) -> TopicGroup:
+    """Read one group, and add what is wrong with it to `errors`; `default` is None for the default group itself.
+
+    Which topics the default group takes cannot be said: all that are left.
+    """
+    prefix = f"{TOPIC_CREATION}{name}."
+    values = {value.name: value for value in _keys(prefix, default).validate(config)}
+    errors += [error for value in values.values() for error in value.errors]
+
+    def number(key: str) -> int:
+        value = values[prefix + key].value
+        return value if isinstance(value, int) else BROKER_DEFAULT
+
+    def expression(key: str) -> Pattern:
+        value = values.get(prefix + key)
+        return compiled("" if value is None or value.errors else "|".join(as_strings(value.value)))
+
+    return TopicGroup(
+        name=name,
+        include=expression(_INCLUDE),
+        exclude=expression(_EXCLUDE),
+        partitions=number(_PARTITIONS),
+        replication_factor=number(_REPLICAS),
+        settings={
+            key.removeprefix(prefix): value
+            for key, value in config.items()
+            if key.startswith(prefix) and key.removeprefix(prefix) not in _OWN
+        },
+    )
+
+
+def _keys(prefix: str, default: TopicGroup | None) -> ConfigDef:
+    """Return a group's keys. Source: TopicCreationConfig.configDef, defaultGroupConfigDef."""
+    replicas = REQUIRED if default is None else default.replication_factor
+    partitions = REQUIRED if default is None else default.partitions
+    keys = [
+        _key(prefix + _REPLICAS, ConfigType.SHORT, replicas, _replication_factor),
+        _key(prefix + _PARTITIONS, ConfigType.INT, partitions, _number_of_partitions),
+    ]
+    if default is not None:
+        keys = [
+            _key(prefix + each, ConfigType.LIST, (), _expressions) for each in (_INCLUDE, _EXCLUDE)
+        ] + keys
+    return ConfigDef(keys)
+
+
+def _key(name: str, kind: ConfigType, default: object, check: Check) -> Key:
+    return Key(name=name, type=kind, default=default, validator=check, importance=Importance.LOW)
+
+
+@rule("1 or more, or -1 for the broker's default")
+def _number_of_partitions(name: str, value: object) -> str | None:
+    """Want a number of partitions. Source: TopicCreationConfig.validatePartitions."""
+    reason = "Number of partitions must be positive, or -1 to use the broker's default"
+    return _positive(name, value, reason)
+
+
+@rule("1 or more, or -1 for the broker's default")
+def _replication_factor(name: str, value: object) -> str | None:
+    """Want a replication factor. Source: TopicCreationConfig.validateReplicationFactor."""
+    reason = (
+        "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, "
+        "or -1 to use the broker's default"
+    )
+    return _positive(name, value, reason)
+
+
+def _positive(name: str, value: object, reason: str) -> str | None:
+    if not isinstance(value, int) or value == BROKER_DEFAULT or value >= 1:
+        return None
+    return invalid(name, value, reason)
+
+
+@rule("regular expressions")
+def _expressions(name: str, value: object) -> str | None:
+    """Want a list of regular expressions, one by one and together; the detail is Python's."""
+    entries = as_strings(value)
+    for each in (*entries, "|".join(entries)):
+        if (reason := why_refused(each)) is not None:
+            return invalid(name, java_text(value), f"Syntax error in regular expression: {reason}")
+    return None

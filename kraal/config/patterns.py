@@ -1,0 +1,201 @@
+r"""Safe validation and matching of user-defined regular expressions.
+
+A backtracking engine may run for hours on an expression such as `(\w+)+X`, and Python's own engine blocks the
+interpreter meanwhile: no heartbeat, no REST, and then the same on the worker that takes over. So all regular
+expressions in configs and requests are checked and matched here:
+
+- An expression has at most 10,000 characters, and its counted repetitions have at most 1,000 when expanded.
+- The package `regex` matches it, lets other threads run, and stops after 0.5 s of CPU time. The syntax is that of
+  Python's `re`, which checks it first; `kraal.config.java_regex` translates from Java's.
+
+librdkafka matches `topics.regex` of sinks with the C library. This is fast, but must be protected from expanding
+repetitions (1 GB for `((a{1,255}){1,255})`), from repeating expressions that match the empty text (`(a?){1,100}`), for
+which it tries all combinations at compile time, and from back-references, for which it tries them at match time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import regex
+
+from kraal.core.errors import PatternTooSlow
+
+LONGEST: Final = 10_000
+"""Maximum length of an expression; compiling a longer one takes Python seconds."""
+MOST_REPEATED: Final = 1_000
+"""Maximum number of characters and sets in all counted repetitions of an expression when expanded."""
+MOST_EMPTY: Final = 5
+"""Maximum number of repetitions that can match the empty text, in an expression for the C library."""
+LONGEST_TEXT: Final = 10_000
+"""Maximum length of a text to match; topic names have up to 249 characters."""
+LIMIT_S: Final = 0.5
+
+_QUANTIFIER: Final = re.compile(r"[*+?]|\{([0-9]*)(,?)([0-9]*)\}")
+_SET: Final = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_C_SET: Final = re.compile(r"\[\^?\]?(?:\[([:.=]).*?\1\]|[^\]])*\]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A compiled expression with its original text. Thread-safe and picklable."""
+
+    text: str
+    engine: Any
+    """A `regex.Pattern`."""
+
+    def fullmatch(self, text: str) -> Any:
+        """Match the whole text; return the match or None. Raises PatternTooSlow."""
+        return self._limited(self.engine.fullmatch, text)
+
+    def search(self, text: str) -> Any:
+        """Return the first match in the text, or None. Raises PatternTooSlow."""
+        return self._limited(self.engine.search, text)
+
+    def _limited(self, match: Any, text: str) -> Any:
+        if len(text) > LONGEST_TEXT:
+            raise PatternTooSlow(
+                f"The regular expression '{self.text}' is not matched with a text of {len(text)} characters; "
+                f"{LONGEST_TEXT} at most are allowed"
+            )
+        try:
+            return match(text, timeout=LIMIT_S, concurrent=True)
+        except TimeoutError as exc:
+            took = f"took longer than {LIMIT_S * 1000:.0f} ms on '{text}'"
+            raise PatternTooSlow(f"The regular expression '{self.text}' {took}; simplify it") from exc
+
+
+def compiled(text: str, python: str, *, ignore_case: bool = False) -> Pattern:
+    """Compile `python`, the translation of the user's `text`. Raises ValueError with the reason."""
+    if (reason := why_refused(python)) is not None:
+        raise ValueError(reason)
+    return Pattern(text, regex.compile(python, _flags(ignore_case=ignore_case)))
+
+
+def why_refused(text: str) -> str | None:
+    """Return why a text is not a valid or allowed expression in Python's syntax; None if it is."""
+    if (reason := _why_not_python(text)) is not None:
+        return reason
+    if (repeated := _weighed(text, c_library=False).repeated) > MOST_REPEATED:
+        return _too_much(repeated)
+    try:
+        regex.compile(text, _flags())
+    except (regex.error, ValueError, OverflowError) as exc:
+        return str(exc)
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
+
+
+def why_refused_for_group(text: str) -> str | None:
+    """Return why a text is invalid as `topics.regex` of a sink, also in the C library's syntax; None if it is valid."""
+    if (reason := _why_not_python(text)) is not None:
+        return reason
+    weight = _weighed(text, c_library=True)
+    if weight.repeated > MOST_REPEATED:
+        return _too_much(weight.repeated)
+    if weight.empty > MOST_EMPTY:
+        return f"it repeats {weight.empty} times what may be empty, and {MOST_EMPTY} times at most is allowed"
+    return "references to groups are not supported" if weight.refers else None
+
+
+def _why_not_python(text: str) -> str | None:
+    if len(text) > LONGEST:
+        return f"it has {len(text)} characters, and {LONGEST} at most are allowed"
+    try:
+        re.compile(text)
+    except (re.error, ValueError, OverflowError) as exc:
+        return str(exc)
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
+
+
+def _too_much(repeated: int) -> str:
+    return f"its repetitions, written out, have {repeated} parts, and {MOST_REPEATED} at most are allowed"
+
+
+def _flags(*, ignore_case: bool = False) -> int:
+    flags: int = regex.VERSION0 | regex.ASCII | (regex.IGNORECASE if ignore_case else 0)
+    return flags
+
+
+@dataclass(slots=True)
+class _Weight:
+    """The size of an expression, or of a part of it, after its repetitions are expanded."""
+
+    size: int = 0
+    repeated: int = 0
+    empty: int = 0
+    nullable: bool = True
+    """Whether the expression can match the empty text."""
+    or_nullable: bool = False
+    """Whether an earlier alternative can match the empty text."""
+    refers: bool = False
+
+    def times(self, count: int, *, optional: bool) -> _Weight:
+        """Return the weight of `count` repetitions."""
+        size = self.size * count
+        return _Weight(
+            size=size,
+            repeated=size if count > 1 else self.repeated,
+            empty=(self.empty + self.nullable) * count,
+            nullable=self.nullable or optional,
+            refers=self.refers,
+        )
+
+    def then(self, other: _Weight) -> None:
+        """Add the weight of the next part."""
+        self.size += other.size
+        self.repeated += other.repeated
+        self.empty += other.empty
+        self.nullable = self.nullable and other.nullable
+        self.refers = self.refers or other.refers
+
+    def closed(self) -> _Weight:
+        """Return the weight of a closed group, which can be repeated."""
+        return _Weight(
+            self.size, self.repeated, self.empty, self.nullable or self.or_nullable, refers=self.refers
+        )
+
+
+def _weighed(text: str, *, c_library: bool) -> _Weight:
+    """Return an upper bound for the weight of an expression that Python can compile."""
+    groups = [_Weight()]
+    at = 0
+    while at < len(text):
+        letter = text[at]
+        part = _Weight(size=1, nullable=letter in "^$")
+        if letter == "\\":
+            kind = text[at + 1 : at + 2]
+            part.nullable, part.refers = kind in "bBAZ<>`'", kind in "123456789"
+            at += 2
+        elif letter == "[":
+            found = (_C_SET if c_library else _SET).match(text, at)
+            at = len(text) if found is None else found.end()
+        else:
+            at += 1
+            if letter == "(":
+                groups.append(_Weight())
+                at += text.startswith("?", at)
+                continue
+            if letter == "|":
+                groups[-1].or_nullable, groups[-1].nullable = groups[-1].closed().nullable, True
+                continue
+            if letter == ")" and len(groups) > 1:
+                part = groups.pop().closed()
+        while found := _QUANTIFIER.match(text, at):
+            least, comma, most = found.groups()
+            if least is None:
+                count = 2 if found[0] == "+" and part.nullable else 1  # the C library expands a+ to (aa*)
+            else:
+                count = int(most or least or 0) + (1 if comma and not most else 0)
+            part = part.times(max(1, count), optional=found[0] in "*?" or not int(least or 0))
+            at = found.end()
+        groups[-1].then(part)
+    while len(groups) > 1:
+        part = groups.pop().closed()
+        groups[-1].then(part)
+    return groups[0]

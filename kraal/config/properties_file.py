@@ -1,0 +1,46 @@
+"""Reader for Java properties files. Source: Utils.loadProps (Kafka 4.3.0), java.util.Properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import javaproperties
+
+from kraal.core.errors import BadRequest
+
+LARGEST = 10 * 1024 * 1024
+"""Maximum size of a config file in bytes; a larger file was named by mistake."""
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """Read a config file as UTF-8 or, failing that, as Latin-1, Java's only encoding for properties.
+
+    Raises BadRequest with a message, in which `what` describes the expected file.
+    """
+    file = Path(path)
+    try:
+        if not file.is_file():
+            reason = "it is no file" if file.exists() else "there is no such file"
+            raise BadRequest(f"Cannot read the {what} '{path}': {reason}.")
+        if file.stat().st_size > LARGEST:
+            raise BadRequest(f"Cannot read the {what} '{path}': it is larger than {LARGEST} bytes.")
+        data = file.read_bytes()
+    except OSError as exc:
+        raise BadRequest(f"Cannot read the {what} '{path}': {exc.strerror or exc}.") from exc
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def parse_properties(text: str, path: str | Path, what: str) -> dict[str, str]:
+    """Parse the text of a properties file; later lines take precedence. Raises BadRequest with a message."""
+    try:
+        return dict(javaproperties.loads(text))
+    except ValueError as exc:
+        raise BadRequest(f"The {what} '{path}' is not a properties file: {exc}.") from exc
+
+
+def read_properties(path: str | Path, what: str) -> dict[str, str]:
+    """Read and parse a properties file. Raises BadRequest with a message."""
+    return parse_properties(read_text(path, what), path, what)

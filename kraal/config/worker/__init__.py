@@ -1,0 +1,1 @@
+"""A worker's config: standalone and distributed workers, listeners, TLS."""

@@ -1,0 +1,137 @@
+"""Basic authentication of the REST API, configured as in Kafka Connect: a REST extension, a JAAS file, a user file.
+
+`rest.extension.classes` names Connect's BasicAuthSecurityRestExtension. The path of the JAAS file is in `KAFKA_OPTS`,
+as for a JVM, or in `java.security.auth.login.config` in the worker's file. Its entry KafkaConnect has a
+PropertyFileLoginModule with an option `file` that names a properties file with a line `user=password` for each user.
+All are read once, when the worker starts; any error aborts startup because a worker that is open by mistake is worse
+than one that does not run.
+Source: BasicAuthSecurityRestExtension, JaasBasicAuthFilter, PropertyFileLoginModule (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kraal.config.clients.jaas import LoginModule, parse_jaas_file
+from kraal.config.properties_file import parse_properties, read_text
+from kraal.config.system_properties import kafka_opts_property
+from kraal.config.values import Password, invalid, split_list, trim
+from kraal.core.errors import BadRequest, ConfigInvalid
+
+EXTENSIONS: Final = "rest.extension.classes"
+JAAS_FILE: Final = "java.security.auth.login.config"
+
+_CLASS: Final = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+_NAMES: Final = (_CLASS, _CLASS.rpartition(".")[2])
+_ENTRIES: Final = ("KafkaConnect", "other")
+"""The entries that Java looks up, in this order."""
+_MODULE: Final = "PropertyFileLoginModule"
+
+
+@dataclass(frozen=True, slots=True)
+class BasicAuth:
+    """The users of the REST API."""
+
+    users: Mapping[str, Password] = field(repr=False)
+
+    def admits(self, authorization: str | None) -> bool:
+        """Return whether an `Authorization` header has a user's credentials; takes as long for an unknown user."""
+        login = _login(authorization)
+        if login is None:
+            return False
+        user, password = login
+        known = self.users.get(user)
+        wanted = "" if known is None else known.value
+        return hmac.compare_digest(_digest(wanted), _digest(password)) and known is not None
+
+
+def read_basic_auth(raw: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> BasicAuth | None:
+    """Read the users of the REST API; None if it is open. Raises ConfigInvalid with the error."""
+    classes = split_list(raw.get(EXTENSIONS) or "")
+    for name in classes:
+        if name not in _NAMES:
+            reason = f"Class {name} could not be found. Extensions of REST are Java classes; only {_CLASS} is known"
+            raise _wrong(EXTENSIONS, name, reason)
+    if not classes:
+        return None
+    key, path = _jaas_file(raw, environment)
+    try:
+        entries = parse_jaas_file(read_text(path, "JAAS file"))
+    except ValueError as exc:
+        raise _wrong(key, path, str(exc)) from exc
+    except BadRequest as exc:
+        raise ConfigInvalid(str(exc), [f"{key}: {exc}"]) from exc
+    return BasicAuth(_users(_module(entries, key, path), key, path))
+
+
+def _jaas_file(raw: Mapping[str, str], environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the path of the JAAS file, and the setting that defines it."""
+    if path := trim(raw.get(JAAS_FILE) or ""):
+        return JAAS_FILE, path
+    found = kafka_opts_property(JAAS_FILE, environment)
+    if not found:
+        reason = f"it needs a JAAS file: set {JAAS_FILE}, or KAFKA_OPTS=-D{JAAS_FILE}=FILE in the environment"
+        raise _wrong(EXTENSIONS, _NAMES[-1], reason)
+    return f"{JAAS_FILE} in KAFKA_OPTS", found
+
+
+def _module(entries: Mapping[str, tuple[LoginModule, ...]], key: str, path: str) -> LoginModule:
+    entry = next((each for each in _ENTRIES if each in entries), None)
+    if entry is None:
+        raise _wrong(key, path, f"it has no entry {_ENTRIES[0]}")
+    modules = entries[entry]
+    if [each.name for each in modules] != [_MODULE]:
+        named = ", ".join(each.name for each in modules) or "none"
+        raise _wrong(key, path, f"its entry {entry} must have one login module, {_MODULE}, and has {named}")
+    return modules[0]
+
+
+def _users(module: LoginModule, key: str, path: str) -> Mapping[str, Password]:
+    file = trim(module.options.get("file", ""))
+    if not file:
+        raise _wrong(
+            key, path, f"its {_MODULE} needs the option file, which names a file of lines user=password"
+        )
+    if "${" in file:
+        raise _wrong(key, path, f"the file of its {_MODULE} is '{file}', and only Java replaces ${{…}}")
+    what = "credentials file"
+    try:
+        text = read_text(file, what)
+    except BadRequest as exc:
+        raise ConfigInvalid(str(exc), [f"{key}: {exc}"]) from exc
+    try:
+        users = parse_properties(text, file, what)
+    except BadRequest:  # its message may contain a password
+        raise _wrong(key, path, f"the {what} '{file}' is not a properties file") from None
+    if not users:
+        raise _wrong(key, path, f"the {what} '{file}' is empty; a line user=password makes a user")
+    return {user: Password(password) for user, password in users.items()}
+
+
+def _wrong(key: str, value: str, reason: str) -> ConfigInvalid:
+    text = invalid(key, value, reason)
+    return ConfigInvalid(text, [f"{text}."])
+
+
+def _login(header: str | None) -> tuple[str, str] | None:
+    """Return user and password of a header; None unless both are present. Source: BasicAuthCredentials."""
+    method, blank, encoded = (header or "").partition(" ")
+    if not blank or method.lower() != "basic":
+        return None
+    try:
+        text = base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True).decode("utf-8", "replace")
+    except (binascii.Error, ValueError):
+        return None
+    user, colon, password = text.partition(":")
+    return (user, password) if user and colon else None
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()

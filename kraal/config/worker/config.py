@@ -1,0 +1,303 @@
+"""The config common to all workers: validation as a whole and conversion to Python values.
+
+All errors are reported at once, each with its key, its value and the allowed values. Unknown keys are not errors, as
+in Connect, but each causes a warning that names the most similar known key. `standalone.py` and `distributed.py` add
+their own keys.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+from kraal.config.clients.checks import client_errors
+from kraal.config.clients.keys import client_def, client_names
+from kraal.config.clients.librdkafka import unknown_to_librdkafka
+from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.connector.auto_restart import STALL_TIMEOUT, AutoRestart, worker_policy
+from kraal.config.key import ConfigDef
+from kraal.config.values import Resolve, as_strings
+from kraal.config.worker.basic_auth import EXTENSIONS, JAAS_FILE, BasicAuth, read_basic_auth
+from kraal.config.worker.keys import (
+    BODIES_MAX,
+    CONTROL_PORT,
+    PREFIXES,
+    REST,
+    WAITING_MAX,
+    WORKER,
+    WORKER_FAMILIES,
+)
+from kraal.config.worker.listeners import Listener, advertise, parse_listeners
+from kraal.config.worker.response_headers import HeaderRule, parse_header_rules
+from kraal.config.worker.rest_tls import https_errors, https_warnings
+from kraal.config.worker.spark_launch import launch_warnings
+from kraal.core.errors import ConfigInvalid
+from kraal.core.ids import WorkerId
+
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""Replaces variables by the values of config providers."""
+
+_NEAR: Final = 0.75
+"""The similarity of two keys from which one counts as a typing error for the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig:
+    """The config of a worker. Times are seconds; mappings are immutable.
+
+    `repr` omits fields that may contain secrets.
+    """
+
+    bootstrap_servers: str
+    key_converter: str
+    value_converter: str
+    header_converter: str
+    converter_configs: Mapping[str, Mapping[str, str]] = field(repr=False)
+    """The converters' settings, without prefix, by `key.converter`, `value.converter` and `header.converter`."""
+    listeners: tuple[Listener, ...]
+    admin_listeners: tuple[Listener, ...] | None
+    """None: /admin is on the listeners of the REST API; empty: it is disabled."""
+    advertised_url: str
+    """Ends with `/`; may have port 0 until `bound_to` sets the actual port."""
+    worker_id: WorkerId
+    graceful_timeout_s: float
+    offset_flush_interval_s: float
+    offset_flush_timeout_s: float
+    topic_tracking: bool
+    topic_tracking_reset: bool
+    topic_creation: bool
+    override_policy: OverridePolicy
+    metrics_endpoint: bool
+    """Whether `GET /metrics` is enabled."""
+    metrics_window_s: float
+    metrics_samples: int
+    auto_restart: AutoRestart
+    """The policy for failed instances of connectors that do not configure one."""
+    stall_timeout_s: float
+    """The duration of a step after which a task counts as stalled; 0: never."""
+    waiting_max: int
+    """Maximum number of REST requests that wait for one component of the worker."""
+    bodies_max_bytes: int
+    """Maximum total size of the bodies of unanswered requests."""
+    test_control_port: int | None
+    """The loopback port of the control server with which tests kill actors; 0: any free port; None: disabled."""
+    cors_origin: str
+    cors_methods: str
+    response_headers: tuple[HeaderRule, ...]
+    basic_auth: BasicAuth | None
+    """The users of the REST API; None if it is open."""
+    spark: Mapping[str, str] = field(repr=False)
+    """Spark's settings, with their prefix: `spark.master`."""
+    client: Mapping[str, str] = field(repr=False)
+    """Settings of the worker's own clients, such as `security.protocol`, without the bootstrap servers."""
+    producer: Mapping[str, str] = field(repr=False)
+    consumer: Mapping[str, str] = field(repr=False)
+    admin: Mapping[str, str] = field(repr=False)
+    """Settings of one kind of connector clients, without prefix."""
+    raw: Mapping[str, str] = field(repr=False)
+    """The properties as text, with variables resolved."""
+    warnings: tuple[str, ...]
+    """Messages for the log."""
+
+    @property
+    def group(self) -> str | None:
+        """The group of the workers; None for a standalone worker."""
+        return None
+
+    @property
+    def exactly_once_sources(self) -> bool:
+        """Whether source tasks write in transactions."""
+        return False
+
+    @property
+    def own_client(self) -> dict[str, str]:
+        """Return the settings of the worker's own clients, with Connect's names, for `kraal.config.clients`."""
+        return {**self.client, "bootstrap.servers": self.bootstrap_servers}
+
+    def bound_to(self, *ports: int) -> Self:
+        """Return a copy in which the listeners' actual ports replace ports 0."""
+        url = advertise(self.listeners, REST.parse(self.raw), bound_ports=ports)
+        return replace(self, advertised_url=url, worker_id=_worker_id(url))
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A worker's properties after validation; `errors` are the errors so far."""
+
+    raw: Mapping[str, str] = field(repr=False)
+    values: Mapping[str, object]
+    listeners: tuple[Listener, ...]
+    admin_listeners: tuple[Listener, ...] | None
+    basic_auth: BasicAuth | None
+    errors: list[str]
+
+    def text(self, name: str) -> str:
+        """Return a text; empty if not set."""
+        return str(self.values[name] or "")
+
+    def number(self, name: str) -> int:
+        """Return an integer; 0 if not set."""
+        return int(self.text(name) or 0)
+
+    def seconds(self, name: str) -> float:
+        """Return the seconds of a key in milliseconds."""
+        return self.number(name) / 1000
+
+    def refuse_errors(self) -> None:
+        """Raise ConfigInvalid if there are errors."""
+        if self.errors:
+            text = "\n".join(self.errors)
+            raise ConfigInvalid(f"The worker's configuration is wrong:\n{text}", self.errors)
+
+
+def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None) -> Checked:
+    """Validate the settings common to all workers, and the stores of Kafka clients; `definition` has all keys."""
+    checked = definition.validate(raw, resolve=resolve)
+    values = {each.name: each.value for each in checked}
+    errors = [error for each in checked for error in each.errors]
+    listeners, wrong = parse_listeners("listeners", as_strings(values["listeners"]))
+    errors += wrong
+    admin: tuple[Listener, ...] | None = None
+    if values["admin.listeners"] is not None:
+        admin, wrong = parse_listeners("admin.listeners", as_strings(values["admin.listeners"]))
+        errors += wrong
+    errors += https_errors(raw, listeners, admin)
+    basic_auth = None
+    try:
+        basic_auth = read_basic_auth(raw)
+    except ConfigInvalid as exc:
+        errors += exc.errors
+    own = {name: value for name, value in raw.items() if name in own_client_keys()}
+    told = set(errors)
+    errors += [error for error in client_errors(raw, own, definition) if error not in told]
+    return Checked(raw, values, listeners, admin, basic_auth, errors)
+
+
+def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of `WorkerConfig` with validated values."""
+    raw, values = checked.raw, checked.values
+    text, seconds = checked.text, checked.seconds
+    url = advertise(checked.listeners, values)
+    own = own_client_keys()
+    return {
+        "bootstrap_servers": ",".join(as_strings(values["bootstrap.servers"])),
+        "key_converter": text("key.converter"),
+        "value_converter": text("value.converter"),
+        "header_converter": text("header.converter"),
+        "converter_configs": MappingProxyType({name: below(raw, f"{name}.") for name in _CONVERTERS}),
+        "listeners": checked.listeners,
+        "admin_listeners": checked.admin_listeners,
+        "advertised_url": url,
+        "worker_id": _worker_id(url),
+        "graceful_timeout_s": seconds("task.shutdown.graceful.timeout.ms"),
+        "offset_flush_interval_s": seconds("offset.flush.interval.ms"),
+        "offset_flush_timeout_s": seconds("offset.flush.timeout.ms"),
+        "topic_tracking": values["topic.tracking.enable"] is True,
+        "topic_tracking_reset": values["topic.tracking.allow.reset"] is True,
+        "topic_creation": values["topic.creation.enable"] is True,
+        "override_policy": OverridePolicy.parse(text("connector.client.config.override.policy"))
+        or OverridePolicy.NONE,
+        "metrics_endpoint": values["metrics.endpoint.enabled"] is True,
+        "metrics_window_s": seconds("metrics.sample.window.ms"),
+        "metrics_samples": checked.number("metrics.num.samples"),
+        "auto_restart": worker_policy(values),
+        "stall_timeout_s": seconds(STALL_TIMEOUT),
+        "waiting_max": checked.number(WAITING_MAX),
+        "bodies_max_bytes": checked.number(BODIES_MAX),
+        "test_control_port": None if values[CONTROL_PORT] is None else checked.number(CONTROL_PORT),
+        "cors_origin": text("access.control.allow.origin"),
+        "cors_methods": text("access.control.allow.methods"),
+        "response_headers": parse_header_rules(text("response.http.headers.config")),
+        "basic_auth": checked.basic_auth,
+        "spark": MappingProxyType({name: value for name, value in raw.items() if name.startswith("spark.")}),
+        "client": MappingProxyType({name: value for name, value in raw.items() if name in own}),
+        "producer": below(raw, "producer."),
+        "consumer": below(raw, "consumer."),
+        "admin": below(raw, "admin.", without="admin.listeners"),
+        "raw": MappingProxyType(dict(raw)),
+        "warnings": tuple(warnings),
+    }
+
+
+@cache
+def own_client_keys() -> frozenset[str]:
+    """Return the keys without a prefix that configure the worker's own clients."""
+    shared = {key.name for key in WORKER} - {"client.dns.lookup"}
+    return frozenset(key.name for key in client_def("admin")) - shared
+
+
+def below(raw: Mapping[str, str], prefix: str, *, without: str | None = None) -> Mapping[str, str]:
+    """Return the keys under a prefix, without the prefix."""
+    return MappingProxyType(
+        {
+            name.removeprefix(prefix): value
+            for name, value in raw.items()
+            if name.startswith(prefix) and (without is None or not name.startswith(without))
+        }
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the end of a message about an unknown key: the known key that is most similar."""
+    near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_NEAR)
+    return f"; did you mean {near[0]}?" if near else "."
+
+
+def worker_warnings(
+    raw: Mapping[str, str],
+    definition: ConfigDef,
+    elsewhere: Mapping[str, str],
+    prefixes: tuple[str, ...] = (),
+) -> list[str]:
+    """Return warnings about ignored and unknown keys.
+
+    `elsewhere` maps keys, or prefixes that end with a period, to the reason why they are ignored here. The caller
+    handles keys that start with one of `prefixes`.
+    """
+    known = {key.name for key in definition} | own_client_keys()
+    found = [
+        f"{key.name} is ignored: {key.no_effect}."
+        for key in definition
+        if key.no_effect and key.name in raw and key.name not in own_client_keys()
+    ]
+    found += [
+        f"{name} is ignored: {family.no_effect}."
+        for name in raw
+        for family in WORKER_FAMILIES
+        if family.no_effect and name.startswith(family.prefix) and name not in definition
+    ]
+    found += https_warnings(raw)
+    found += launch_warnings(raw)
+    if raw.get(JAAS_FILE) and not raw.get(EXTENSIONS):
+        found.append(
+            f"{JAAS_FILE} is ignored: {EXTENSIONS} names no extension, and REST asks for no password."
+        )
+    own = {name: value for name, value in raw.items() if name in own_client_keys()}
+    found += [
+        f"{name} does nothing for the worker's own Kafka clients: they are not Java."
+        for name in unknown_to_librdkafka(own)
+    ]
+    for name in raw:
+        if name in known:
+            continue
+        why = elsewhere.get(name)
+        if why is None and nearest(name, known) == ".":
+            why = next((elsewhere[at] for at in elsewhere if at[-1] == "." and name.startswith(at)), None)
+        if why is not None:
+            found.append(f"{name} is ignored: {why}.")
+        elif name.startswith((*PREFIXES, *prefixes)):
+            continue
+        elif name in client_names():
+            found.append(f"{name} is ignored: it needs a client's prefix, such as consumer.{name}.")
+        else:
+            found.append(f"{name} is ignored: no such configuration is known{nearest(name, known)}")
+    return found
+
+
+def _worker_id(url: str) -> WorkerId:
+    return WorkerId(url.partition("://")[2].removesuffix("/"))

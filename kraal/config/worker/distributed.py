@@ -1,0 +1,320 @@
+"""The config of a distributed worker: reading and validation. Source: DistributedConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, final
+
+from typing_extensions import override
+
+from kraal.config.properties_file import read_properties
+from kraal.config.values import Resolve, as_strings, invalid
+from kraal.config.worker.config import (
+    Checked,
+    WithoutVariables,
+    WorkerConfig,
+    below,
+    check_worker,
+    nearest,
+    own_client_keys,
+    worker_fields,
+    worker_warnings,
+)
+from kraal.config.worker.distributed_keys import (
+    DISTRIBUTED,
+    EXACTLY_ONCE,
+    KEY_ALGORITHM,
+    KEY_SIZE,
+    MISSING_PLUGINS,
+    PROTOCOL,
+    SIGNATURE,
+    STATIC_CONNECTORS,
+    STATIC_TASKS,
+    TOPIC_PREFIXES,
+    TOPIC_SETTINGS,
+    UNSIGNED,
+    VERIFICATION,
+    static_task,
+)
+from kraal.config.worker.keys import STANDALONE
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import ConnectProtocol, Job
+from kraal.protocol.signature import KEY_BYTES, key_size
+
+_CLEANUP: Final = "cleanup.policy"
+_ELSEWHERE: Final = {
+    **dict.fromkeys(
+        (key.name for key in STANDALONE if key.name not in DISTRIBUTED), "only standalone workers use it"
+    ),
+}
+_SMALLEST_KEY_BITS: Final = 40
+
+
+class ExactlyOnce(StrEnum):
+    """The values of `exactly.once.source.support`."""
+
+    DISABLED = "disabled"
+    PREPARING = "preparing"
+    ENABLED = "enabled"
+
+    @property
+    def transactional_leader(self) -> bool:
+        """Whether the leader writes to the config topic in transactions."""
+        return self is not ExactlyOnce.DISABLED
+
+
+class MissingPlugins(StrEnum):
+    """The reaction of a worker that lacks classes of connectors in its group."""
+
+    REFUSE = "refuse"
+    """The worker does not join the group."""
+    FAIL_TASK = "fail-task"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopic:
+    """One of the three topics that store a cluster's state."""
+
+    key: str
+    """The config key of the topic's name, such as `config.storage.topic`."""
+    name: str
+    partitions: int
+    """When it is made; -1: the broker's default."""
+    replication_factor: int
+    """When it is made; -1: the broker's default."""
+    settings: Mapping[str, str]
+    """Settings of a new topic, without `cleanup.policy`, which is always `compact`."""
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistributedConfig(WorkerConfig):
+    """The config of a distributed worker."""
+
+    group_id: str
+    client_id: str
+    """The configured value; may be empty."""
+    config_topic: InternalTopic
+    offset_topic: InternalTopic
+    status_topic: InternalTopic
+    session_timeout_s: float
+    heartbeat_interval_s: float
+    rebalance_timeout_s: float
+    worker_sync_timeout_s: float
+    worker_unsync_backoff_s: float
+    protocol: ConnectProtocol
+    static: tuple[Job, ...] | None
+    """The sorted static assignments (KIP-987); None: the worker runs what the leader assigns."""
+    scheduled_rebalance_max_delay_ms: int
+    session_key_algorithm: str
+    session_key_size: int
+    """The size of session keys in bytes."""
+    session_key_ttl_ms: int
+    """0: session keys do not expire."""
+    signature_algorithm: str
+    verification_algorithms: tuple[str, ...]
+    unsigned_internal: bool
+    """Whether unsigned requests of other workers are accepted under basic authentication."""
+    exactly_once: ExactlyOnce
+    missing_plugins: MissingPlugins
+    data_dir: Path | None
+    """The directory for files needed only while the worker runs; None: in the system's temporary directory."""
+    group_client: Mapping[str, str] = field(repr=False)
+    """Settings of the group's client, with Connect's names: `own_client` plus this worker's defaults."""
+
+    @property
+    @override
+    def group(self) -> str:
+        return self.group_id
+
+    @property
+    def client_id_base(self) -> str:
+        """The prefix of the client ids for internal topics. Source: ConnectUtils.clientIdBase."""
+        return f"{self.group_id}-{self.client_id}-" if self.client_id.strip() else f"{self.group_id}-"
+
+    @property
+    def member_client_id(self) -> str:
+        """The client id of the group member. Source: DistributedHerder."""
+        return self.client_id or f"connect-{self.worker_id}"
+
+    @property
+    def transactional_id(self) -> str | None:
+        """The transactional id of the leader; None if it writes without transactions."""
+        return f"connect-cluster-{self.group_id}" if self.exactly_once.transactional_leader else None
+
+    @property
+    @override
+    def exactly_once_sources(self) -> bool:
+        return self.exactly_once is ExactlyOnce.ENABLED
+
+
+def load_distributed(
+    path: str | Path, *, resolve: Resolve | None = None, resolved: WithoutVariables = dict
+) -> DistributedConfig:
+    """Read a distributed worker's properties file; `resolved` replaces variables by values.
+
+    Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
+    """
+    return parse_distributed(resolved(read_properties(path, "worker configuration")), resolve=resolve)
+
+
+def parse_distributed(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> DistributedConfig:
+    """Validate a distributed worker's config; `resolve` finds the converters' classes.
+
+    Raises ConfigInvalid with all errors.
+    """
+    checked = check_worker(DISTRIBUTED, raw, resolve=resolve)
+    checked.errors.extend(_cross_errors(checked.values))
+    checked.refuse_errors()
+    warnings = [*_warnings(raw), *_unsigned_warnings(checked), *_static_warnings(checked)]
+    fields = worker_fields(checked, warnings)
+    fields["client"] = MappingProxyType(
+        {name: value for name, value in fields["client"].items() if name != "client.id"}
+    )
+    text, number, seconds = checked.text, checked.number, checked.seconds
+    data_dir = text("kraal.data.dir")
+    algorithm = text(KEY_ALGORITHM)
+    bits = number(KEY_SIZE) if checked.values[KEY_SIZE] is not None else None
+    return DistributedConfig(
+        **fields,
+        group_id=text("group.id"),
+        client_id=text("client.id"),
+        config_topic=_topic(checked, "config.storage."),
+        offset_topic=_topic(checked, "offset.storage."),
+        status_topic=_topic(checked, "status.storage."),
+        session_timeout_s=seconds("session.timeout.ms"),
+        heartbeat_interval_s=seconds("heartbeat.interval.ms"),
+        rebalance_timeout_s=seconds("rebalance.timeout.ms"),
+        worker_sync_timeout_s=seconds("worker.sync.timeout.ms"),
+        worker_unsync_backoff_s=seconds("worker.unsync.backoff.ms"),
+        protocol=ConnectProtocol(text(PROTOCOL).lower()),
+        static=_static(checked),
+        scheduled_rebalance_max_delay_ms=number("scheduled.rebalance.max.delay.ms"),
+        session_key_algorithm=algorithm,
+        session_key_size=key_size(bits, algorithm),
+        session_key_ttl_ms=number("inter.worker.key.ttl.ms"),
+        signature_algorithm=text(SIGNATURE),
+        verification_algorithms=tuple(as_strings(checked.values[VERIFICATION])),
+        unsigned_internal=checked.basic_auth is None or text(UNSIGNED) == "allow",
+        exactly_once=ExactlyOnce(text(EXACTLY_ONCE).lower()),
+        missing_plugins=MissingPlugins(text(MISSING_PLUGINS)),
+        data_dir=Path(data_dir) if data_dir else None,
+        group_client=_group_client(fields["bootstrap_servers"], raw),
+    )
+
+
+def _cross_errors(values: Mapping[str, object]) -> list[str]:
+    """Return errors in the combination of valid keys. Source: validateInterWorkerKeyConfigs, Heartbeat."""
+    errors: list[str] = []
+    signature, verification = values[SIGNATURE], as_strings(values[VERIFICATION])
+    if verification and signature not in verification:
+        reason = f"Signature algorithm must be present in {VERIFICATION} list"
+        errors.append(invalid(SIGNATURE, signature, reason))
+    algorithm, bits = values[KEY_ALGORITHM], values[KEY_SIZE]
+    if algorithm in KEY_BYTES and isinstance(bits, int) and bits < _SMALLEST_KEY_BITS:
+        reason = (
+            f"Unable to create key generator with algorithm {algorithm} and key size {bits}: "
+            f"Key length must be at least {_SMALLEST_KEY_BITS} bits"
+        )
+        errors.append(invalid(KEY_SIZE, bits, reason))
+    heartbeat, session = values["heartbeat.interval.ms"], values["session.timeout.ms"]
+    if isinstance(heartbeat, int) and isinstance(session, int) and 0 < session <= heartbeat:
+        reason = f"Heartbeat must be set lower than the session timeout, which is {session}"
+        errors.append(invalid("heartbeat.interval.ms", heartbeat, reason))
+    return errors
+
+
+def _topic(checked: Checked, prefix: str) -> InternalTopic:
+    declared = {"topic", "partitions", "replication.factor", _CLEANUP}
+    settings = {
+        name: value
+        for name, value in below(checked.raw, prefix).items()
+        if name not in declared and prefix + name not in _ELSEWHERE
+    }
+    partitions = f"{prefix}partitions"
+    return InternalTopic(
+        key=f"{prefix}topic",
+        name=checked.text(f"{prefix}topic"),
+        partitions=checked.number(partitions) if partitions in DISTRIBUTED else 1,
+        replication_factor=checked.number(f"{prefix}replication.factor"),
+        settings=MappingProxyType(settings),
+    )
+
+
+def _group_client(bootstrap_servers: str, raw: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the settings of the worker's own clients, with Connect's defaults for the group's client."""
+    wanted = own_client_keys() - {"client.id"}
+    settings = {
+        key.name: key.default_text
+        for key in DISTRIBUTED
+        if key.name in wanted and key.default_text and not key.name.startswith(("ssl.", "sasl."))
+    }
+    settings |= {name: value for name, value in raw.items() if name in wanted}
+    return MappingProxyType({**settings, "bootstrap.servers": bootstrap_servers})
+
+
+def _unsigned_warnings(checked: Checked) -> list[str]:
+    """Return warnings about the effects of basic authentication on requests between workers."""
+    if checked.basic_auth is None:
+        return []
+    if checked.text(UNSIGNED) == "allow":
+        return [
+            (
+                f"{UNSIGNED}=allow: as long as the group's protocol is below sessioned, anybody who reaches this "
+                "worker may write task configs without a password."
+            )
+        ]
+    if not ConnectProtocol(checked.text(PROTOCOL).lower()).offered[0].signed:
+        return [
+            (
+                f"{PROTOCOL}={checked.text(PROTOCOL)} has no signatures, so that this worker will refuse what other "
+                f"workers ask of it: set {PROTOCOL}=sessioned on all of them, or {UNSIGNED}=allow."
+            )
+        ]
+    return []
+
+
+def _static(checked: Checked) -> tuple[Job, ...] | None:
+    """Return the static assignments; None if both lists are empty (D1)."""
+    connectors, tasks = (as_strings(checked.values[name]) for name in (STATIC_CONNECTORS, STATIC_TASKS))
+    jobs = {Job(ConnectorName(name)) for name in connectors}
+    jobs |= {Job(ConnectorName(found[0]), found[1]) for task in tasks if (found := static_task(task))}
+    return tuple(sorted(jobs)) or None
+
+
+def _static_warnings(checked: Checked) -> list[str]:
+    """Return warnings about static assignments without effect."""
+    given = [name for name in (STATIC_CONNECTORS, STATIC_TASKS) if checked.values[name] is not None]
+    protocol = checked.text(PROTOCOL).lower()
+    if given and protocol != ConnectProtocol.STATIC:
+        why = f"{PROTOCOL}={protocol}, and only with static do workers run what they list"
+        return [f"{name} is ignored: {why}." for name in given]
+    if given and _static(checked) is None:
+        return [f"{' and '.join(given)} without an entry: this worker runs whatever it is given."]
+    return []
+
+
+def _warnings(raw: Mapping[str, str]) -> list[str]:
+    """Return warnings about ignored and unknown keys."""
+    found: list[str] = []
+    if (count := raw.get("config.storage.partitions")) is not None:
+        found.append(
+            f"Ignoring 'config.storage.partitions={count}' setting, since config topic partitions is always 1"
+        )
+    for prefix in TOPIC_PREFIXES:
+        if (policy := raw.get(prefix + _CLEANUP)) is not None:
+            found.append(f"Ignoring '{prefix}{_CLEANUP}={policy}' setting, since compaction is always used")
+        known = {*(prefix + name for name in TOPIC_SETTINGS), *(key.name for key in DISTRIBUTED)}
+        found += [
+            f"{name} is given to Kafka as a setting of the topic, but none such is known{nearest(name, known)}"
+            for name in raw
+            if name.startswith(prefix)
+            and name not in known
+            and name not in _ELSEWHERE
+            and name != "config.storage.partitions"
+        ]
+    return [*found, *worker_warnings(raw, DISTRIBUTED, _ELSEWHERE, TOPIC_PREFIXES)]

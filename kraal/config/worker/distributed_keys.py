@@ -1,0 +1,285 @@
+"""The keys of a distributed worker, in addition to those of all workers. Source: DistributedConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kraal.config.checks import at_least, between, non_empty, one_of, one_of_ignoring_case, rule
+from kraal.config.clients.keys import client_def
+from kraal.config.families import Family
+from kraal.config.key import REQUIRED, ConfigType, Importance, Key
+from kraal.config.values import as_strings, invalid
+from kraal.config.worker.keys import WORKER, worker_key
+from kraal.protocol.group import ConnectProtocol
+from kraal.protocol.signature import DEFAULT_ALGORITHM, DIGESTS, KEY_BYTES
+
+_INT, _LIST, _LONG = ConfigType.INT, ConfigType.LIST, ConfigType.LONG
+_SHORT, _STRING = ConfigType.SHORT, ConfigType.STRING
+_HIGH, _MEDIUM, _LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+_LARGEST: Final = 2**31 - 1
+_DIGITS: Final = len(str(_LARGEST))
+_OURS: Final = "DistributedConfig"
+
+EXACTLY_ONCE: Final = "exactly.once.source.support"
+PROTOCOL: Final = "connect.protocol"
+KEY_ALGORITHM: Final = "inter.worker.key.generation.algorithm"
+KEY_SIZE: Final = "inter.worker.key.size"
+SIGNATURE: Final = "inter.worker.signature.algorithm"
+VERIFICATION: Final = "inter.worker.verification.algorithms"
+MISSING_PLUGINS: Final = "mixed.group.missing.plugins"
+UNSIGNED: Final = "internal.requests.unsigned"
+STATIC_CONNECTORS: Final = "static.connectors"
+STATIC_TASKS: Final = "static.tasks"
+
+TOPIC_PREFIXES: Final = ("config.storage.", "offset.storage.", "status.storage.")
+"""Prefixes of settings of the internal topics."""
+
+
+_POSITIVE: Final = "1 or more, or -1 for the broker's default"
+
+
+@rule(_POSITIVE)
+def _partitions(name: str, value: object) -> str | None:
+    if isinstance(value, int) and value != -1 and value < 1:
+        reason = "Number of partitions must be positive, or -1 to use the broker's default"
+        return invalid(name, value, reason)
+    return None
+
+
+@rule(_POSITIVE)
+def _replication(name: str, value: object) -> str | None:
+    if isinstance(value, int) and value != -1 and value < 1:
+        reason = (
+            "Replication factor must be positive and not larger than the number of brokers in the Kafka "
+            "cluster, or -1 to use the broker's default"
+        )
+        return invalid(name, value, reason)
+    return None
+
+
+@rule(f"{', '.join(f'`{each}`' for each in ConnectProtocol)}, in any letter case")
+def _protocol(name: str, value: object) -> str | None:
+    text = str(value).lower()
+    if text in set(ConnectProtocol):
+        return None
+    reason = f"Invalid Connect protocol compatibility: it must be one of {', '.join(ConnectProtocol)}"
+    return invalid(name, value, reason)
+
+
+_TASK: Final = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
+
+
+def static_task(text: str) -> tuple[str, int] | None:
+    """Split a task id at its last hyphen; None if it is invalid. Task numbers have at most 32 bits."""
+    found = _TASK.fullmatch(text)
+    if found is None or len(found[2]) > _DIGITS or not found[1].strip() or int(found[2]) > _LARGEST:
+        return None
+    return found[1], int(found[2])
+
+
+@rule("names of connectors, none blank")
+def _static_connectors(name: str, value: object) -> str | None:
+    if all(entry.strip() for entry in as_strings(value)):
+        return None
+    return invalid(name, value, "an entry is blank; each must be the name of a connector")
+
+
+@rule("ids of tasks: a connector's name, a hyphen, a number")
+def _static_tasks(name: str, value: object) -> str | None:
+    wrong = next((entry for entry in as_strings(value) if static_task(entry) is None), None)
+    if wrong is None:
+        return None
+    reason = (
+        f"'{wrong}' is not the id of a task; each entry must be a connector's name, a hyphen and the task's number, "
+        "as in my-connector-0"
+    )
+    return invalid(name, value, reason)
+
+
+def _unsupported(name: str, value: object, supported: object) -> str:
+    reason = f"the algorithm is not supported by this worker; the supported algorithms are: {supported}"
+    return invalid(name, value, reason)
+
+
+@rule(", ".join(f"`{each}`" for each in KEY_BYTES))
+def _key_generator(name: str, value: object) -> str | None:
+    return None if value in KEY_BYTES else _unsupported(name, value, ", ".join(KEY_BYTES))
+
+
+@rule(", ".join(f"`{each}`" for each in DIGESTS))
+def _mac(name: str, value: object) -> str | None:
+    return None if value in DIGESTS else _unsupported(name, value, ", ".join(DIGESTS))
+
+
+@rule("one or more of " + ", ".join(f"`{each}`" for each in DIGESTS))
+def _macs(name: str, value: object) -> str | None:
+    algorithms = as_strings(value)
+    if not algorithms:
+        return invalid(name, value, "At least one signature verification algorithm must be provided")
+    return next((error for each in algorithms if (error := _mac(name, each)) is not None), None)
+
+
+_GROUP = [
+    worker_key("group.id", _STRING, _HIGH, "The name of the cluster: workers with one name share their work.",
+         default=REQUIRED, check=non_empty, source=_OURS),
+    worker_key("client.id", _STRING, _LOW, "What brokers call this worker in their logs.", default="",
+         source=_OURS),
+    worker_key("session.timeout.ms", _INT, _HIGH,
+         "Milliseconds without a heartbeat after which the group gives a worker up.",
+         default=10_000, check=at_least(1), source=_OURS),
+    worker_key("heartbeat.interval.ms", _INT, _HIGH,
+         "Milliseconds between two heartbeats; a third of session.timeout.ms at most.",
+         default=3_000, check=at_least(1), source=_OURS),
+    worker_key("rebalance.timeout.ms", _INT, _HIGH,
+         "Milliseconds that each worker has for joining once a rebalance has begun.",
+         default=60_000, check=at_least(1), source=_OURS),
+    worker_key("worker.sync.timeout.ms", _INT, _MEDIUM,
+         "Milliseconds that a worker has for reading the configs that the leader has read.",
+         default=3_000, check=at_least(0), source=_OURS),
+    worker_key("worker.unsync.backoff.ms", _INT, _MEDIUM,
+         "Milliseconds for which a worker that did not manage leaves the group.",
+         default=300_000, check=at_least(0), source=_OURS),
+    worker_key(PROTOCOL, _STRING, _LOW,
+         "How work is shared: eager stops all of it at each rebalance; compatible stops only what moves; "
+         "sessioned has workers sign what they ask of each other as well; static, besides, has workers run what "
+         "they list in static.connectors and static.tasks. The group speaks the best of these that all its "
+         "workers know.",
+         default="static", check=_protocol, source=f"{_OURS}, KIP-987"),
+    worker_key(STATIC_CONNECTORS, _LIST, _LOW,
+         "Names of connectors that this worker is kept for: with this list or static.tasks it runs nothing else, "
+         "and they run nowhere else while such a worker is there. A connector's tasks are not meant; list them "
+         "in static.tasks. Ignored unless every worker of the group has connect.protocol=static.",
+         check=_static_connectors, source="KIP-987"),
+    worker_key(STATIC_TASKS, _LIST, _LOW,
+         "Ids of tasks that this worker is kept for: the connector's name, a hyphen and the task's number, as in "
+         "my-connector-0. See static.connectors.",
+         check=_static_tasks, source="KIP-987"),
+    worker_key("scheduled.rebalance.max.delay.ms", _INT, _LOW,
+         "Milliseconds that the work of a lost worker waits for its return.",
+         default=300_000, check=between(0, _LARGEST), source=_OURS),
+    worker_key(EXACTLY_ONCE, _STRING, _HIGH,
+         "Whether sources write their records and their offsets in transactions: disabled; preparing, with which "
+         "the leader alone writes to the config topic, in transactions; or enabled. Set preparing on all workers "
+         "of a group, one after the other, and then enabled.",
+         default="disabled", check=one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED"), source=_OURS),
+    worker_key(MISSING_PLUGINS, _STRING, _LOW,
+         "What to do in a group whose connectors are of classes that this worker lacks: refuse to join it, "
+         "or fail-task: join, and fail what is assigned here of them.",
+         default="refuse", check=one_of("refuse", "fail-task"), source="Kraal"),
+    worker_key(UNSIGNED, _STRING, _LOW,
+         "With basic authentication, what to do with requests of other workers that are not signed, because the "
+         "group's protocol is below sessioned: refuse, or allow them from anybody.",
+         default="refuse", check=one_of("refuse", "allow"), source="Kraal"),
+    worker_key("kraal.data.dir", _STRING, _LOW,
+         "The directory for files that are needed only while the worker runs. Without it: one below the "
+         "system's directory for temporary files.",
+         check=non_empty, source="Kraal"),
+]  # fmt: skip
+
+_SIGNING = [
+    worker_key("inter.worker.key.ttl.ms", _INT, _LOW,
+         "Milliseconds after which the leader makes another session key; 0: never.",
+         default=3_600_000, check=between(0, _LARGEST), source=_OURS),
+    worker_key(KEY_ALGORITHM, _STRING, _LOW, "What session keys are made for.",
+         default=DEFAULT_ALGORITHM, check=_key_generator, source=_OURS),
+    worker_key(KEY_SIZE, _INT, _LOW, "Size of session keys, in bits. Without it, the algorithm's own.",
+         source=_OURS),
+    worker_key(SIGNATURE, _STRING, _LOW, "How this worker signs what it asks of others.",
+         default=DEFAULT_ALGORITHM, check=_mac, source=_OURS),
+    worker_key(VERIFICATION, _LIST, _LOW, "Signatures that this worker takes from others.",
+         default=(DEFAULT_ALGORITHM,), check=_macs, source=_OURS),
+]  # fmt: skip
+
+
+def _topic(prefix: str, what: str, partitions: int | None) -> list[Key]:
+    """Declare the keys of one internal topic; `partitions` None: it always has one partition."""
+    keys = [
+        worker_key(f"{prefix}topic", _STRING, _HIGH, f"The topic that keeps {what}.",
+             default=REQUIRED, check=non_empty, source=_OURS),
+        worker_key(f"{prefix}replication.factor", _SHORT, _LOW,
+             "How many replicas the topic gets when it is made; -1: the broker's default.",
+             default=3, check=_replication, source=_OURS),
+    ]  # fmt: skip
+    if partitions is not None:
+        doc = "How many partitions the topic gets when it is made; -1: the broker's default."
+        name = f"{prefix}partitions"
+        keys.append(worker_key(name, _INT, _LOW, doc, default=partitions, check=_partitions, source=_OURS))
+    return keys
+
+
+_CLIENT = [
+    worker_key("metadata.max.age.ms", _LONG, _LOW, "Milliseconds until brokers are asked again who they are.",
+         default=300_000, check=at_least(0), source=_OURS),
+    worker_key("request.timeout.ms", _INT, _MEDIUM, "Milliseconds that a broker has for an answer.",
+         default=40_000, check=at_least(0), source=_OURS),
+    worker_key("connections.max.idle.ms", _LONG, _MEDIUM, "Milliseconds until an idle connection is closed.",
+         default=540_000, source=_OURS),
+    worker_key("send.buffer.bytes", _INT, _MEDIUM, "Size of sockets' send buffers; -1: the system's default.",
+         default=131_072, check=at_least(-1), source=_OURS),
+    worker_key("receive.buffer.bytes", _INT, _MEDIUM,
+         "Size of sockets' receive buffers; -1: the system's default.",
+         default=32_768, check=at_least(-1), source=_OURS),
+    worker_key("retry.backoff.ms", _LONG, _LOW, "Milliseconds before a failed request is tried again.",
+         default=100, check=at_least(0), source=_OURS),
+    worker_key("retry.backoff.max.ms", _LONG, _LOW, "The longest such pause, in milliseconds.",
+         default=1_000, check=at_least(0), source=_OURS),
+    worker_key("reconnect.backoff.ms", _LONG, _LOW, "Milliseconds before a broker is connected to again.",
+         default=50, check=at_least(0), source=_OURS),
+    worker_key("reconnect.backoff.max.ms", _LONG, _LOW, "The longest such pause, in milliseconds.",
+         default=1_000, check=at_least(0), source=_OURS),
+    worker_key("socket.connection.setup.timeout.ms", _LONG, _LOW,
+         "Milliseconds that a connection may take.",
+         default=10_000, check=at_least(0), source=_OURS),
+    worker_key("socket.connection.setup.timeout.max.ms", _LONG, _LOW,
+         "The longest that it may take after failures, in milliseconds.",
+         default=30_000, check=at_least(0), source=_OURS),
+    worker_key("metadata.recovery.strategy", _STRING, _LOW,
+         "What to do when no known broker can be reached: begin with bootstrap.servers again, or none.",
+         default="rebootstrap", check=one_of_ignoring_case("NONE", "REBOOTSTRAP"), source=_OURS),
+    worker_key("metadata.recovery.rebootstrap.trigger.ms", _LONG, _LOW,
+         "Milliseconds without an answer from any known broker after which bootstrap.servers are asked again.",
+         default=300_000, check=at_least(0), source=_OURS),
+    worker_key("security.protocol", _STRING, _MEDIUM, "How brokers are spoken to.", default="PLAINTEXT",
+         check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), source=_OURS),
+]  # fmt: skip
+
+_SECURITY = [key for key in client_def("admin") if key.name.startswith(("ssl.", "sasl."))]
+
+DISTRIBUTED: Final = WORKER.merge(
+    [
+        *_GROUP,
+        *_topic("config.storage.", "connectors' configs", None),
+        *_topic("offset.storage.", "sources' offsets", 25),
+        *_topic("status.storage.", "states of connectors and tasks", 5),
+        *_SIGNING,
+        *_CLIENT,
+        *_SECURITY,
+    ]
+)
+
+TOPIC_FAMILIES: Final = tuple(
+    Family(
+        prefix=prefix,
+        rest="SETTING",
+        doc=f"A setting that the topic {prefix}topic gets when it is made; cleanup.policy is always compact, and "
+        "the config topic has one partition.",
+    )
+    for prefix in TOPIC_PREFIXES
+)
+
+TOPIC_SETTINGS: Final = frozenset(
+    {
+        "cleanup.policy", "compression.gzip.level", "compression.lz4.level", "compression.type",
+        "compression.zstd.level", "delete.retention.ms", "file.delete.delay.ms", "flush.messages", "flush.ms",
+        "follower.replication.throttled.replicas", "index.interval.bytes",
+        "leader.replication.throttled.replicas", "local.retention.bytes", "local.retention.ms",
+        "max.compaction.lag.ms", "max.message.bytes", "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms", "message.timestamp.type", "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms", "min.insync.replicas", "preallocate", "remote.log.copy.disable",
+        "remote.log.delete.on.disable", "remote.storage.enable", "retention.bytes", "retention.ms",
+        "segment.bytes", "segment.index.bytes", "segment.jitter.ms", "segment.ms",
+        "unclean.leader.election.enable",
+    }
+)  # fmt: skip
+"""Settings of topics. Source: TopicConfig."""

@@ -1,0 +1,80 @@
+"""The listeners and the advertised URL of the REST API. Source: RestServer, RestServerConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from typing_extensions import override
+
+_LISTENER = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\[\]:/]*):(?P<port>[0-9]+)/?"
+)
+_LAST_PORT = 65_535
+_SCHEMES = ("http", "https")
+_FORM = "http://HOST:PORT or https://HOST:PORT, where HOST may be left out to listen on every address"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """An address to listen on. `host` is empty for all addresses, `port` is 0 for any free port."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @override
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
+
+
+def parse_listeners(key: str, entries: Sequence[str]) -> tuple[tuple[Listener, ...], list[str]]:
+    """Parse a list of listeners; return them and an error for each invalid entry."""
+    found: list[Listener] = []
+    errors: list[str] = []
+    for entry in entries:
+        match = _LISTENER.fullmatch(entry)
+        if match is None or int(match["port"]) > _LAST_PORT:
+            errors.append(f"Invalid value {entry} for configuration {key}: a listener has the form {_FORM}.")
+        elif (scheme := match["scheme"].lower()) not in _SCHEMES:
+            errors.append(
+                f"Invalid value {entry} for configuration {key}: the scheme must be http or https; "
+                f"a listener has the form {_FORM}."
+            )
+        else:
+            found.append(Listener(scheme, match["host"].strip("[]"), int(match["port"])))
+    return tuple(found), errors
+
+
+def advertise(
+    listeners: Sequence[Listener], advertised: Mapping[str, object], *, bound_ports: Sequence[int] = ()
+) -> str:
+    """Return the URL for other workers and clients; it ends with `/`.
+
+    The scheme is `rest.advertised.listener`, or otherwise http if any listener has it; host and port are those of the
+    first listener with that scheme, or of the first listener if there is none. `advertised` holds the parsed
+    `rest.advertised.*` keys. `bound_ports` replace ports 0 once they are known, in the order of the listeners.
+    Source: RestServer.advertisedUrl.
+    """
+    known = [
+        replace(each, port=port) if each.port == 0 else each
+        for each, port in zip(listeners, bound_ports or [each.port for each in listeners], strict=True)
+    ]
+    asked = str(advertised.get("rest.advertised.listener") or "").lower()
+    scheme = asked or ("http" if not known or any(each.scheme == "http" for each in known) else "https")
+    first = known[0] if known else Listener(scheme, "", 0)
+    listener = next((each for each in known if each.scheme == scheme), first)
+    host = str(advertised.get("rest.advertised.host.name") or "") or listener.host or _own_address()
+    port = advertised.get("rest.advertised.port") or listener.port
+    return f"{Listener(scheme, host, int(str(port)))}/"
+
+
+def _own_address() -> str:
+    """Return the address of this machine's host name, as Java does; loopback if the name is unknown."""
+    try:
+        return socket.gethostbyname(socket.gethostname())
+    except OSError:
+        return "127.0.0.1"

@@ -1,0 +1,117 @@
+"""Rules for headers of all REST responses (`response.http.headers.config`).
+
+Shape: comma-separated rules, each `[set|add|setDate|addDate] [name]:[value]`, in double quotes if it contains a comma.
+The value of a date is in milliseconds from now.
+Source: RestServerConfig.ResponseHttpHeadersValidator (Kafka 4.3.0), StringUtil.csvSplit, HeaderFilter (Jetty 12).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.config.checks import rule
+from kraal.config.values import is_blank, trim
+
+_ACTIONS: Final = ("set", "add", "setDate", "addDate")
+_PARTS: Final = 2
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}")
+_FRAMING: Final = ("connection", "content-length", "transfer-encoding")
+_RULE: Final = re.compile(r'\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"?[^,]*|(?P<plain>[^,]*))(?:,|$)', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderRule:
+    """A header of all responses. `offset_ms` is None unless the value is a date, relative to now."""
+
+    name: str
+    value: str
+    add: bool
+    """Whether to add to existing headers with the same name instead of replacing them."""
+    offset_ms: int | None = None
+
+
+@rule("`ACTION NAME:VALUE` with commas between them, where ACTION is `set`, `add`, `setDate` or `addDate`")
+def check_header_rules(name: str, value: object) -> str | None:
+    """Require rules or null. Error texts are Connect's where it has one."""
+    del name
+    try:
+        parse_header_rules(str(value or ""))
+    except ValueError as exc:
+        return str(exc)
+    return None
+
+
+def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
+    """Parse the rules. Raises ValueError with a message."""
+    return () if is_blank(text) else tuple(map(_rule, _split(text)))
+
+
+def sets_date(rules: Sequence[HeaderRule]) -> bool:
+    """Return whether the rules define the `Date` header, so that the server must omit its own."""
+    return any(rule.name.lower() == "date" and not rule.add for rule in rules)
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside quotes; remove the quotes and any text after them."""
+    found: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _RULE.match(text, at)
+        if match is None:  # pragma: no cover - its alternatives take any text
+            break
+        quoted, plain = match["quoted"], match["plain"]
+        if quoted is not None:
+            found.append(re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL))
+        elif plain.strip() or match[0].endswith(","):
+            found.append(plain.strip())
+        at = match.end()
+    return found
+
+
+def _rule(text: str) -> HeaderRule:
+    parts = trim(text).split(maxsplit=1)
+    if len(parts) != _PARTS:
+        raise ValueError(
+            f"Invalid format of header config '{text}'. Expected: '[action] [header name]:[header value]'"
+        )
+    action = next((each for each in _ACTIONS if each.lower() == parts[0].lower()), None)
+    if action is None:
+        raise ValueError(
+            f"Invalid header config action: '{parts[0]}'. Expected one of [{', '.join(_ACTIONS)}]"
+        )
+    pair = parts[1].rstrip(":").split(":")  # as Java's split, which drops what is empty at the end
+    if len(pair) != _PARTS:
+        raise ValueError(
+            f"Invalid format of header name and header value pair '{parts[1]}'. "
+            "Expected: '[header name]:[header value]'"
+        )
+    name, value = trim(pair[0]), trim(parts[1].partition(":")[2])
+    if not name or re.search(r"\s", name):
+        raise ValueError(f"Invalid header name '{name}'. The '[header name]' cannot contain whitespace")
+    offset_ms = _offset_ms(name, value) if action.endswith("Date") else None
+    _refuse_unsendable(name, value)
+    return HeaderRule(name, value, action.startswith("add"), offset_ms)
+
+
+def _offset_ms(name: str, value: str) -> int:
+    if not _WHOLE.fullmatch(value):
+        raise ValueError(
+            f"Invalid value '{value}' of header {name}. A date is a whole number of milliseconds from now"
+        )
+    return int(value)
+
+
+def _refuse_unsendable(name: str, value: str) -> None:
+    """Reject headers that would make every response fail."""
+    if not _TOKEN.fullmatch(name):
+        raise ValueError(f"Invalid header name '{name}'. It has a character that HTTP does not allow")
+    if name.lower() in _FRAMING:
+        raise ValueError(f"Invalid header name '{name}'. This header belongs to the server")
+    if not all(letter == "\t" or " " <= letter < "\x7f" or "\x80" <= letter <= "\xff" for letter in value):
+        raise ValueError(
+            f"Invalid value '{value}' of header {name}. It has a character that HTTP does not allow"
+        )

@@ -1,0 +1,132 @@
+"""HTTPS of the REST API: certificates and client authentication of listeners, and requests between workers.
+
+Listeners use `listeners.https.ssl.*`, admin listeners `admin.listeners.https.ssl.*`. If any key has such a prefix, only
+keys with the prefix apply; otherwise `ssl.*` apply, which the worker's Kafka clients also use. Requests to other
+workers use the listeners' keys.
+Source: SSLUtils, AbstractConfig.valuesWithPrefixAllOrNothing (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from kraal.config.clients.keys import client_def
+from kraal.config.clients.security import Tls, read_tls
+from kraal.config.clients.tls import client_context, server_context
+from kraal.config.values import invalid, trim
+from kraal.core.errors import ConfigInvalid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kraal.config.worker.listeners import Listener
+
+LISTENERS: Final = "listeners.https."
+ADMIN_LISTENERS: Final = "admin.listeners.https."
+
+_CLIENT_AUTH: Final = "ssl.client.auth"
+_CLIENTS: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.password")
+_OTHERS: Final = (
+    "ssl.enabled.protocols",
+    "ssl.endpoint.identification.algorithm",
+    "ssl.engine.factory.class",
+    _CLIENT_AUTH,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerTls:
+    """The TLS settings of HTTPS listeners."""
+
+    tls: Tls
+    clients: ssl.VerifyMode
+    """Whether clients must present a certificate."""
+
+
+def read_listener_tls(raw: Mapping[str, str], prefix: str = LISTENERS) -> ListenerTls:
+    """Read the settings and stores of HTTPS listeners. Raises ConfigInvalid with all errors."""
+    settings, at = _chosen(raw, prefix)
+    errors: list[str] = []
+    tls = None
+    try:
+        tls = read_tls(settings, at)
+    except ConfigInvalid as exc:
+        errors += exc.errors
+    asked = trim(settings.get(_CLIENT_AUTH) or "") or "none"
+    if asked not in _CLIENTS:
+        errors.append(invalid(at(_CLIENT_AUTH), asked, f"String must be one of: {', '.join(_CLIENTS)}"))
+    if tls is not None and tls.identity is None:
+        only = f"; ssl.* does not count beside keys that begin with {prefix}" if at("") else ""
+        errors.append(invalid(at("ssl.keystore.location"), None, f"HTTPS listeners need a key store{only}"))
+    if tls is not None and tls.trusted is None and _CLIENTS.get(asked):
+        reason = f"{at(_CLIENT_AUTH)}={asked} needs the certificates of those who vouch for clients"
+        errors.append(invalid(at("ssl.truststore.location"), None, reason))
+    if errors or tls is None:
+        raise ConfigInvalid("\n".join(errors), errors)
+    return ListenerTls(tls, _CLIENTS[asked])
+
+
+def listener_context(raw: Mapping[str, str], prefix: str, scratch: Path) -> ssl.SSLContext:
+    """Return the context of HTTPS listeners. Raises ConfigInvalid."""
+    found = read_listener_tls(raw, prefix)
+    return server_context(found.tls, found.clients, scratch)
+
+
+def peer_context(raw: Mapping[str, str], scratch: Path) -> ssl.SSLContext:
+    """Return the context for requests to other workers. Raises ConfigInvalid.
+
+    Without a trust store, it trusts the system's certificates and this worker's own certificate, so that workers that
+    share one certificate need no trust store.
+    """
+    settings, at = _chosen(raw, LISTENERS)
+    tls = read_tls(settings, at)
+    context = client_context(tls, scratch)
+    if tls.trusted is None and tls.identity is not None:
+        end = "-----END CERTIFICATE-----\n"
+        context.load_verify_locations(cadata=tls.identity.chain.partition(end)[0] + end)
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def https_errors(
+    raw: Mapping[str, str], listeners: Sequence[Listener], admin: Sequence[Listener] | None
+) -> list[str]:
+    """Return the errors in the settings of HTTPS listeners; reads their stores."""
+    errors: list[str] = []
+    for prefix, among in ((LISTENERS, listeners), (ADMIN_LISTENERS, admin or ())):
+        if any(each.scheme == "https" for each in among):
+            try:
+                read_listener_tls(raw, prefix)
+            except ConfigInvalid as exc:
+                errors += exc.errors
+    return list(dict.fromkeys(errors))
+
+
+def https_warnings(raw: Mapping[str, str]) -> list[str]:
+    """Return warnings about keys of HTTPS listeners without effect."""
+    found: list[str] = []
+    known = {key.name for key in client_def("admin") if key.name.startswith("ssl.")}
+    obeyed = {*_OTHERS, *(name for name in known if name.startswith(_STORES))}
+    for name in raw:
+        prefix = next((each for each in (LISTENERS, ADMIN_LISTENERS) if name.startswith(each)), None)
+        if prefix is None or (key := name.removeprefix(prefix)) in obeyed:
+            continue
+        why = "HTTPS listeners are not Java" if key in known else "no such configuration is known"
+        found.append(f"{name} is ignored: {why}.")
+    return found
+
+
+def _chosen(raw: Mapping[str, str], prefix: str) -> tuple[Mapping[str, str], Callable[[str], str]]:
+    """Return the effective settings without prefix, and a function from their names to those in the file."""
+    below = {name.removeprefix(prefix): value for name, value in raw.items() if name.startswith(prefix)}
+    if below:
+        return below, lambda key: prefix + key
+    return {name: value for name, value in raw.items() if name.startswith("ssl.")}, str

@@ -1,0 +1,63 @@
+"""The config of a standalone worker: reading and validation. Source: StandaloneConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+from kraal.config.properties_file import read_properties
+from kraal.config.values import Resolve
+from kraal.config.worker.config import (
+    WithoutVariables,
+    WorkerConfig,
+    check_worker,
+    worker_fields,
+    worker_warnings,
+)
+from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
+from kraal.config.worker.keys import STANDALONE
+
+_ELSEWHERE: Final = dict.fromkeys(
+    (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES),
+    "only distributed workers use it",
+)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandaloneConfig(WorkerConfig):
+    """The config of a standalone worker."""
+
+    offset_file: Path
+    data_dir: Path
+    """The directory of the file-backed log; unused if `remember_configs` is off."""
+    remember_configs: bool
+
+
+def load_worker_properties(
+    path: str | Path, *, resolve: Resolve | None = None, resolved: WithoutVariables = dict
+) -> StandaloneConfig:
+    """Read a standalone worker's properties file; `resolved` replaces variables by values.
+
+    Raises BadRequest if the file cannot be read, and ConfigInvalid with all errors if it is invalid.
+    """
+    return parse_standalone(resolved(read_properties(path, "worker configuration")), resolve=resolve)
+
+
+def parse_standalone(raw: Mapping[str, str], *, resolve: Resolve | None = None) -> StandaloneConfig:
+    """Validate a standalone worker's config; `resolve` finds the converters' classes.
+
+    Raises ConfigInvalid with all errors.
+    """
+    checked = check_worker(STANDALONE, raw, resolve=resolve)
+    checked.refuse_errors()
+    offset_file = Path(checked.text("offset.storage.file.filename"))
+    data_dir = checked.text("kraal.data.dir")
+    return StandaloneConfig(
+        **worker_fields(checked, worker_warnings(raw, STANDALONE, _ELSEWHERE)),
+        offset_file=offset_file,
+        data_dir=Path(data_dir) if data_dir else offset_file.with_name(f"{offset_file.name}.kraal"),
+        remember_configs=checked.values["kraal.standalone.remember.configs"] is True,
+    )

@@ -1,0 +1,54 @@
+"""The keys of the file connectors. Source: FileStreamSourceConnector and …SinkConnector (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraal.config.checks import non_empty
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+
+DEFAULT_BATCH_SIZE: Final = 2000
+"""Maximum number of lines that Java's file source returns from one poll."""
+
+FILE_SOURCE: Final = ConfigDef(
+    [
+        Key(
+            name="file",
+            type=ConfigType.STRING,
+            default=None,
+            importance=Importance.HIGH,
+            doc="The file to read, by its path on the worker's machine. Standard input is not read.",
+            source="FileStreamSourceConnector.FILE_CONFIG",
+        ),
+        Key(
+            name="topic",
+            type=ConfigType.STRING,
+            validator=non_empty,
+            importance=Importance.HIGH,
+            doc="The topic that every line is written to.",
+            source="FileStreamSourceConnector.TOPIC_CONFIG",
+        ),
+        Key(
+            name="batch.size",
+            type=ConfigType.INT,
+            default=DEFAULT_BATCH_SIZE,
+            importance=Importance.LOW,
+            doc="How many lines one batch may have.",
+            no_effect="batches are bounded by bytes",
+            source="FileStreamSourceConnector.TASK_BATCH_SIZE_CONFIG",
+        ),
+    ]
+)
+
+FILE_SINK: Final = ConfigDef(
+    [
+        Key(
+            name="file",
+            type=ConfigType.STRING,
+            default=None,
+            importance=Importance.HIGH,
+            doc="The file to append to, by its path on the worker's machine. Without it, to standard output.",
+            source="FileStreamSinkConnector.FILE_CONFIG",
+        ),
+    ]
+)

@@ -1,0 +1,154 @@
+"""A sink that appends records to a text file, one line each. Source: FileStreamSinkConnector and …Task (Kafka 4.3.0).
+
+A line is what Java's `println` prints for the value, with the exceptions that `text_of` lists. Spark writes a
+batch as text files into a hidden directory next to the target, one for each Kafka partition, and the worker appends
+them to the target inside the kernel: order holds within a partition, and no record passes through Python.
+Small batches are collected and appended directly, without such files.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.connectors.file.append import AppendTarget
+from kraal.connectors.file.config import FILE_SINK
+from kraal.connectors.file.staging import Staging, save
+from kraal.connectors.pass_through import KeptConfig
+from kraal.plugins.api import (
+    ConfigDef,
+    SinkBatch,
+    SinkTask,
+    TaskContext,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FEW_RECORDS: Final = 500
+"""Maximum number of records to collect in the worker; Kafka's brokers accept records of 1 MiB by default."""
+
+
+class FileStreamSinkTask(SinkTask):
+    """Appends the task's share of the records; all tasks of a connector share the file."""
+
+    class_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
+    values = "text"
+
+    def __init__(self) -> None:
+        self._target: AppendTarget | None = None
+        self._staging: Staging | None = None
+        self._executors_see_us = True
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        path = config.get("file")
+        self._executors_see_us = context.worker.spark_is_local
+        if not path:
+            return
+        self._target = AppendTarget(path, context.worker.scratch)
+        self.all_or_nothing = self._executors_see_us  # appends start after Spark has written everything
+        self.takes_pieces = self._executors_see_us
+        self._staging = Staging(self._target.beside, f".{self._target.name}.kraal-")
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        records = sum(end - start for start, end in batch.ranges.values())
+        frame = text_of(batch.frame)
+        if records <= FEW_RECORDS:
+            chunks = [chunk for column in frame.toArrow().columns for chunk in column.chunks]
+            self._append([memoryview(joined(chunk)) for chunk in chunks if len(chunk)], batch)
+        elif self._target is not None and self._staging is not None and self._executors_see_us:
+            self._append_staged(frame, self._target, self._staging, batch)
+        else:
+            self._append_collected(frame, batch)
+
+    @override
+    def stop(self) -> None:
+        if self._target is not None:
+            self._target.close()
+            self._target = None
+        if self._staging is not None:
+            self._staging.close()
+
+    def _append(self, chunks: Sequence[memoryview], batch: SinkBatch) -> None:
+        if self._target is not None:
+            self._target.append_bytes(iter(chunks), sum(map(len, chunks)), batch.check_owned)
+            return
+        batch.check_owned()
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+
+    def _append_staged(
+        self, frame: DataFrame, target: AppendTarget, staging: Staging, batch: SinkBatch
+    ) -> None:
+        """Let Spark write text files and append them to the target."""
+        writer = frame.write.format("text").option("compression", "none").option("lineSep", "\n")
+        most = sum(end - start for start, end in batch.ranges.values())
+        with staging.batch() as directory:
+            context = frame.sparkSession.sparkContext
+            save(writer, context, directory, most=most, records=batch.records)
+            target.append_files(sorted(directory.glob("part-*")), batch.check_owned)
+
+    def _append_collected(self, frame: DataFrame, batch: SinkBatch) -> None:
+        """Fetch the text in chunks of a few megabytes, for standard output or from remote executors."""
+        from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
+
+        pieces = map_in_arrow(frame, join_batches, "text binary").toLocalIterator(prefetchPartitions=False)
+        for piece in pieces:
+            self._append([memoryview(piece["text"])], batch)
+
+
+class FileStreamSinkConnector(KeptConfig):
+    """Writes one file with up to `tasks.max` tasks, all with the same config."""
+
+    kind = "sink"
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = FILE_SINK
+    task_class = FileStreamSinkTask
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [self._config] * max_tasks
+
+    @override
+    def alter_sink_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        del config, offsets
+        return True  # the group's offsets are the only ones, and all values are valid
+
+
+def text_of(frame: DataFrame) -> DataFrame:
+    """Return a frame with one string column `text`, the printed form of each record's value.
+
+    Strings, numbers, booleans and null print as in Java; schemaless objects and lists print as their JSON text
+    (Java: `{a=1}`), and bytes as they are (Java: `[B@5d5d9e5`).
+    """
+    return frame.selectExpr("coalesce(cast(value as string), 'null') as text")
+
+
+def joined(texts: pa.Array) -> pa.Buffer:
+    """Return the texts as lines, in one contiguous buffer."""
+    newline, nothing = pa.scalar(b"\n", pa.large_binary()), pa.scalar(b"", pa.large_binary())
+    ended = pc.binary_join_element_wise(texts.cast(pa.large_binary()), newline, nothing)
+    _, offsets, data = ended.buffers()
+    bounds = pa.Array.from_buffers(pa.int64(), len(ended) + 1, [None, offsets], offset=ended.offset)
+    start, stop = bounds[0].as_py(), bounds[len(ended)].as_py()
+    return data.slice(start, stop - start)
+
+
+def join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the lines of each batch as one value; runs in Spark's Python processes."""
+    for batch in batches:
+        if batch.num_rows:
+            text = pa.array([joined(batch.column(0)).to_pybytes()], pa.binary())
+            yield pa.RecordBatch.from_arrays([text], ["text"])

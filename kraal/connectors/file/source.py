@@ -1,0 +1,264 @@
+"""A source that tails one text file. Source: FileStreamSourceConnector and FileStreamSourceTask (Kafka 4.3.0).
+
+The offset is `{"filename": path} -> {"position": n}`, n bytes from the start of the file and always directly after a
+line end. Java counts characters and skips as many bytes when it starts, which is the same for ASCII.
+
+A poll of an idle file is one `stat`. Small amounts of new text are read in the worker; larger ones become a byte
+range, which one Spark task reads in order while the next stages process what it has read. `batch.size` is accepted
+without effect: batches are limited in bytes.
+
+A file that became shorter than the position, or was replaced before it was read to the end, fails the task: data may
+be lost, and a person must decide where to continue (rejected: silently start from 0, which repeats a truncated log
+and skips the head of a rotated one).
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import pyarrow as pa
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.connectors.file import lines
+from kraal.connectors.file.config import FILE_SOURCE
+from kraal.connectors.pass_through import KeptConfig
+from kraal.plugins.api import (
+    ConfigDef,
+    Offset,
+    SourceBatch,
+    SourcePartition,
+    SourceTask,
+    TaskContext,
+)
+from kraal.plugins.model.schema import STRING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+FILENAME: Final = "filename"
+POSITION: Final = "position"
+
+SMALL_BYTES: Final = 256 * 1024
+"""Maximum number of bytes of new text to read in the worker."""
+
+BATCH_BYTES: Final = 128 * 1024 * 1024
+"""Maximum number of bytes that one Spark job reads; takes one or two seconds."""
+
+WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
+"""Maximum number of bytes that the worker reads at once if Spark's executors cannot see its files."""
+
+MAX_LONG: Final = 2**63 - 1
+
+
+class FileStreamSourceTask(SourceTask):
+    """Reads the file, as the only task of its connector."""
+
+    class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
+
+    def __init__(self, *, batch_bytes: int = BATCH_BYTES, small_bytes: int = SMALL_BYTES) -> None:
+        self._batch_bytes = batch_bytes
+        self._small_bytes = small_bytes
+        self._path = ""
+        self._topic = ""
+        self._position = 0
+        self._fd = -1
+        self._size = -1
+        """The file size at which there was nothing to read."""
+        self._scanned = 0
+        """The position up to which the current line has no end."""
+        self._missing = False
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        self._path = required_file(config)
+        self._topic = config["topic"]
+        if not context.worker.spark_is_local:
+            self._batch_bytes = self._small_bytes = WORKER_BATCH_BYTES
+        position = offsets.get(SourcePartition.of({FILENAME: self._path}), {}).get(POSITION)
+        if position is not None and (isinstance(position, bool) or not isinstance(position, int)):
+            raise ValueError("Offset position is the incorrect type")
+        self._position = self._scanned = position or 0
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        found = self._look()
+        if found is None or found.st_size == self._size:
+            return None
+        size = found.st_size
+        if size < self._position:
+            raise ValueError(
+                f"{self._path} was truncated: it has {size} bytes, and byte {self._position} was to be read next."
+                " Stop the connector and reset its offsets to read the file from its start"
+            )
+        end = self._end_of_batch(size)
+        if end is None:
+            self._size = size
+            return None
+        batch = self._batch(self._position, end)
+        self._position = self._scanned = end
+        return batch
+
+    @override
+    def stop(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _look(self) -> os.stat_result | None:
+        """Stat the file, and open it when it first exists; the open file reveals when it is replaced."""
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call
+        except FileNotFoundError:
+            if not self._missing:
+                log.warning("%s does not exist; waiting for it to be created", self._path)
+                self._missing = True
+            return None
+        except OSError as exc:
+            raise OSError(exc.errno, f"cannot look at {self._path}: {exc.strerror}") from exc
+        self._missing = False
+        if self._fd >= 0:
+            held = os.fstat(self._fd)
+            if (held.st_ino, held.st_dev) == (found.st_ino, found.st_dev):
+                return found
+            self._replaced()
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError(
+                f"{self._path} is not a regular file, so there are no positions in it to go on from"
+            )
+        try:
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as exc:
+            raise OSError(exc.errno, f"cannot read {self._path}: {exc.strerror}") from exc
+        return os.fstat(self._fd)
+
+    def _replaced(self) -> None:
+        """Close a file that was replaced by another one; allowed only while nothing was read."""
+        self.stop()
+        self._size, self._scanned = -1, self._position
+        if self._position > 0:
+            raise ValueError(
+                f"{self._path} was replaced by another file after {self._position} bytes of it were read. Restart"
+                " the task to go on at that byte of the new file, or reset the connector's offsets to read it whole"
+            )
+
+    def _end_of_batch(self, size: int) -> int | None:
+        """Return the end of the next batch, which is a line end; None while the next line is unterminated."""
+        cut = min(size, self._position + self._batch_bytes)
+        end = lines.last_end(self._fd, max(self._scanned, self._position), cut)
+        if end is None and cut < size:
+            end = lines.first_end(self._fd, max(self._scanned, cut - 1), size)
+        limit = self._position + lines.MAX_LINE_BYTES + 2
+        if (end is None and size > limit) or (end is not None and cut < end and end > limit):
+            raise lines.LineTooLongError(self._path, self._position)
+        if end is None:
+            self._scanned = max(self._position, size - 1)  # the last byte may be an undecided \r
+        return end
+
+    def _batch(self, start: int, end: int) -> SourceBatch:
+        table: pa.Table | None = None
+        read: Callable[[SparkSession], DataFrame] | None = None
+        if end - start <= self._small_bytes:
+            found = list(lines.read_lines(self._fd, self._path, start, end))
+            table = pa.table({"value": pa.chunked_array(found, pa.string())})
+        else:
+            read = functools.partial(read_range, self._path, start, end)
+        return SourceBatch(
+            offsets={SourcePartition.of({FILENAME: self._path}): {POSITION: end}},
+            table=table,
+            read=read,
+            topic=self._topic,
+            value_schema=STRING,
+            size_hint=end - start,
+            timestamp_ms=int(time.time() * 1000),
+        )
+
+
+class FileStreamSourceConnector(KeptConfig):
+    """Reads one file with one task."""
+
+    kind = "source"
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = FILE_SOURCE
+    task_class = FileStreamSourceTask
+
+    @override
+    def check(self, config: Mapping[str, str]) -> None:
+        required_file(config)
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        del max_tasks
+        return [self._config]
+
+    @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool:
+        return bool(FILE_SOURCE.parse(config)["file"])
+
+    @override
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
+    ) -> bool:
+        if not config.get("file"):
+            raise ValueError(
+                "Offsets cannot be modified if the 'file' configuration is unspecified. "
+                "This is because stdin is used for input and offsets are not tracked."
+            )
+        for partition, offset in offsets.items():
+            if offset is not None:  # null deletes the offset of any partition
+                _check_offset(partition, offset)
+        return True
+
+
+def _check_offset(partition: SourcePartition, offset: Offset) -> None:
+    """Raise ValueError for an invalid partition or offset. Source: FileStreamSourceConnector.alterOffsets."""
+    if POSITION not in offset:
+        raise ValueError("Offset objects should either be null or contain the key 'position'")
+    position = offset[POSITION]
+    if isinstance(position, bool) or not isinstance(position, int) or abs(position) > MAX_LONG:
+        raise ValueError("The value for the 'position' key in the offset is expected to be a Long value")
+    if position < 0:
+        raise ValueError("The value for the 'position' key in the offset should be a non-negative value")
+    if FILENAME not in partition.as_dict():
+        raise ValueError("Partition objects should contain the key 'filename'")
+
+
+def required_file(config: Mapping[str, str]) -> str:
+    """Return the file to read. Raises ValueError without one: a worker does not read its standard input."""
+    path = config.get("file")
+    if not path:
+        raise ValueError(
+            "the configuration 'file' is missing: Kraal's file source reads files only, not standard input"
+        )
+    return path
+
+
+def read_range(path: str, start: int, end: int, spark: SparkSession) -> DataFrame:
+    """Return a frame of the lines in `[start, end)`, in one Spark partition and so in order."""
+    from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
+
+    return map_in_arrow(spark.range(0, 1, 1, 1), functools.partial(_read, path, start, end), "value string")
+
+
+def _read(path: str, start: int, end: int, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the lines; runs in Spark's Python processes."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as exc:
+        raise OSError(exc.errno or errno.EIO, f"cannot read {path}: {exc.strerror}") from exc
+    try:
+        for values in lines.read_lines(fd, path, start, end):
+            yield pa.RecordBatch.from_arrays([values], ["value"])
+    finally:
+        os.close(fd)

@@ -1,0 +1,1 @@
+"""Conversion between records and rows of Spark DataFrames."""

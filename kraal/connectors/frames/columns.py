@@ -1,0 +1,106 @@
+"""Conversion of columns to records: choose the columns of key, topic and value, and derive their schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
+
+from kraal.connectors.frames.schema import column_named, connect_column, schema_of, struct_schema
+from kraal.plugins.api import Offset, Schema, SourceBatch, SourcePartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The mapping of a source's columns to records."""
+
+    topic: str | None
+    topic_column: str | None
+    key_columns: Sequence[str]
+    value_column: str | None
+
+    @staticmethod
+    def of(parsed: Mapping[str, Any]) -> Layout:
+        """Create the layout of a parsed config."""
+        return Layout(
+            topic=parsed["topic"],
+            topic_column=parsed["topic.column"],
+            key_columns=tuple(parsed["key.columns"]),
+            value_column=parsed["value.column"],
+        )
+
+    def batch(
+        self,
+        frame: DataFrame,
+        offsets: Mapping[SourcePartition, Offset],
+        *,
+        declared: T.StructType | None = None,
+        topic: str | None = None,
+    ) -> SourceBatch:
+        """Return a batch for a lazy frame of columns.
+
+        `declared` is the user's schema, which determines the nullable columns. `topic` replaces the config's topic.
+        Raises ValueError with the column's name if a column is missing or has no Connect type.
+        """
+        struct = frame.schema if declared is None else declared
+        types = {each.name: each for each in struct.fields}
+        named = [*self.key_columns, *filter(None, [self.topic_column, self.value_column])]
+        if missing := [name for name in named if name not in types]:
+            raise ValueError(f"there is no column {missing[0]}; there are {', '.join(types)}")
+        columns: list[Column] = []
+        if self.topic_column is not None:
+            columns.append(self._topic().alias("topic"))
+        key_schema: Schema | None = None
+        if self.key_columns:
+            key, key_schema = _part(types, self.key_columns, alone=len(self.key_columns) == 1)
+            columns.append(key.alias("key"))
+        if self.value_column is not None:
+            value, value_schema = _part(types, [self.value_column], alone=True)
+        else:
+            value, value_schema = _part(types, [name for name in types if name not in named], alone=False)
+        columns.append(value.alias("value"))
+        return SourceBatch(
+            offsets=offsets,
+            read=partial(_selected, frame, columns),
+            topic=topic or self.topic,
+            key_schema=key_schema,
+            value_schema=value_schema,
+        )
+
+    def _topic(self) -> Column:
+        """Return the column of the topic; a record without a topic fails the job."""
+        column = self.topic_column or ""
+        topic = column_named(column).cast("string")
+        missing = F.raise_error(
+            F.lit(f"the column {column} of a row is null: there is no topic to write it to")
+        )
+        return F.coalesce(topic, missing.cast("string"))
+
+
+def schemaless(frame: DataFrame, offsets: Mapping[SourcePartition, Offset], topic: str | None) -> SourceBatch:
+    """Return a batch for a frame with a VARIANT column `value`."""
+    return SourceBatch(offsets=offsets, read=lambda _: frame, topic=topic)
+
+
+def _part(types: Mapping[str, T.StructField], names: Sequence[str], *, alone: bool) -> tuple[Column, Schema]:
+    """Return a single column unchanged, or several as a struct, with the schema."""
+    if alone:
+        field = types[names[0]]
+        schema = schema_of(field.dataType, field.name, optional=field.nullable)
+        return connect_column(column_named(field.name), field.dataType), schema
+    if not names:
+        raise ValueError("no column is left for the value: all are key or topic")
+    chosen = [types[name] for name in names]
+    columns = [connect_column(column_named(f.name), f.dataType).alias(f.name) for f in chosen]
+    return F.struct(*columns), struct_schema(T.StructType(chosen))
+
+
+def _selected(frame: DataFrame, columns: Sequence[Column], _: object) -> DataFrame:
+    return frame.select(*columns)

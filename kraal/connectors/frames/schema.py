@@ -1,0 +1,117 @@
+"""Conversion of Spark's types to Connect's schemas, for columns with types known before the job.
+
+| Spark | Connect |
+|---|---|
+| tinyint, smallint, int, bigint | INT8, INT16, INT32, INT64 |
+| float, double, boolean, string (char, varchar), binary | FLOAT32, FLOAT64, BOOLEAN, STRING, BYTES |
+| decimal(p,s) | `Decimal` with scale s |
+| date | `Date` |
+| timestamp, timestamp_ntz (as UTC) | `Timestamp`, in milliseconds |
+| array, map, struct | ARRAY, MAP, STRUCT |
+
+Source: org.apache.kafka.connect.data (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
+
+from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP
+from kraal.plugins.model.schema import Field, Schema, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_PLAIN: dict[type[T.DataType], Type] = {
+    T.ByteType: Type.INT8,
+    T.ShortType: Type.INT16,
+    T.IntegerType: Type.INT32,
+    T.LongType: Type.INT64,
+    T.FloatType: Type.FLOAT32,
+    T.DoubleType: Type.FLOAT64,
+    T.BooleanType: Type.BOOLEAN,
+    T.StringType: Type.STRING,
+    T.CharType: Type.STRING,
+    T.VarcharType: Type.STRING,
+    T.BinaryType: Type.BYTES,
+}
+
+
+def schema_of(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
+    """Return the Connect schema of a column. Raises ValueError with its name for a type without a Connect schema."""
+    match data_type:
+        case T.DecimalType():
+            scale = {"scale": str(data_type.scale)}
+            return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters=scale, optional=optional)
+        case T.DateType():
+            return Schema(type=Type.INT32, name=DATE, version=1, optional=optional)
+        case T.TimestampType() | T.TimestampNTZType():
+            return Schema(type=Type.INT64, name=TIMESTAMP, version=1, optional=optional)
+        case T.ArrayType():
+            element = schema_of(data_type.elementType, f"{column}[]", optional=data_type.containsNull)
+            return Schema(type=Type.ARRAY, value=element, optional=optional)
+        case T.MapType():
+            key = schema_of(data_type.keyType, f"{column}'s keys", optional=False)
+            value = schema_of(data_type.valueType, f"{column}'s values", optional=data_type.valueContainsNull)
+            return Schema(type=Type.MAP, key=key, value=value, optional=optional)
+        case T.StructType():
+            return struct_schema(data_type, column, optional=optional)
+        case _ if type(data_type) in _PLAIN:
+            return Schema(type=_PLAIN[type(data_type)], optional=optional)
+        case _:
+            raise ValueError(
+                f"the column {column} has Spark's type {data_type.simpleString()}, which Connect has none for"
+            )
+
+
+def struct_schema(struct: T.StructType, prefix: str = "", *, optional: bool = False) -> Schema:
+    """Return the schema of a struct. Raises the errors of `schema_of`."""
+    fields = [
+        Field(
+            name=each.name, schema=schema_of(each.dataType, _under(prefix, each.name), optional=each.nullable)
+        )
+        for each in struct.fields
+    ]
+    return Schema(type=Type.STRUCT, fields=tuple(fields), optional=optional)
+
+
+def struct_of(ddl: str) -> T.StructType:
+    """Parse a schema in DDL with Spark. Raises ValueError if it is not a list of columns."""
+    found = T.StructType.fromDDL(ddl)
+    if not isinstance(found, T.StructType):
+        raise ValueError(f"{ddl} is no list of columns")
+    return found
+
+
+def connect_column(value: Column, data_type: T.DataType) -> Column:
+    """Convert a column to types that converters support: timestamps without a zone become timestamps in UTC."""
+    wanted = _with_zones(data_type)
+    return value if wanted == data_type else value.cast(wanted)
+
+
+def _with_zones(data_type: T.DataType) -> T.DataType:
+    match data_type:
+        case T.TimestampNTZType():
+            return T.TimestampType()
+        case T.ArrayType():
+            return T.ArrayType(_with_zones(data_type.elementType), data_type.containsNull)
+        case T.MapType():
+            key, value = _with_zones(data_type.keyType), _with_zones(data_type.valueType)
+            return T.MapType(key, value, data_type.valueContainsNull)
+        case T.StructType():
+            fields = [T.StructField(f.name, _with_zones(f.dataType), f.nullable) for f in data_type.fields]
+            return T.StructType(fields)
+        case _:
+            return data_type
+
+
+def column_named(name: str) -> Column:
+    """Return the column with exactly this name, which may contain any characters."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def _under(prefix: str, name: str) -> str:
+    return f"{prefix}.{name}" if prefix else name

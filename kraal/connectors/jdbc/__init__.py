@@ -1,0 +1,1 @@
+"""Database tables for SparkSource and SparkSink."""

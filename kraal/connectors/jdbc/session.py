@@ -1,0 +1,124 @@
+"""Database connections from Spark's JVM, which has the drivers, including those of `spark.jars`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from kraal.connectors.jdbc.exactly_once import SqlFailed
+from kraal.connectors.jdbc.names import check_name, kind_of
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+class JdbcSession:
+    """A `Database` over java.sql. One thread at a time."""
+
+    def __init__(self, connection: Any, dialect: Any, kind: str) -> None:
+        self._connection = connection
+        self._dialect = dialect
+        self.kind = kind
+
+    def quoted(self, name: str) -> str:
+        """See Database; quotes as Spark does for this database. Raises ValueError if that is not safe."""
+        check_name(self.kind, name)
+        return str(self._dialect.quoteIdentifier(name))
+
+    def change(self, sql: str, *values: object, wait_s: int = 0) -> int:
+        """See Database."""
+        with self._statement(sql, values) as statement:
+            if wait_s:
+                statement.setQueryTimeout(wait_s)
+            return int(statement.executeUpdate())
+
+    def ask(self, sql: str, *values: object) -> Sequence[tuple[str | None, ...]]:
+        """See Database."""
+        with self._statement(sql, values) as statement:
+            return _rows(statement.executeQuery())
+
+    def tables(self, prefix: str) -> Sequence[str]:
+        """See Database."""
+        with _explained():
+            meta = self._connection.getMetaData()
+            stored = prefix.upper() if meta.storesUpperCaseIdentifiers() else prefix
+            rows = _rows(meta.getTables(self._connection.getCatalog(), None, f"{stored}%", None))
+        names = [str(row[2]) for row in rows]  # TABLE_NAME is the third column
+        return [name for name in names if name.startswith(stored)]
+
+    def commit(self) -> None:
+        """See Database."""
+        with _explained():
+            self._connection.commit()
+
+    def rollback(self) -> None:
+        """See Database."""
+        with _explained():
+            self._connection.rollback()
+
+    @contextmanager
+    def _statement(self, sql: str, values: Sequence[object]) -> Iterator[Any]:
+        with _explained():
+            statement = self._connection.prepareStatement(sql)
+            try:
+                for number, value in enumerate(values, 1):
+                    statement.setObject(number, value)
+                yield statement
+            finally:
+                statement.close()
+
+
+@contextmanager
+def connected(context: SparkContext, options: Mapping[str, str], table: str) -> Iterator[JdbcSession]:
+    """Connect as Spark's JDBC writer does with these options; undo uncommitted changes at the end.
+
+    Any thread. Raises SqlFailed; ValueError for a database without transactions.
+    """
+    jvm: Any = context._jvm  # noqa: SLF001 - PySpark has no public way
+    with _explained():
+        given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({**options, "dbtable": table})
+        chosen = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(given)
+        dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(chosen.url())
+        connection = dialect.createConnectionFactory(chosen).apply(-1)
+    try:
+        with _explained():
+            if not connection.getMetaData().supportsTransactions():
+                raise ValueError(
+                    "this database has no transactions, which delivery.guarantee=exactly_once needs"
+                )
+            connection.setAutoCommit(False)
+        yield JdbcSession(connection, dialect, kind_of(str(chosen.url())))
+    finally:
+        with suppress(SqlFailed), _explained():  # uncommitted changes are undone in any case
+            connection.rollback()
+            connection.close()
+
+
+def _rows(results: Any) -> list[tuple[str | None, ...]]:
+    width = int(results.getMetaData().getColumnCount())
+    rows: list[tuple[str | None, ...]] = []
+    while results.next():
+        rows.append(tuple(results.getString(number) for number in range(1, width + 1)))
+    return rows
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise the database's errors as SqlFailed and others unchanged."""
+    try:
+        yield
+    except Exception as exc:
+        error: Any = getattr(exc, "java_exception", None)
+        if error is None or not _is_sql(error):
+            raise
+        raise SqlFailed(str(error.getMessage()), str(error.getSQLState() or "")) from exc
+
+
+def _is_sql(error: Any) -> bool:
+    kind = error.getClass()
+    while kind is not None:
+        if kind.getName() == "java.sql.SQLException":
+            return True
+        kind = kind.getSuperclass()
+    return False

@@ -1,0 +1,234 @@
+"""Database tables as a source: detect new rows and read them with Spark.
+
+A batch contains all new rows of one table, from the stored mark (exclusive) to the current maximum (inclusive). One
+connection reads them with a cursor, and Spark sorts them and spills to disk; so memory is bounded and rows are in the
+order of their marks. The offset is `{"table": T} -> {"incrementing": n, "timestamp": "2026-01-31 12:00:00.5"}`, with
+the fields that the mode uses; times are the wall clock of the database's values, or UTC for types with a zone.
+
+Names of tables and columns come from the config and are validated as names; all other parts of queries are fixed.
+The modes are those of Confluent's JDBC source.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.connectors.frames.columns import Layout
+from kraal.connectors.jdbc.drivers import with_driver
+from kraal.connectors.jdbc.names import address_kind, in_sql
+from kraal.connectors.jdbc.timeouts import with_timeouts
+from kraal.plugins.api import Offset, SourceBatch, SourcePartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_DEFAULTS: Final = {"fetchsize": "10000", "preferTimestampNTZ": "true"}
+"""Read with a cursor instead of all rows at once, and return the database's times regardless of the JVM's zone."""
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{1,9})?")
+
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The position up to which a table was read."""
+
+    incrementing: int | None = None
+    timestamp: str | None = None
+
+    @staticmethod
+    def of(offset: Offset) -> Mark:
+        """Parse a stored offset. Raises ValueError for an invalid one."""
+        number, stamp = offset.get("incrementing"), offset.get("timestamp")
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
+            raise ValueError(f"the stored offset's incrementing is {number!r}, which is no whole number")
+        if stamp is not None and not (isinstance(stamp, str) and _TIME.fullmatch(stamp)):
+            raise ValueError(f"the stored offset's timestamp is {stamp!r}, not as 2026-01-31 12:00:00.5")
+        return Mark(number, stamp)
+
+    def offset(self) -> Offset:
+        """Return the offset to store."""
+        both = {"incrementing": self.incrementing, "timestamp": self.timestamp}
+        return {key: value for key, value in both.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that identify new rows; None if the mode does not use them."""
+
+    incrementing: str | None
+    timestamp: str | None
+
+    @staticmethod
+    def of(parsed: Mapping[str, Any]) -> Columns:
+        """Return the columns of the config's mode, as written in the config."""
+        kinds = str(parsed["jdbc.mode"]).split("+")
+        number, stamp = (
+            parsed[f"jdbc.{kind}.column"] if kind in kinds else None for kind in ("incrementing", "timestamp")
+        )
+        return Columns(number, stamp)
+
+    def quoted_in(self, database: str) -> Columns:
+        """Return the columns quoted for SQL of this kind of database."""
+        number, stamp = (
+            None if each is None else in_sql(database, each) for each in (self.incrementing, self.timestamp)
+        )
+        return Columns(number, stamp)
+
+    def after(self, mark: Mark) -> str | None:
+        """Return the condition for rows after `mark`; None if nothing was read yet."""
+        number = f"{self.incrementing} > {mark.incrementing}" if mark.incrementing is not None else None
+        if self.timestamp is None:
+            return number
+        if mark.timestamp is None:
+            return None
+        stamp = _stamp(mark.timestamp)
+        if self.incrementing is None or number is None:
+            return f"{self.timestamp} > {stamp}"
+        return f"({self.timestamp} > {stamp} OR ({self.timestamp} = {stamp} AND {number}))"
+
+    def until(self, mark: Mark) -> str:
+        """Return the condition for rows up to `mark`."""
+        number = f"{self.incrementing} <= {mark.incrementing}"
+        if self.timestamp is None or mark.timestamp is None:
+            return number
+        stamp = _stamp(mark.timestamp)
+        if self.incrementing is None:
+            return f"{self.timestamp} <= {stamp}"
+        return f"({self.timestamp} < {stamp} OR ({self.timestamp} = {stamp} AND {number}))"
+
+    def order(self) -> list[str]:
+        """Return the sort columns by their names in Spark; requires the columns as written in the config."""
+        return [_bare(each) for each in (self.timestamp, self.incrementing) if each is not None]
+
+
+class JdbcReader:
+    """Reads the tables of one task, one after another."""
+
+    def __init__(
+        self,
+        parsed: Mapping[str, Any],
+        options: Mapping[str, str],
+        share: tuple[int, int],
+        offsets: Mapping[SourcePartition, Offset],
+    ) -> None:
+        number, count = share
+        self._tables = deque(sorted(parsed["jdbc.tables"])[number::count])
+        self._options = with_timeouts(with_driver({**_DEFAULTS, **options}), parsed)
+        self._kind = address_kind(self._options)
+        self._order = Columns.of(parsed).order()
+        self._columns = Columns.of(parsed).quoted_in(self._kind)
+        self._bulk_s = int(parsed["jdbc.poll.interval.ms"]) / 1000 if parsed["jdbc.mode"] == "bulk" else None
+        self._due: dict[str, float] = {}
+        self._layout = Layout.of(parsed)
+        self._prefix: str | None = parsed["topic.prefix"]
+        self._marks = {
+            str(partition.as_dict()["table"]): Mark.of(offset)
+            for partition, offset in offsets.items()
+            if offset and partition.as_dict().get("table") in self._tables
+        }
+        self.found: tuple[str, Mark] | None = None
+
+    def may_have_more(self) -> bool:
+        """Return True, since only the database knows, unless a table read in bulk is not due yet."""
+        return self._bulk_s is None or any(self._is_due(table) for table in self._tables)
+
+    def stored(self) -> None:
+        """Advance past the last batch, which is in Kafka."""
+        if self.found is not None:
+            table, mark = self.found
+            self._marks[table] = mark
+            self._due[table] = time.monotonic() + (self._bulk_s or 0.0)
+            self._tables.remove(table)
+            self._tables.append(table)  # the other tables take precedence now
+        self.found = None
+
+    def discover(self, spark: SparkSession) -> SourceBatch | None:
+        """Return the new rows of the first table that has any."""
+        self.found = None
+        for table in self._tables:
+            batch = self._of_table(spark, table)
+            if batch is not None:
+                return batch
+        return None
+
+    def close(self) -> None:
+        """Do nothing, since nothing is open."""
+
+    def _is_due(self, table: str) -> bool:
+        return time.monotonic() >= self._due.get(table, 0.0)
+
+    def _of_table(self, spark: SparkSession, table: str) -> SourceBatch | None:
+        if self._bulk_s is not None:
+            if not self._is_due(table):
+                return None
+            now = Mark(incrementing=time.time_ns() // 1_000_000)
+            return self._batch(table, self._select(spark, "*", table, []), now)
+        behind = self._columns.after(self._marks.get(table, Mark()))
+        now = self._greatest(spark, table, [behind] if behind else [])
+        if now == Mark():
+            return None
+        frame = self._select(spark, "*", table, [*([behind] if behind else []), self._columns.until(now)])
+        spelled = {name.lower(): name for name in frame.columns}
+        by = [spelled[name.lower()] for name in self._order if name.lower() in spelled]
+        return self._batch(table, frame.sortWithinPartitions(*by), now)
+
+    def _batch(self, table: str, frame: DataFrame, mark: Mark) -> SourceBatch:
+        self.found = (table, mark)
+        topic = None if self._prefix is None else self._prefix + _bare(table)
+        offsets = {SourcePartition.of({"table": table}): mark.offset()}
+        return self._layout.batch(frame, offsets, topic=topic)
+
+    def _greatest(self, spark: SparkSession, table: str, where: Sequence[str]) -> Mark:
+        """Return the mark of the last row; an empty mark if there are no rows."""
+        stamp = self._columns.timestamp
+        at: str | None = None
+        if stamp is not None:
+            at = self._max(spark, table, stamp, where)
+            if at is None:
+                return Mark()
+            at = f"{at} 00:00:00" if _DATE.fullmatch(at) else at
+            where = [*where, f"{stamp} = {_stamp(at)}"]
+        number = self._columns.incrementing
+        found = None if number is None else self._max(spark, table, number, where)
+        if number is not None and found is None and stamp is None:
+            return Mark()
+        return Mark(None if found is None else _whole(found, table, number), at)
+
+    def _max(self, spark: SparkSession, table: str, column: str, where: Sequence[str]) -> str | None:
+        frame = self._select(spark, f"MAX({column}) AS kraal_max", table, where)
+        row = frame.select(frame[frame.columns[0]].cast("string")).first()
+        return None if row is None or row[0] is None else str(row[0])
+
+    def _select(self, spark: SparkSession, what: str, table: str, where: Sequence[str]) -> DataFrame:
+        """Return the lazy rows of a query; the schema is queried immediately."""
+        condition = ["WHERE", " AND ".join(where)] if where else []
+        query = " ".join(["SELECT", what, "FROM", in_sql(self._kind, table), *condition])
+        return spark.read.format("jdbc").options(**self._options).option("query", query).load()
+
+
+def _stamp(text: str) -> str:
+    """Format a time for all JDBC drivers, since queries have no parameters. Raises ValueError."""
+    if not _TIME.fullmatch(text):
+        raise ValueError(
+            f"the column of jdbc.timestamp.column has {text!r}, not a time as 2026-01-31 12:00:00.5"
+        )
+    return f"{{ts '{text}'}}"
+
+
+def _bare(name: str) -> str:
+    """Return the last part of a name, without its quotes."""
+    last = re.split(r"\.(?=[^\"`\]]*(?:[\"`\[][^\"`\]]*[\"`\]])*$)", name)[-1]
+    return last[1:-1] if last[:1] in {'"', "`", "["} else last
+
+
+def _whole(text: str, table: str, column: str | None) -> int:
+    number, _, rest = text.partition(".")
+    if rest.strip("0") or not re.fullmatch(r"-?\d+", number):
+        raise ValueError(f"the column {column} of {table} has {text}, which is no whole number")
+    return int(number)

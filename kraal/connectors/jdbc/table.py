@@ -1,0 +1,95 @@
+"""Exactly-once writes to a table: Spark stages rows, then `exactly_once` moves them on a connection of Spark's JVM."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kraal.connectors.frames.range_files import OFFSET, RANGE
+from kraal.connectors.jdbc import exactly_once
+from kraal.connectors.jdbc.exactly_once import Tables
+from kraal.connectors.jdbc.session import connected
+from kraal.plugins.api import SinkBatch, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+
+class OnceTable:
+    """The target table of one task. One thread at a time; connects to the database with the first batch."""
+
+    def __init__(self, tables: Tables, options: Mapping[str, str]) -> None:
+        """Take the names of the tables and the options of Spark's JDBC writer."""
+        self._tables = tables
+        self._options = options
+        self._columns: list[str] | None = None
+        """The columns of the existing staging table."""
+        self._spark: SparkSession | None = None
+
+    def write(self, batch: SinkBatch, parsed: Mapping[str, Any]) -> None:
+        """Insert a batch's rows. Raises RetriableError, SqlFailed, and Spark's errors."""
+        from kraal.connectors.frames import rows as spark_rows  # noqa: PLC0415 - loaded when Spark is
+
+        frame = spark_rows.placed(batch.frame, list(batch.ranges))
+        rows = spark_rows.rows_of(frame.withColumn(OFFSET, frame["offset"]), parsed)
+        columns = [name for name in rows.columns if name not in {RANGE, OFFSET}]
+        self._spark = rows.sparkSession
+        if columns != self._columns:
+            self._prepare(rows, columns)
+        self._save(rows, self._tables.staging, "overwrite")
+        with connected(self._spark.sparkContext, self._options, self._tables.target) as database:
+            exactly_once.take_over(database, self._tables, batch.ranges, columns, batch.check_owned)
+
+    def close(self) -> None:
+        """Drop the staging table if possible."""
+        if self._spark is None or self._columns is None:
+            return
+        try:
+            with connected(self._spark.sparkContext, self._options, self._tables.target) as database:
+                exactly_once.drop_staging(database, self._tables)
+        except Exception as exc:  # noqa: BLE001 - Spark may be gone; the next start of the task looks again
+            log.info("the table %s stays: %s", self._tables.staging, exc)
+
+    def _prepare(self, rows: DataFrame, columns: list[str]) -> None:
+        """Create missing tables, and the staging table for these columns."""
+        tables = self._tables
+        with connected(rows.sparkSession.sparkContext, self._options, tables.target) as database:
+            for name in columns:
+                database.quoted(name)  # raises before Spark uses the name in a statement
+            exactly_once.ensure_offsets(database, tables.offsets)
+            bare = rows.drop(RANGE, OFFSET).limit(0)
+            exactly_once.ensure(database, tables.target, lambda: self._save(bare, tables.target, "append"))
+            if self._columns is None:
+                exactly_once.drop_left_over(database, tables)
+            exactly_once.make_staging(database, tables, columns)
+        self._columns = columns
+
+    def _save(self, rows: DataFrame, table: str, mode: str) -> None:
+        writer = rows.write.format("jdbc").options(**self._options).mode(mode)
+        writer.option("truncate", "true").option(
+            "dbtable", table
+        ).save()  # empties the table and keeps its types
+
+
+def alter(
+    connector: str, table: str, options: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+) -> None:
+    """Set the offsets of a connector in its database table to those about to be set for its group.
+
+    Any thread. Raises ValueError with the reason if that is impossible.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+
+    context = SparkContext._active_spark_context  # noqa: SLF001 - a class attribute without a public way
+    if context is None:
+        raise ValueError(
+            f"the offsets are in the table {table}, too, and Spark, which reaches it, is not up yet"
+        )
+    try:
+        with connected(context, options, table) as database:
+            exactly_once.alter(database, connector, table, offsets)
+    except exactly_once.SqlFailed as error:
+        raise ValueError(f"the offsets in the table {table} cannot be changed: {error}") from error

@@ -1,0 +1,104 @@
+"""Timeouts of database connections: two config keys, and the properties of each driver that they set.
+
+By default, JDBC drivers wait forever, both for a connection and for a response. Nothing in Spark or in the JVM ends
+such a wait: its thread is unavailable to all tasks until the server or the network closes the connection.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kraal.config.checks import at_least
+from kraal.config.key import ConfigType, Importance, Key
+
+CONNECT: Final = "jdbc.connect.timeout.ms"
+SOCKET: Final = "jdbc.socket.timeout.ms"
+
+
+@dataclass(frozen=True, slots=True)
+class _Property:
+    """A driver's property for one of the two timeouts."""
+
+    name: str
+    in_seconds: bool = False
+
+    def given_by(self, options: Mapping[str, str], url: str) -> bool:
+        """Return whether the user has set it, as an option or in the URL, in the driver's syntax."""
+        last = re.escape(self.name.rpartition(".")[2])
+        return self.name.lower() in options or bool(re.search(rf"[?&;,(.]\s*{last}\s*=", url, re.IGNORECASE))
+
+    def text(self, milliseconds: int) -> str:
+        """Return the property's value; fractions of a second are rounded up."""
+        return str(math.ceil(milliseconds / 1000) if self.in_seconds else milliseconds)
+
+
+_PROPERTIES: Final[Mapping[str, Mapping[str, tuple[_Property, ...]]]] = {
+    "postgresql": {
+        CONNECT: (_Property("connectTimeout", in_seconds=True), _Property("loginTimeout", in_seconds=True)),
+        SOCKET: (_Property("socketTimeout", in_seconds=True),),
+    },
+    "mysql": {CONNECT: (_Property("connectTimeout"),), SOCKET: (_Property("socketTimeout"),)},
+    "mariadb": {CONNECT: (_Property("connectTimeout"),), SOCKET: (_Property("socketTimeout"),)},
+    "sqlserver": {
+        CONNECT: (_Property("loginTimeout", in_seconds=True),),
+        SOCKET: (_Property("socketTimeout"),),
+    },
+    "oracle": {
+        CONNECT: (_Property("oracle.net.CONNECT_TIMEOUT"),),
+        SOCKET: (_Property("oracle.jdbc.ReadTimeout"),),
+    },
+    "db2": {
+        CONNECT: (_Property("loginTimeout", in_seconds=True),),
+        SOCKET: (_Property("blockingReadConnectionTimeout", in_seconds=True),),
+    },
+}
+"""Properties by the part of the URL after `jdbc:`. Drivers of other databases keep their defaults."""
+
+
+def timeout_keys(group: str, order: int) -> tuple[Key, Key]:
+    """Return the two keys, starting at `order` in a connector's group."""
+    return (
+        Key(
+            name=CONNECT,
+            type=ConfigType.INT,
+            default=30_000,
+            validator=at_least(0),
+            importance=Importance.LOW,
+            doc="How long connecting and logging in to the database may take; 0: as long as the driver waits by "
+            "itself. What `spark.option.url` or an option of the driver says about it goes first.",
+            group=group,
+            order=order,
+        ),
+        Key(
+            name=SOCKET,
+            type=ConfigType.INT,
+            default=1_800_000,
+            validator=at_least(0),
+            importance=Importance.LOW,
+            doc="How long the database may send nothing while an answer is awaited; 0: as long as the driver waits by "
+            "itself, which may be for ever. It must be longer than the slowest query takes to its first row. What "
+            "`spark.option.url` or an option of the driver says about it goes first.",
+            group=group,
+            order=order + 1,
+        ),
+    )
+
+
+def with_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict[str, str]:
+    """Add the driver's properties for the two keys to the options of a connection, unless already set.
+
+    Supports PostgreSQL, MySQL, MariaDB, SQL Server, Oracle and Db2.
+    """
+    given = {key.lower(): value for key, value in options.items()}
+    url = given.get("url", "")
+    kind = url.partition(":")[2].partition(":")[0]
+    made = dict(options)
+    for key, properties in _PROPERTIES.get(kind, {}).items():
+        for each in properties:
+            if int(parsed[key]) and not each.given_by(given, url):
+                made[each.name] = each.text(int(parsed[key]))
+    return made

@@ -1,0 +1,259 @@
+"""Checks of the keys of SparkSource and SparkSink that do not need Spark, because REST requests wait for them."""
+
+from __future__ import annotations
+
+import glob
+import importlib.util
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kraal.config.checks import Rule, rule
+from kraal.config.key import Recommendation, Recommender
+from kraal.config.values import as_strings, invalid
+from kraal.connectors.spark.ddl import columns_of
+from kraal.connectors.spark.object_stores import is_object_path, object_address
+
+FILE_FORMATS: Final = ("json", "csv", "parquet", "orc", "text")
+JDBC: Final = "jdbc"
+PYTHON: Final = "python"
+_ALL: Final = (*FILE_FORMATS, JDBC, PYTHON)
+_STREAM: Final = re.compile(r"[a-z][a-z0-9_.-]*")
+_BATCHES_TOO: Final = frozenset({"avro", "binaryfile", "delta", "hudi", "iceberg", "xml"})
+"""Formats that are not stream-only and are not supported yet."""
+_REFUSED_STREAMS: Final = {
+    "kafka": "MirrorSource copies topics",
+    "socket": "it cannot give again what it has given, so a restart would lose records",
+}
+OPTION: Final = "spark.option."
+_PATHS: Final = "a path of a mounted file system, file: or s3a: is allowed"
+_LOCAL_PATHS: Final = "a path of a mounted file system, or file:, is allowed"
+
+_IDENTIFIER: Final = r'(?:[A-Za-z_][\w$#]*|"[^"\x00-\x1f;]+"|`[^`\x00-\x1f;]+`|\[[^\]\x00-\x1f;]+\])'
+_TABLE: Final = re.compile(rf"{_IDENTIFIER}(?:\.{_IDENTIFIER}){{0,2}}")
+_CLASS: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+def is_stream(chosen: str) -> bool:
+    """Return whether Spark supports a source's format only as a stream; it may not be installed."""
+    known = (*_ALL, *_BATCHES_TOO, *_REFUSED_STREAMS)
+    return _STREAM.fullmatch(chosen) is not None and chosen not in known
+
+
+@rule(
+    f"{', '.join(f'`{each}`' for each in _ALL)}, or what Spark calls a format that is only a stream, such as `rate`"
+)
+def source_format(name: str, value: object) -> str | None:
+    """Require a format that a source can read; whether a stream-only format is installed is not checked."""
+    chosen = str(value)
+    if chosen in _ALL or is_stream(chosen):
+        return None
+    reason = _REFUSED_STREAMS.get(chosen)
+    if reason is not None:
+        return invalid(name, value, f"{chosen} is not read here: {reason}")
+    return invalid(
+        name,
+        value,
+        f"String must be one of: {', '.join(_ALL)}, or a format that is only a stream, such as rate",
+    )
+
+
+def stream_checkpoint(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Require a writable folder with a stream, and no value with other formats."""
+    chosen, given = str(values.get("spark.format")), values.get(name)
+    wanted = is_stream(chosen)
+    if wanted and not given:
+        raise ValueError(f"it is required with spark.format={chosen}, which is read as a stream")
+    if given and chosen in _ALL:
+        raise ValueError(f"it goes with formats that are only streams, not with {chosen}")
+    if wanted:
+        _check_writable(Path(local_path(str(given), allowed=_LOCAL_PATHS)))
+    return Recommendation(visible=wanted)
+
+
+@rule("a schema in Spark's DDL, such as `id BIGINT NOT NULL, name STRING`")
+def ddl(name: str, value: object) -> str | None:
+    """Require a schema in DDL; null is valid."""
+    if value is None:
+        return None
+    try:
+        columns_of(str(value))
+    except ValueError as exc:
+        return invalid(name, value, f"it is no schema in Spark's DDL: {exc}")
+    return None
+
+
+@rule("names of tables or columns, `schema.table` or in the quotes of the database; no expressions")
+def identifiers(name: str, value: object) -> str | None:
+    """Require one or more SQL identifiers, since they become part of queries; null is valid."""
+    for each in as_strings(value) if not isinstance(value, str) else (value,):
+        if not _TABLE.fullmatch(each):
+            return invalid(
+                name,
+                value,
+                f"{each!r} is no name of a table or a column; names with other letters need quotes",
+            )
+    return None
+
+
+@rule("`package.module:Class`, of an installed package")
+def python_class(name: str, value: object) -> str | None:
+    """Require a class of an installed package, without importing it; null is valid."""
+    if value is None:
+        return None
+    if not _CLASS.fullmatch(str(value)):
+        return invalid(name, value, "it must be package.module:Class")
+    package = str(value).partition(":")[0].partition(".")[0]
+    try:
+        found = importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        found = False
+    return None if found else invalid(name, value, f"no package {package} is installed on this worker")
+
+
+def some_of(*allowed: str) -> Rule:
+    """Require a list of distinct entries, each one of `allowed`."""
+
+    @rule("some of " + ", ".join(f"`{each}`" for each in allowed))
+    def check(name: str, value: object) -> str | None:
+        entries = as_strings(value)
+        wrong = [each for each in entries if each not in allowed]
+        if wrong or len(set(entries)) < len(entries):
+            return invalid(name, value, f"Each entry must be one of, and none twice: {', '.join(allowed)}")
+        return None
+
+    return check
+
+
+def local_path(text: str, *, allowed: str = _PATHS) -> str:
+    """Convert a path or a `file:` URL to a path. Raises ValueError for other schemes and relative paths.
+
+    `allowed`: the allowed forms, for the error.
+    """
+    path = re.sub(r"^file:(?://(?=/))?", "", text)
+    scheme = re.match(r"[A-Za-z][\w+.-]*:", path)
+    if scheme:
+        raise ValueError(f"the scheme {scheme[0]} is not known; {allowed}")
+    if not path.startswith("/"):
+        raise ValueError("it must be an absolute path")
+    return path
+
+
+def folder_to_read(text: str) -> None:
+    """Raise ValueError unless `text` names a folder that can be listed, or a pattern or file in such a folder.
+
+    For paths in object stores, check only the syntax and that Spark has the jars, without accessing the store.
+    """
+    if is_object_path(text):
+        object_address(text)
+        return
+    path = local_path(text)
+    if not Path(path).is_dir():
+        parts = path.split("/")
+        fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+        path = "/".join(parts[:fixed]) or "/"
+    _look(path, os.R_OK | os.X_OK, "read")
+
+
+def folder_to_write(text: str) -> None:
+    """Raise ValueError unless the folder is writable or can be created. Object stores: see `folder_to_read`."""
+    if is_object_path(text):
+        object_address(text)
+        return
+    _check_writable(Path(local_path(text)))
+
+
+def _check_writable(path: Path) -> None:
+    while not path.exists() and path != path.parent:
+        path = path.parent
+    _look(str(path), os.W_OK | os.X_OK, "written to")
+
+
+def _look(path: str, mode: int, verb: str) -> None:
+    if not Path(path).exists():
+        raise ValueError(f"{path} does not exist on this worker")
+    if not Path(path).is_dir():
+        raise ValueError(f"{path} is no directory")
+    if not os.access(path, mode):
+        raise ValueError(f"{path} cannot be {verb} by this worker")
+
+
+def advised(check: Recommender) -> Recommender:
+    """Wrap `check` so that its errors name the key and the value."""
+
+    def recommend(name: str, values: Mapping[str, object]) -> Recommendation:
+        try:
+            return check(name, values)
+        except ValueError as exc:
+            raise ValueError(invalid(name, values.get(name), str(exc))) from exc
+
+    return recommend
+
+
+def needed_by(formats: tuple[str, ...], *, optional: tuple[str, ...] = ()) -> Recommender:
+    """Require a value with these formats, and none with others except those in `optional`."""
+
+    def check(name: str, values: Mapping[str, object]) -> Recommendation:
+        chosen, given = str(values.get("spark.format")), bool(values.get(name))
+        if chosen in formats and not given:
+            raise ValueError(f"it is required with spark.format={chosen}")
+        known = chosen in _ALL or ("checkpoint.location" in values and is_stream(chosen))
+        if given and known and chosen not in (*formats, *optional):
+            raise ValueError(
+                f"it goes with spark.format {', '.join((*formats, *optional))}, not with {chosen}"
+            )
+        return Recommendation(visible=chosen in (*formats, *optional))
+
+    return advised(check)
+
+
+def also(first: Recommender, *others: Recommender) -> Recommender:
+    """Require all recommenders to accept; return the recommendation of the first."""
+
+    def check(name: str, values: Mapping[str, object]) -> Recommendation:
+        answer = first(name, values)
+        for other in others:
+            other(name, values)
+        return answer
+
+    return check
+
+
+def known_columns(name: str, values: Mapping[str, object]) -> Recommendation:
+    """Require the named columns to be in `spark.schema`, if it is set and valid."""
+    given = values.get(name)
+    wanted = (given,) if isinstance(given, str) else as_strings(given)
+    try:
+        columns = columns_of(str(values.get("spark.schema") or ""))
+    except ValueError:
+        return Recommendation()
+    unknown = [each for each in wanted if each not in columns]
+    if unknown:
+        raise ValueError(f"spark.schema has no column {unknown[0]}; it has {', '.join(columns)}")
+    return Recommendation(values=tuple(columns))
+
+
+def options_of(config: Mapping[str, str]) -> dict[str, str]:
+    """Return the options under `spark.option.`, without the prefix.
+
+    Raises ValueError for options that contain SQL or replace a config key.
+    """
+    found = {key.removeprefix(OPTION): value for key, value in config.items() if key.startswith(OPTION)}
+    for key in found:
+        if key.lower() in _REFUSED:
+            raise ValueError(f"the option {OPTION}{key} is not allowed: {_REFUSED[key.lower()]}")
+    return found
+
+
+_SQL: Final = "SQL is not taken from configs"
+_REFUSED: Final = {
+    "path": "the key path says where",
+    "paths": "the key path says where",
+    "query": _SQL,
+    "preparequery": _SQL,
+    "sessioninitstatement": _SQL,
+    "dbtable": "jdbc.tables of a source, jdbc.table of a sink name tables",
+    "createtableoptions": _SQL,
+}

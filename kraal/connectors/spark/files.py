@@ -1,0 +1,341 @@
+"""Files of a directory as a source: find new files, select the next batch, read it with Spark.
+
+Each file is a separate source partition, `{"path": P} -> {"position": bytes read, "size": bytes, "done": bool}`, so
+files may arrive in any order, the number of tasks may change, and a user can have a single file read again. A file is
+read once: it must be complete when it appears under its name.
+
+Text with one record per line (text, json, csv; uncompressed, without multi-line records) is read in byte ranges of
+whole lines, in order, by one Spark task; a restart continues where the last batch ended, even within a file. Other
+files, and objects in a store of any format, are read by Spark's own reader with one Spark task per batch, so also in
+order, and each file as a whole.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import re
+import stat
+import time
+import zlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
+
+from kraal.connectors.file import lines
+from kraal.connectors.frames.columns import Layout, schemaless
+from kraal.connectors.frames.schema import struct_of
+from kraal.connectors.spark.checks import local_path
+from kraal.connectors.spark.object_files import listed
+from kraal.connectors.spark.object_stores import is_object_path, object_address
+from kraal.plugins.api import Offset, SourceBatch, SourcePartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+_LINE_FORMATS: Final = frozenset({"json", "csv", "text"})
+_PACKED: Final = (".gz", ".bz2", ".lz4", ".snappy", ".zst", ".deflate", ".xz")
+_WHOLE_OPTIONS: Final = frozenset({"multiline", "linesep", "encoding", "charset", "wholetext", "compression"})
+_MOST_FILES: Final = 1000
+"""Maximum number of files in a batch."""
+_RACY_S: Final = 2.0
+"""A directory modified less than this before its listing may change again without a new modification time."""
+_BAD: Final = "__kraal_bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes `[start, end)` of a file of `size` bytes."""
+
+    path: str
+    start: int
+    end: int
+    size: int
+
+    def offset(self) -> tuple[SourcePartition, Offset]:
+        """Return the offset to store when the piece is written."""
+        done = self.end >= self.size
+        return SourcePartition.of({"path": self.path}), {
+            "position": self.end,
+            "size": self.size,
+            "done": done,
+        }
+
+
+class FileReader:
+    """Finds and reads one task's share of files."""
+
+    def __init__(
+        self,
+        parsed: Mapping[str, Any],
+        options: Mapping[str, str],
+        share: tuple[int, int],
+        offsets: Mapping[SourcePartition, Offset],
+    ) -> None:
+        self._format = str(parsed["spark.format"])
+        path = str(parsed["path"])
+        self._in_store = is_object_path(path)
+        self._path = object_address(path) if self._in_store else local_path(path)
+        self._by_time = parsed["file.order"] == "mtime"
+        self._bytes = int(parsed["file.batch.bytes"])
+        self._ddl: str | None = parsed["spark.schema"]
+        self._layout = _layout(parsed, self._format)
+        self._options = dict(options)
+        self._share = share
+        self._known = dict(_stored(offsets))
+        self._pending: deque[tuple[str, int]] = deque()
+        self._listed: tuple[float, int] | None = None
+        self.found: Sequence[Piece] | None = None
+        lowered = {key.lower() for key in options}
+        self._by_lines = self._format in _LINE_FORMATS and not lowered & _WHOLE_OPTIONS and not self._in_store
+
+    def may_have_more(self) -> bool:
+        """Return, within microseconds, whether files are waiting or the directory has changed."""
+        if self._pending or self._listed is None or glob.has_magic(self._path):
+            return True
+        at, changed = self._listed
+        try:
+            now = os.stat(self._path).st_mtime_ns  # noqa: PTH116 - a Path costs more than the call
+        except OSError:
+            return True
+        return now != changed or at - changed / 1e9 < _RACY_S
+
+    def stored(self) -> None:
+        """Advance past the last batch, which is in Kafka."""
+        for piece in self.found or ():
+            self._known[piece.path] = (piece.end, piece.end >= piece.size)
+            if piece.end >= piece.size and self._pending and self._pending[0][0] == piece.path:
+                self._pending.popleft()
+        self.found = None
+
+    def discover(self, spark: SparkSession) -> SourceBatch | None:
+        """Return the next files, or the next part of one."""
+        self.found = None
+        if not self._pending:
+            self._pending = self._list_objects(spark) if self._in_store else self._list()
+        pieces = self._take()
+        if not pieces:
+            return None
+        batch = self._batch(spark, pieces)
+        self.found = pieces
+        return batch
+
+    def close(self) -> None:
+        """Do nothing, since nothing is open."""
+
+    # --- finding --------------------------------------------------------------------------------------------
+
+    def _list(self) -> deque[tuple[str, int]]:
+        """Return paths and sizes of this task's unread files, in order."""
+        at = time.time()
+        is_folder = Path(self._path).is_dir()
+        try:
+            changed = Path(self._path).stat().st_mtime_ns if is_folder else 0
+            if is_folder:
+                with os.scandir(self._path) as entries:
+                    paths = [entry.path for entry in entries]
+            else:
+                paths = glob.glob(self._path, recursive=True)  # noqa: PTH207 - takes absolute patterns
+            found = [each for path in paths if self._is_ours(path) and (each := _look(path)) is not None]
+        except OSError as exc:
+            raise OSError(exc.errno, f"cannot list {self._path}: {exc.strerror}") from exc
+        self._listed = (at, changed)
+        key = (lambda each: (each[1].st_mtime_ns, each[0])) if self._by_time else (lambda each: each[0])
+        return deque((path, each.st_size) for path, each in sorted(found, key=key))
+
+    def _list_objects(self, spark: SparkSession) -> deque[tuple[str, int]]:
+        """Return the same for an object store; lists it on each call because changes cannot be detected otherwise."""
+        found = listed(spark, self._path, self._is_ours)
+        by_time = self._by_time
+        found.sort(key=lambda each: (each.modified_ms if by_time else 0, each.path))
+        return deque((each.path, each.size) for each in found)
+
+    def _is_ours(self, path: str) -> bool:
+        name = path.rpartition("/")[2]
+        if name.startswith(("_", ".")) or self._known.get(path, (0, False))[1]:
+            return False
+        number, count = self._share
+        return zlib.crc32(os.fsencode(path)) % count == number
+
+    def _take(self) -> list[Piece]:
+        """Remove the next batch from the waiting files."""
+        pieces: list[Piece] = []
+        left = self._bytes
+        for path, size in self._pending:
+            by_lines = self._is_read_by_lines(path)
+            start = self._known.get(path, (0, False))[0] if by_lines else 0
+            if start > size:
+                raise ValueError(f"{path} became shorter: {size} bytes, of which {start} were read already")
+            if pieces and (left <= 0 or not self._goes_with(pieces[0], path)):
+                break
+            end = _cut(path, start, min(size, start + max(left, 1)), size) if by_lines else size
+            pieces.append(Piece(path, start, end, size))
+            left -= end - start
+            if end < size or len(pieces) >= _MOST_FILES:
+                break
+        return pieces
+
+    def _is_read_by_lines(self, path: str) -> bool:
+        return self._by_lines and not path.lower().endswith(_PACKED)
+
+    def _goes_with(self, piece: Piece, path: str) -> bool:
+        """Return whether two files can share a batch: both are read in the same way, with one schema."""
+        same = self._is_read_by_lines(piece.path) == self._is_read_by_lines(path)
+        return same and (self._ddl is not None or self._format in {"text", "json"})
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def _batch(self, spark: SparkSession, pieces: Sequence[Piece]) -> SourceBatch:
+        offsets = dict(piece.offset() for piece in pieces)
+        declared = struct_of(self._ddl) if self._ddl else None
+        frame = self._by_line(spark, pieces, declared) if self._is_read_by_lines(pieces[0].path) else None
+        if frame is None:
+            frame = self._whole(spark, pieces, declared)
+        if self._format == "json" and declared is None:
+            return schemaless(frame, offsets, self._layout.topic)
+        return self._layout.batch(frame, offsets, declared=declared)
+
+    def _by_line(
+        self, spark: SparkSession, pieces: Sequence[Piece], declared: T.StructType | None
+    ) -> DataFrame:
+        from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - not in Spark's Python processes
+
+        has_header = self._format == "csv" and self._options.get("header", "false").lower() == "true"
+        spans = [(piece.path, piece.start, piece.end) for piece in pieces]
+        schema = "value string, path string" if len(pieces) > 1 else "value string"
+        reader = partial(read_pieces, spans, has_header)
+        rows = map_in_arrow(spark.range(0, 1, 1, 1), reader, schema)
+        if self._format == "text":
+            return rows.select("value")
+        path = F.col("path") if len(pieces) > 1 else F.lit(pieces[0].path)
+        rows = rows.where(F.trim("value") != F.lit(""))
+        if declared is None:
+            value = F.try_parse_json("value")
+            return rows.select(F.coalesce(value, _bad_line("JSON", path).cast("variant")).alias("value"))
+        return self._parsed(rows.withColumn("path", path), declared)
+
+    def _parsed(self, rows: DataFrame, declared: T.StructType) -> DataFrame:
+        """Parse lines into columns; an invalid line fails the job unless the option `mode` allows it."""
+        mode = self._options.get("mode", "FAILFAST").upper()
+        options = {**self._options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BAD}
+        wanted = T.StructType([*declared.fields, T.StructField(_BAD, T.StringType())])
+        text = F.col("value")
+        if self._format == "json":
+            parsed = F.from_json(text, wanted, options)
+        else:
+            parsed = F.from_csv(text, F.lit(_ddl_of(wanted)), options)
+        found = rows.select(parsed.alias("row"), "value", "path")
+        bad = F.col("row").getField(_BAD).isNotNull()
+        if mode == "DROPMALFORMED":
+            found = found.where(~bad)
+        elif mode != "PERMISSIVE":
+            error = _bad_line(f"{self._format} with spark.schema", F.col("path"))
+            found = found.where(F.when(bad, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003
+        return found.select(*[F.col("row").getField(f.name).alias(f.name) for f in declared.fields])
+
+    def _whole(
+        self, spark: SparkSession, pieces: Sequence[Piece], declared: T.StructType | None
+    ) -> DataFrame:
+        """Let Spark read files, with one task to preserve order."""
+        reader = spark.read.format(self._format).options(**{"mode": "FAILFAST", **self._options})
+        if self._format == "json" and declared is None:
+            reader = reader.option("singleVariantColumn", "value")
+        elif declared is not None:
+            reader = reader.schema(declared)
+        scheme = "" if self._in_store else "file://"
+        return reader.load([f"{scheme}{_unpatterned(piece.path)}" for piece in pieces]).coalesce(1)
+
+
+def _layout(parsed: Mapping[str, Any], file_format: str) -> Layout:
+    """Return the mapping of columns; for text, the value is the line itself."""
+    return Layout.of({**parsed, "value.column": "value"} if file_format == "text" else parsed)
+
+
+def _stored(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tuple[int, bool]]]:
+    """Yield the stored offsets of files: path, bytes read, and whether the file is done."""
+    for partition, offset in offsets.items():
+        path = partition.as_dict().get("path")
+        if isinstance(path, str) and offset:
+            position = offset.get("position")
+            done = offset.get("done") is True
+            if isinstance(position, int) and not isinstance(position, bool):
+                yield path, (position, done)
+
+
+def _look(path: str) -> tuple[str, os.stat_result] | None:
+    """Return path and stat of a non-empty file; None for anything else, and for a file removed in the meantime."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a Path costs more than the call
+    except FileNotFoundError:
+        return None
+    return (path, found) if stat.S_ISREG(found.st_mode) and found.st_size else None
+
+
+def _cut(path: str, start: int, wanted: int, size: int) -> int:
+    """Return the end of the range that starts at `start`, near `wanted`: a position after a line end."""
+    if wanted >= size:
+        return size
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return lines.last_end(fd, start, wanted) or lines.first_end(fd, wanted - 1, size) or size
+    finally:
+        os.close(fd)
+
+
+def _bad_line(what: str, path: Column) -> Column:
+    shown = F.substring("value", 1, 200)
+    return F.raise_error(F.concat(F.lit("a line of "), path, F.lit(f" cannot be read as {what}: "), shown))
+
+
+def _ddl_of(struct: T.StructType) -> str:
+    """Return a struct as DDL for `from_csv`."""
+    return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in struct.fields)
+
+
+def _unpatterned(path: str) -> str:
+    """Escape a path so that Hadoop does not read it as a pattern."""
+    return re.sub(r"([*?\[\]{}\\])", r"\\\1", path)
+
+
+def read_pieces(
+    spans: Sequence[tuple[str, int, int]],
+    has_header: bool,  # noqa: FBT001 - bound by position
+    _: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the lines of byte ranges, including an unterminated last line; runs in Spark's Python processes."""
+    for path, start, end in spans:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as exc:
+            raise OSError(exc.errno, f"cannot read {path}: {exc.strerror}") from exc
+        try:
+            skip = int(has_header and start == 0)
+            for values in _lines(fd, path, start, end):
+                kept = values[skip:]
+                skip = 0
+                columns = [kept] if len(spans) == 1 else [kept, pa.repeat(pa.scalar(path), len(kept))]
+                yield pa.RecordBatch.from_arrays(columns, ["value", "path"][: len(columns)])
+        finally:
+            os.close(fd)
+
+
+def _lines(fd: int, path: str, start: int, end: int) -> Iterator[pa.StringArray]:
+    whole = lines.last_end(fd, start, end) or start
+    if os.pread(fd, 1, end - 1) == b"\r":
+        whole = end  # the end of a range is a line end
+    if whole > start:
+        yield from lines.read_lines(fd, path, start, whole)
+    if whole < end:
+        if end - whole > lines.MAX_LINE_BYTES:
+            raise lines.LineTooLongError(path, whole)
+        yield pa.array([os.pread(fd, end - whole, whole)], pa.binary()).view(pa.string())

@@ -1,0 +1,93 @@
+"""Access to objects in a store with Hadoop's client in Spark's JVM, on a job thread, with the worker's settings.
+
+Objects appear atomically under their names: each is uploaded from a local file in one PUT. Objects are never renamed
+because a rename in an object store is a copy.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BUCKET: Final = 2
+"""Number of slashes in the URL of a whole bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object in a store. `modified_ms` is in milliseconds since 1970."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+def listed(spark: SparkSession, address: str, wanted: Callable[[str], bool]) -> list[StoredObject]:
+    """Return the non-empty objects directly below `address`, or those that match it if it is a pattern.
+
+    `wanted` filters by the full path. Raises Py4JJavaError with the store's own error.
+    """
+    found = []
+    for status in _statuses(spark, address):
+        path = str(status.getPath().toString())
+        if wanted(path) and status.isFile() and (size := int(status.getLen())):
+            found.append(StoredObject(path, size, int(status.getModificationTime())))
+    return found
+
+
+class ObjectFolder:
+    """The objects directly below a URL; `spark` is set before each use."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.spark: SparkSession | None = None
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all objects; empty if the folder does not exist yet."""
+        return [str(status.getPath().getName()) for status in _statuses(self._session(), self._address)]
+
+    def put(self, staged: Path, name: str) -> None:
+        """Upload a local file as the object with this name, replacing an existing one."""
+        spark = self._session()
+        target = _path(spark, f"{self._address}/{name}")
+        jvm: Any = spark._jvm  # noqa: SLF001 - as below
+        source = f"file://{staged}"
+        here, there = _file_system(spark, source), _file_system(spark, self._address)
+        # Not copyFromLocalFile: it requires a LocalFileSystem, and Spark's is raw (`kraal.engine.session.settings`).
+        delete, overwrite = False, True
+        files = jvm.org.apache.hadoop.fs.FileUtil
+        copied = files.copy(here, _path(spark, source), there, target, delete, overwrite, there.getConf())
+        if not copied:
+            raise OSError(f"{staged} could not be put as {self._address}/{name}")
+
+    def drop(self, name: str) -> None:
+        """Remove an object if it exists."""
+        spark = self._session()
+        _file_system(spark, self._address).delete(_path(spark, f"{self._address}/{name}"), False)  # noqa: FBT003
+
+    def _session(self) -> SparkSession:
+        assert self.spark is not None  # noqa: S101 - a sink writes with a frame of it
+        return self.spark
+
+
+def _statuses(spark: SparkSession, address: str) -> Iterable[Any]:
+    system, path = _file_system(spark, address), _path(spark, address)
+    if glob.has_magic(address):
+        return system.globStatus(path) or ()
+    return system.listStatus(path) if system.exists(path) else ()  # a folder without objects does not exist
+
+
+def _path(spark: SparkSession, address: str) -> Any:
+    jvm: Any = spark._jvm  # noqa: SLF001 - Hadoop's client has no Python name
+    return jvm.org.apache.hadoop.fs.Path(address if address.count("/") > _BUCKET else f"{address}/")
+
+
+def _file_system(spark: SparkSession, address: str) -> Any:
+    context: Any = spark.sparkContext
+    return _path(spark, address).getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001 - as above

@@ -1,0 +1,185 @@
+"""A source that drives the stream reader of a Python Data Source without a streaming query.
+
+The reader implements Spark's interface `pyspark.sql.datasource.DataSourceStreamReader` (4.2.0): `latestOffset` and
+`partitions` are called in the worker, on a job thread; `read` in Spark's Python processes, with one Spark task per
+partition. The stored offset is the reader's own JSON: `{"datasource": "package.module:Class"} -> {"offset": "…"}`. A
+`SimpleDataSourceStreamReader` is read in the worker because its data is small.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
+
+from kraal.connectors.frames.columns import Layout
+from kraal.connectors.frames.schema import struct_of
+from kraal.plugins.api import Offset, SourceBatch, SourcePartition
+from kraal.plugins.importing import ONE_AT_A_TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
+
+_ROWS: Final = 4096
+"""Number of rows in an Arrow batch."""
+
+
+def data_source_class(name: str) -> type[DataSource]:
+    """Import `package.module:Class`. Raises ValueError if it is not a Python Data Source."""
+    from pyspark.sql.datasource import DataSource  # noqa: PLC0415 - not in Spark's Python processes
+
+    module, _, attribute = name.partition(":")
+    try:
+        with ONE_AT_A_TIME:
+            found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as exc:
+        raise ValueError(f"the Python Data Source {name} cannot be imported: {exc}") from exc
+    if not (isinstance(found, type) and issubclass(found, DataSource)):
+        raise ValueError(
+            f"{name} is no Python Data Source: it is no subclass of pyspark.sql.datasource.DataSource"
+        )
+    return found
+
+
+class PythonReader:
+    """Drives one stream reader."""
+
+    def __init__(
+        self,
+        parsed: Mapping[str, Any],
+        options: Mapping[str, str],
+        share: tuple[int, int],
+        offsets: Mapping[SourcePartition, Offset],
+    ) -> None:
+        del share  # the reader's own partitions provide the parallelism
+        self._name = str(parsed["spark.python.datasource"])
+        self._source = data_source_class(self._name)(dict(options))
+        self._ddl: str | None = parsed["spark.schema"]
+        self._layout = Layout.of(parsed)
+        self._place = SourcePartition.of({"datasource": self._name})
+        self._reader: Any = None
+        self._schema = T.StructType()
+        self._start = self._stored_start(offsets)
+        self._committed: Any = None
+        self.found: Any = None
+
+    def may_have_more(self) -> bool:
+        """Return True, since only the reader knows."""
+        return True
+
+    def stored(self) -> None:
+        """Advance past the last batch, which is in Kafka."""
+        self._start = self._committed = self.found
+        self.found = None
+
+    def discover(self, spark: SparkSession) -> SourceBatch | None:
+        """Ask the reader for its latest offset, and return the new data."""
+        self.found = None
+        if self._reader is None:
+            self._open()
+        if self._committed is not None:
+            self._reader.commit(self._committed)
+            self._committed = None
+        if self._start is None:
+            self._start = self._reader.initialOffset()
+        simple = not hasattr(self._reader, "latestOffset")
+        rows, end = self._reader.read(self._start) if simple else ((), self._latest())
+        if end == self._start:
+            return None
+        offsets: dict[SourcePartition, Offset] = {self._place: {"offset": json.dumps(end)}}
+        frame = self._rows(spark, rows) if simple else self._frame(spark, end)
+        batch = self._layout.batch(frame, offsets)
+        self.found = end
+        return batch
+
+    def close(self) -> None:
+        """Release the reader."""
+        if self._reader is not None and hasattr(self._reader, "stop"):
+            self._reader.stop()
+        self._reader = None
+
+    def _stored_start(self, offsets: Mapping[SourcePartition, Offset]) -> Any:
+        text = (offsets.get(self._place) or {}).get("offset")
+        try:
+            return None if text is None else json.loads(str(text))
+        except ValueError as exc:
+            raise ValueError(f"the stored offset of {self._name} is no JSON: {text}") from exc
+
+    def _open(self) -> None:
+        from pyspark.errors import PySparkNotImplementedError  # noqa: PLC0415 - as above
+
+        wanted: Any = self._ddl or self._source.schema()
+        self._schema = struct_of(wanted) if isinstance(wanted, str) else wanted
+        for make in (self._source.streamReader, self._source.simpleStreamReader):
+            try:
+                self._reader = make(self._schema)
+            except (PySparkNotImplementedError, NotImplementedError):
+                continue
+            return
+        raise ValueError(f"the Python Data Source {self._name} has no stream reader")
+
+    def _latest(self) -> Any:
+        """Return the reader's latest offset; readers for Spark before 4.2 take no arguments."""
+        latest = self._reader.latestOffset
+        if not inspect.signature(latest).parameters:
+            return latest()
+        return latest(self._start, self._reader.getDefaultReadLimit())
+
+    def _frame(self, spark: SparkSession, end: Any) -> DataFrame:
+        """Return the lazy frame of the rows between the last offset and `end`."""
+        from kraal.engine.session.arrow import map_in_arrow  # noqa: PLC0415 - as above
+
+        parts = list(self._reader.partitions(self._start, end))
+        count = max(1, len(parts))
+        numbers = spark.range(0, count, 1, count)
+        read = partial(read_parts, self._reader, parts, _arrow(self._schema))
+        return map_in_arrow(numbers, read, _ddl_of(self._schema))
+
+    def _rows(self, spark: SparkSession, rows: Iterable[Any]) -> DataFrame:
+        batches = list(_batches(rows, _arrow(self._schema)))
+        return spark.createDataFrame(pa.Table.from_batches(batches, _arrow(self._schema))).coalesce(1)
+
+
+def read_parts(
+    reader: Any, parts: list[Any], schema: pa.Schema, numbers: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the partitions with these numbers; runs in Spark's Python processes."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            if number < len(parts):
+                yield from _batches(reader.read(parts[number]), schema)
+
+
+def _batches(rows: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield rows as Arrow batches; Arrow batches pass unchanged."""
+    source = iter(rows)
+    for first in source:
+        if isinstance(first, pa.RecordBatch):
+            yield first.cast(schema)
+            continue
+        taken = [first, *islice((row for row in source), _ROWS - 1)]
+        columns = [pa.array([_plain(row[at]) for row in taken], each.type) for at, each in enumerate(schema)]
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _plain(value: Any) -> Any:
+    """Convert a value for Arrow: nested rows become mappings."""
+    return value.asDict(recursive=True) if isinstance(value, T.Row) else value
+
+
+def _arrow(struct: T.StructType) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - as above
+
+    return to_arrow_schema(T.StructType([T.StructField(f.name, f.dataType) for f in struct.fields]))
+
+
+def _ddl_of(struct: T.StructType) -> str:
+    return ", ".join(f"`{f.name.replace('`', '``')}` {f.dataType.simpleString()}" for f in struct.fields)

@@ -1,0 +1,115 @@
+"""A source for formats that Spark supports only as streams: one streaming query, with batches taken one by one.
+
+The query's checkpoint, in `checkpoint.location`, records the position in the source; the stored offset records the last
+batch written (`stream_checkpoint`). The two remain consistent after any crash: the query continues only after the
+offset of a batch is stored, and stored batches are not written again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.connectors.frames.columns import Layout
+from kraal.connectors.spark.checks import local_path
+from kraal.connectors.spark.stream_checkpoint import Place, check_checkpoint, last_batch_in, partition_of
+from kraal.engine.session.own_session import sibling
+from kraal.engine.streaming.batches import BatchQuery
+from kraal.plugins.api import Offset, SourceBatch, SourcePartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_S: Final = 1.0
+"""Interval for checking that a query without batches is still active."""
+_SETTINGS: Final = {
+    # Avoids a `chmod` process for every file of a checkpoint.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
+    "FileSystemBasedCheckpointFileManager",
+    # A source that does not return must not block the stop of its query.
+    "spark.sql.streaming.stopTimeout": "20s",
+}
+"""Default settings, which the worker's config can override."""
+
+
+class StreamReader:
+    """Drives one streaming query."""
+
+    def __init__(
+        self,
+        parsed: Mapping[str, Any],
+        options: Mapping[str, str],
+        share: tuple[int, int],
+        offsets: Mapping[SourcePartition, Offset],
+    ) -> None:
+        del share  # the source decides about the parallelism of a query
+        self._format = str(parsed["spark.format"])
+        self._options = dict(options)
+        self._ddl: str | None = parsed["spark.schema"]
+        self._interval_ms = int(parsed["spark.poll.interval.ms"])
+        self._checkpoint = local_path(str(parsed["checkpoint.location"]))
+        self._layout = Layout.of(parsed)
+        self._place = partition_of(self._format, self._checkpoint)
+        self._written = Place.of(offsets.get(self._place))
+        self._query: BatchQuery | None = None
+        self._look_s = 0.0
+        self.found: Place | None = None
+
+    @property
+    def runs_on(self) -> bool:
+        """Return whether there is a query."""
+        return self._query is not None
+
+    def may_have_more(self) -> bool:
+        """Return whether a batch is waiting, or it is time to start or check the query."""
+        return self._query is None or self._query.has_batch or time.monotonic() >= self._look_s
+
+    def discover(self, spark: SparkSession) -> SourceBatch | None:
+        """Return the next batch; start the query if there is none. Raises the query's error, and CheckpointLost."""
+        self.found = None
+        query = self._query
+        if query is None:
+            query = self._query = self._started(spark)
+        self._look_s = time.monotonic() + _LOOK_S
+        waiting = query.batch()
+        if waiting is None:
+            return None
+        place = Place(waiting.number, query.id)
+        batch = self._layout.batch(waiting.frame, {self._place: place.offset})
+        self.found = place
+        return batch
+
+    def stored(self) -> None:
+        """Let the query continue after the last batch."""
+        self._written, self.found = self.found, None
+        if self._query is not None and self._written is not None:
+            self._query.written(self._written.batch)
+
+    def rest(self) -> None:
+        """Stop the query; the next `discover` starts another one at the same position."""
+        query, self._query = self._query, None
+        if query is not None:
+            query.end()
+
+    def close(self) -> None:
+        """Stop the query."""
+        self.rest()
+
+    def _started(self, spark: SparkSession) -> BatchQuery:
+        check_checkpoint(self._checkpoint, self._written)
+        session = sibling(spark)
+        for key, value in _SETTINGS.items():
+            if session.conf.get(key, None) is None:
+                session.conf.set(key, value)
+        reader = session.readStream.format(self._format).options(**self._options)
+        if self._ddl is not None:
+            reader = reader.schema(self._ddl)
+        return BatchQuery(
+            reader.load(),
+            checkpoint=f"file://{self._checkpoint}",  # the local path, regardless of Spark's default file system
+            interval_ms=self._interval_ms,
+            written=-1 if self._written is None else self._written.batch,
+            planned=partial(last_batch_in, self._checkpoint),
+        )

@@ -1,0 +1,1 @@
+"""VerifiableSource and VerifiableSink."""

@@ -1,0 +1,71 @@
+"""The output of the verifiable connectors: a line of JSON for each record, with fields in Java's order.
+
+Arrow formats many lines at once. This module runs in Spark's Python processes, so it does not import other modules of
+Kraal.
+Source: VerifiableSourceTask.poll, commitRecord; VerifiableSinkTask.put, flush (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def source_lines(
+    numbers: range, *, name: str, task: int, topic: str, time_ms: int, committed: bool
+) -> pa.Buffer:
+    """Return the lines that a source prints when it creates records, or when they are in Kafka."""
+    head = '{"committed":true,' if committed else "{"
+    tail = f',"time_ms":{time_ms},"name":{_text(name)},"topic":{_text(topic)}}}\n'
+    texts = pc.cast(pa.array(numbers, pa.int64()), pa.large_string())
+    return _glued(f'{head}"task":{task},"seqno":', texts, tail)
+
+
+def flushed(lines: pa.Array) -> pa.Array:
+    """Return a sink's lines, without ends, as it prints them again when they are written."""
+    open_ended = pc.utf8_slice_codeunits(pc.cast(lines, pa.large_string()), 0, -1)
+    return pc.binary_join_element_wise(open_ended, pa.scalar(',"flushed":true}', pa.large_string()), _NOTHING)
+
+
+def both(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield two values for each batch of a sink's lines: as put, and as flushed. Runs in Spark's Python processes."""
+    for batch in batches:
+        if batch.num_rows:
+            put = batch.column(0)
+            texts = [pa.array([ended(each).to_pybytes()], pa.binary()) for each in (put, flushed(put))]
+            yield pa.RecordBatch.from_arrays(texts, ["put", "flushed"])
+
+
+def ended(lines: pa.Array) -> pa.Buffer:
+    """Return lines with their ends, in one contiguous buffer."""
+    return _glued("", pc.cast(lines, pa.large_string()), "\n")
+
+
+def show(*texts: pa.Buffer | bytes) -> None:
+    """Print to the worker's standard output; output of other tasks never interrupts a text."""
+    for text in texts:
+        sys.stdout.buffer.write(memoryview(text))
+    sys.stdout.buffer.flush()
+
+
+_NOTHING = pa.scalar("", pa.large_string())
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _glued(head: str, texts: pa.Array, tail: str) -> pa.Buffer:
+    """Return a buffer of all texts, each between `head` and `tail`."""
+    first, last = pa.scalar(head, pa.large_string()), pa.scalar(tail, pa.large_string())
+    glued = pc.binary_join_element_wise(first, texts, last, _NOTHING)
+    if not len(glued):
+        return pa.py_buffer(b"")
+    _, offsets, data = glued.buffers()
+    bounds = pa.Array.from_buffers(pa.int64(), len(glued) + 1, [None, offsets], offset=glued.offset)
+    start, stop = bounds[0].as_py(), bounds[len(glued)].as_py()
+    return data.slice(start, stop - start)

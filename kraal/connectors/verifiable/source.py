@@ -1,0 +1,203 @@
+"""A source of numbered records that prints each, for tests that count records. Source: VerifiableSourceTask (4.3.0).
+
+Each task counts separately: the key is the task's number (INT32), the value the record's number (INT64), the offset
+`{"id": task} -> {"seqno": n}`, with n the last record in Kafka. The task prints a line for each record when it is
+created, and again, with `"committed":true`, when the record and its offset are stored.
+
+A poll returns as many records as `throughput` allows up to then. Small batches are created and printed in the poll;
+large ones become a range that Spark generates in order, and their lines are printed on the job thread, which may
+block on the reader of standard output.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import pyarrow as pa
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
+from kraal.connectors.verifiable.lines import show, source_lines
+from kraal.plugins.api import (
+    ConfigDef,
+    Offset,
+    SourceBatch,
+    SourcePartition,
+    SourceTask,
+    TaskContext,
+)
+from kraal.plugins.model.schema import STRING, Field, Schema, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+ID: Final = "id"
+SEQNO: Final = "seqno"
+
+FEW_RECORDS: Final = 2_000
+"""Maximum number of records to create in the worker."""
+
+MOST_RECORDS: Final = 100_000
+"""Maximum number of records in a batch; twice 10 MB of lines."""
+
+INT32: Final = Schema(type=Type.INT32)
+INT64: Final = Schema(type=Type.INT64)
+COMPLETE: Final = Schema(
+    type=Type.STRUCT,
+    fields=(
+        Field(name="name", schema=STRING),
+        Field(name="task", schema=INT32),
+        Field(name="topic", schema=STRING),
+        Field(name="time_ms", schema=INT64),
+        Field(name="seqno", schema=INT64),
+    ),
+)
+"""The schema of values with `complete.record.data`."""
+
+
+class VerifiableSourceTask(SourceTask):
+    """Generates numbered records; `clock` returns seconds, and `now_ms` the time of day."""
+
+    class_name = "org.apache.kafka.connect.tools.VerifiableSourceTask"
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._clock = clock
+        self._now_ms = now_ms
+        self._name = self._topic = ""
+        self._task = 0
+        self._throughput = 0
+        self._complete = False
+        self._began = 0.0
+        self._first = self._next = 0
+        """The first number since this start, and the next one."""
+        self._handed_over = range(0)
+        """The records of the last poll; they are stored when the next poll comes."""
+        self._untold: tuple[range, range, int] | None = None
+        """The output of the next job: the committed range, the created range, and the time of creation."""
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        self._name, self._topic = context.connector, config["topic"]
+        try:
+            self._task, self._throughput = int(config[ID]), int(config["throughput"])
+        except (KeyError, ValueError) as exc:
+            raise ValueError("Invalid VerifiableSourceTask configuration") from exc
+        self._complete = config.get("complete.record.data", "").lower() == "true"
+        stored = offsets.get(SourcePartition.of({ID: self._task}))
+        seqno = -1 if not stored else stored.get(SEQNO)
+        if isinstance(seqno, bool) or not isinstance(seqno, int):
+            raise ValueError(f"the stored offset's {SEQNO} is {seqno!r}, which is no whole number")
+        self._first = self._next = seqno + 1
+        self._began = self._clock()
+        log.info(
+            "%s-%s produces to topic %s, beginning with seqno %s",
+            self._name,
+            self._task,
+            self._topic,
+            self._next,
+        )
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        stored, self._handed_over = self._handed_over, range(0)
+        made = range(self._next, self._next + self._due())
+        time_ms = self._now_ms()
+        if len(made) <= FEW_RECORDS:
+            self._tell(stored, made, time_ms)
+        else:
+            self._untold = (stored, made, time_ms)
+        if not made:
+            return None
+        self._handed_over, self._next = made, made.stop
+        return SourceBatch(
+            offsets={SourcePartition.of({ID: self._task}): {SEQNO: made[-1]}},
+            table=self._table(made, time_ms) if len(made) <= FEW_RECORDS else None,
+            read=functools.partial(self._read, made, time_ms) if len(made) > FEW_RECORDS else None,
+            topic=self._topic,
+            key_schema=INT32,
+            value_schema=COMPLETE if self._complete else INT64,
+            timestamp_ms=time_ms,
+        )
+
+    def _due(self) -> int:
+        """Return the number of records allowed now; the first is always allowed. Source: ThroughputThrottler."""
+        if self._throughput < 0:
+            return MOST_RECORDS
+        so_far = 1 + int((self._clock() - self._began) * self._throughput)
+        return max(0, min(so_far - (self._next - self._first), MOST_RECORDS))
+
+    def _tell(self, stored: range, made: range, time_ms: int) -> None:
+        """Print the lines of committed and created records."""
+        line = functools.partial(
+            source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
+        )
+        texts = [
+            line(numbers, committed=committed)
+            for numbers, committed in ((stored, True), (made, False))
+            if numbers
+        ]
+        if texts:
+            show(*texts)
+
+    def _table(self, made: range, time_ms: int) -> pa.Table:
+        numbers = pa.array(made, pa.int64())
+        key = pa.repeat(pa.scalar(self._task, pa.int32()), len(made))
+        if not self._complete:
+            return pa.table({"key": key, "value": numbers})
+        constants = (
+            pa.scalar(self._name),
+            pa.scalar(self._task, pa.int32()),
+            pa.scalar(self._topic),
+            pa.scalar(time_ms, pa.int64()),
+        )
+        columns = [*(pa.repeat(constant, len(made)) for constant in constants), numbers]
+        value = pa.StructArray.from_arrays(columns, [field.name for field in COMPLETE.fields])
+        return pa.table({"key": key, "value": value})
+
+    def _read(self, made: range, time_ms: int, spark: SparkSession) -> DataFrame:
+        """Print on the job thread, once even if the job is retried, and return the frame, in order."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; not while starting
+
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            self._tell(*untold)
+        task, number = F.lit(self._task).cast("int"), F.col("id")
+        value = number
+        if self._complete:
+            constants = (F.lit(self._name), task, F.lit(self._topic), F.lit(time_ms).cast("long"), number)
+            names = (field.name for field in COMPLETE.fields)
+            value = F.struct(*(part.alias(name) for part, name in zip(constants, names, strict=True)))
+        return spark.range(made.start, made.stop, 1, 1).select(task.alias("key"), value.alias("value"))
+
+
+class VerifiableSourceConnector(KeptConfig):
+    """Runs up to `tasks.max` tasks, each with its own number."""
+
+    kind = "source"
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = VERIFIABLE_SOURCE
+    task_class = VerifiableSourceTask
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [{**self._config, ID: str(number)} for number in range(max_tasks)]
+
+    @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool:
+        del config
+        return True

@@ -1,0 +1,1 @@
+"""JSON with and without schemas."""

@@ -1,0 +1,171 @@
+r"""Column expressions that write values with a schema as JSON text, byte for byte as Java's JsonConverter.
+
+Every value becomes an expression for its text, and the texts of fields and elements are joined. Strings go through
+Kraal's own function (`quote.quoted`). Values without a schema go through Spark's JSON writer, which escapes as Jackson,
+except that Jackson writes characters over U+FFFF as two `\uXXXX` and Spark as UTF-8. `escape_astral` corrects that.
+Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from kraal.converters.json.quote import quoted
+from kraal.converters.json.write import NULL_REFUSED, JsonWriter, quote
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.logical import scale_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+ASTRAL: Final = r"[\x{10000}-\x{10FFFF}]"
+"""Characters over U+FFFF, as a Java regular expression."""
+
+_LIMB: Final = Decimal(2**32)
+_PLAIN_SCALE: Final = 6
+"""Number of leading decimal places up to which BigDecimal prints no exponent."""
+_SIGN_ONLY: Final = "^(?:(?:00)+(?=[0-7][0-9A-F])|(?:FF)+(?=[89A-F][0-9A-F]))"
+"""Redundant sign bytes at the start, in hexadecimal."""
+
+
+class JsonText:
+    """Builds the expressions with a converter's settings."""
+
+    def __init__(self, *, numeric_decimals: bool, replace_null: bool) -> None:
+        self._numeric_decimals = numeric_decimals
+        self._replace_null = replace_null
+        self._plain = JsonWriter(numeric_decimals=numeric_decimals, replace_null=replace_null)
+
+    def text(self, value: Column, schema: Schema) -> Column:
+        """Return the JSON text of `value`, `null` for null. The job fails if a required value is null."""
+        if schema.default is not None and self._replace_null:
+            absent = F.lit(self._plain.text(schema, schema.default))
+        elif schema.optional:
+            absent = F.lit("null")
+        else:
+            absent = F.raise_error(F.lit(NULL_REFUSED)).cast("string")
+        # Not `when(value is null, …)`: Spark computes a shared part once only where it is needed in any case.
+        return F.coalesce(self._present(value, schema), absent)
+
+    def _present(self, value: Column, schema: Schema) -> Column:
+        """Return the JSON text of a value; null for null."""
+        logical = self._logical(value, schema)
+        if logical is not None:
+            return logical
+        match schema.type:
+            case Type.STRING:
+                return quoted(value)
+            case Type.BYTES:
+                return base64(value)
+            case Type.FLOAT32 | Type.FLOAT64:
+                text = value.cast("string")
+                finite = ~text.isin("NaN", "Infinity", "-Infinity")
+                return F.when(finite, text).otherwise(F.concat(F.lit('"'), text, F.lit('"')))
+            case Type.STRUCT:
+                return self._struct(value, schema)
+            case Type.ARRAY:
+                element = _known(schema.value, "array")
+                return _joined("[", F.transform(value, lambda each: self.text(each, element)), "]")
+            case Type.MAP:
+                return self._map(value, schema)
+            case _:
+                return value.cast("string")
+
+    def _logical(self, value: Column, schema: Schema) -> Column | None:
+        """Return the JSON text of a decimal, date or time in Spark's types; None for other schemas."""
+        match schema.name:
+            case "org.apache.kafka.connect.data.Decimal":
+                if self._numeric_decimals:
+                    return decimal_text(value, scale_of(schema))
+                return base64(decimal_bytes(value, scale_of(schema)))
+            case "org.apache.kafka.connect.data.Date":
+                return F.unix_date(value).cast("string")
+            case "org.apache.kafka.connect.data.Timestamp":
+                return F.unix_millis(value).cast("string")
+            case _:
+                return None
+
+    def _struct(self, value: Column, schema: Schema) -> Column:
+        parts: list[Column] = []
+        for index, field in enumerate(schema.fields):
+            parts.append(F.lit(("{" if index == 0 else ",") + quote(field.name) + ":"))
+            parts.append(self.text(value.getField(field.name), field.schema))
+        return F.when(value.isNotNull(), F.concat(*parts, F.lit("}")) if parts else F.lit("{}"))
+
+    def _map(self, value: Column, schema: Schema) -> Column:
+        """Return the JSON text of a map: an object if keys are strings, else an array of pairs."""
+        key, element = _known(schema.key, "map"), _known(schema.value, "map")
+        is_object = key.type is Type.STRING
+
+        def entry(each: Column) -> Column:
+            name, item = self.text(each.getField("key"), key), self.text(each.getField("value"), element)
+            if is_object:
+                return F.concat(name, F.lit(":"), item)
+            return F.concat(F.lit("["), name, F.lit(","), item, F.lit("]"))
+
+        entries = F.transform(F.map_entries(value), entry)
+        return _joined("{", entries, "}") if is_object else _joined("[", entries, "]")
+
+
+def decimal_text(value: Column, scale: int) -> Column:
+    """Return a column of decimals in the format of BigDecimal's `toString`, small ones with an exponent."""
+    text = value.cast(f"decimal(38, {scale})").cast("string")
+    if scale <= _PLAIN_SCALE:
+        return text
+    digits = F.regexp_replace(F.replace(text, F.lit("."), F.lit("")), "^-?0+(?=.)|^-", "")
+    power = F.length(digits) - F.lit(1 + scale)
+    rest = F.substring(digits, F.lit(2), F.length(digits))
+    parts = (
+        F.when(text.startswith("-"), F.lit("-")).otherwise(F.lit("")),
+        F.substring(digits, 1, 1),
+        F.when(F.length(digits) > F.lit(1), F.concat(F.lit("."), rest)).otherwise(F.lit("")),
+        F.lit("E"),
+        power.cast("string"),
+    )
+    return F.when(power < F.lit(-_PLAIN_SCALE), F.concat(*parts)).otherwise(text)
+
+
+def decimal_bytes(value: Column, scale: int) -> Column:
+    """Return a column of decimals as the minimal big-endian bytes of their unscaled values."""
+    # The text without its point, whose position is the same in every row, is the unscaled value.
+    number = F.replace(value.cast(f"decimal(38, {scale})").cast("string"), F.lit("."), F.lit(""))
+    rest = number.cast("decimal(38, 0)")
+    digits = F.lit("")
+    for _ in range(4):
+        low = F.pmod(rest, F.lit(_LIMB))
+        digits = F.concat(F.lpad(F.hex(low.cast("bigint")), 8, "0"), digits)
+        rest = ((rest - low) / F.lit(_LIMB)).cast("decimal(38, 0)")
+    return F.unhex(F.regexp_replace(digits, _SIGN_ONLY, ""))
+
+
+def _known(schema: Schema | None, kind: str) -> Schema:
+    if schema is None:
+        raise ValueError(f"the schema of this {kind}'s elements is not known, so JSON cannot be written")
+    return schema
+
+
+def _joined(left: str, texts: Column, right: str) -> Column:
+    return F.concat(F.lit(left), F.array_join(texts, ","), F.lit(right))
+
+
+def base64(value: Column) -> Column:
+    """Return a column of bytes as JSON strings, with Spark's JSON writer because `F.base64` breaks lines."""
+    # {"p":"…"}; slicing bytes needs no scan.
+    wrapped = F.to_json(F.when(value.isNotNull(), F.struct(value.alias("p")))).cast("binary")
+    return F.substring(wrapped, F.lit(6), F.octet_length(wrapped) - F.lit(6)).cast("string")
+
+
+def escape_astral(text: Column) -> Column:
+    r"""Escape characters over U+FFFF in JSON text as Jackson does: `\uD83D\uDE00`."""
+
+    def escaped(letter: Column) -> Column:
+        digits = F.hex(F.encode(letter, "UTF-16BE"))
+        pair = F.concat(F.lit("\\u"), F.substring(digits, 1, 4), F.lit("\\u"), F.substring(digits, 5, 4))
+        return F.when(F.octet_length(letter) == F.lit(4), pair).otherwise(letter)
+
+    # The first test is cheap and passes ASCII; the second costs ten times as much.
+    none = (F.octet_length(text) == F.length(text)) | ~text.rlike(ASTRAL)
+    return F.when(none, text).otherwise(F.array_join(F.transform(F.split(text, ""), escaped), ""))

@@ -1,0 +1,78 @@
+"""Config keys of JsonConverter. Source: JsonConverterConfig (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kraal.config.checks import one_of_ignoring_case
+from kraal.config.converter import CONVERTER_TYPE_KEY
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+
+_SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
+
+JSON_CONVERTER: Final = ConfigDef(
+    [
+        CONVERTER_TYPE_KEY,
+        Key(
+            name="schemas.enable",
+            type=ConfigType.BOOLEAN,
+            default=True,
+            importance=Importance.HIGH,
+            doc="Wrap each value in an object that holds its schema as well.",
+            group=_SCHEMAS,
+            order=0,
+            width=Width.MEDIUM,
+            display_name="Enable Schemas",
+            source="JsonConverterConfig.SCHEMAS_ENABLE_CONFIG",
+        ),
+        Key(
+            name="schemas.cache.size",
+            type=ConfigType.INT,
+            default=1000,
+            importance=Importance.HIGH,
+            doc="How many schemas to remember.",
+            group=_SCHEMAS,
+            order=1,
+            width=Width.MEDIUM,
+            display_name="Schema Cache Size",
+            source="JsonConverterConfig.SCHEMAS_CACHE_SIZE_CONFIG",
+        ),
+        Key(
+            name="schema.content",
+            type=ConfigType.STRING,
+            default=None,
+            importance=Importance.HIGH,
+            doc="One schema for all values, which then come without their own.",
+            group=_SCHEMAS,
+            order=2,
+            width=Width.MEDIUM,
+            display_name="Schema Content",
+            source="JsonConverterConfig.SCHEMA_CONTENT_CONFIG",
+        ),
+        Key(
+            name="decimal.format",
+            type=ConfigType.STRING,
+            default="BASE64",
+            validator=one_of_ignoring_case("NUMERIC", "BASE64"),
+            importance=Importance.LOW,
+            doc="How decimals are written: as base64 of their bytes, or as a number.",
+            group=_SERIALIZATION,
+            order=0,
+            width=Width.MEDIUM,
+            display_name="Decimal Format",
+            source="JsonConverterConfig.DECIMAL_FORMAT_CONFIG",
+        ),
+        Key(
+            name="replace.null.with.default",
+            type=ConfigType.BOOLEAN,
+            default=True,
+            importance=Importance.LOW,
+            doc="Write a field's default where it is null and its schema has a default.",
+            group=_SERIALIZATION,
+            order=1,
+            width=Width.MEDIUM,
+            display_name="Replace null with default",
+            source="JsonConverterConfig.REPLACE_NULL_WITH_DEFAULT_CONFIG",
+        ),
+    ]
+)

@@ -1,0 +1,130 @@
+"""JsonConverter: JSON with and without schemas. Source: JsonConverter and JsonConverterConfig (Kafka 4.3.0).
+
+**Reading** returns a VARIANT, Spark's type for values without a schema, and None as schema. Cast to string, it is the
+text that a text sink prints: strings without quotes, numbers and booleans as text, objects and lists as JSON text, null
+as null. `to_json` returns the JSON. JSON's `null` and absent bytes are null.
+
+**Writing** with a schema returns the same bytes as Java (`tests/golden/converters`). Without a schema the value is a
+VARIANT or a column of a plain type, and is written as its JSON.
+
+Differences from Java: an object's fields are sorted by name (Java: hash map order); integers over 64 bits keep their
+value (Java: cut to 64 bits); `100.0` prints as `100`; `007` is an error (Java: 7). The last of repeated names counts,
+as in Java, because the engine sets `spark.sql.variant.allowDuplicateKeys`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.converters.json.column_text import JsonText, escape_astral
+from kraal.converters.json.config import JSON_CONVERTER
+from kraal.converters.json.envelope import opened
+from kraal.converters.json.parse import NOT_JSON
+from kraal.converters.json.records import JsonRecords
+from kraal.converters.json.write import JsonWriter
+from kraal.converters.parsing import parse
+from kraal.plugins.api import ColumnFormat, ConfigDef, Converter, DataException, Schema
+from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+CONTENT: Final = "schema.content"
+BAD_CONTENT: Final = "Failed to parse schema in converter config due to serialization error"
+
+
+class JsonConverter(Converter):
+    """Converter between Connect values and JSON."""
+
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = JSON_CONVERTER
+
+    def __init__(self) -> None:
+        self._schemas = True
+        self._replace_null = True
+        self._content: str | None = None
+        self._writer = JsonText(numeric_decimals=False, replace_null=True)
+        self._described = JsonWriter(numeric_decimals=False, replace_null=True)
+        self._records = JsonRecords()
+
+    @override
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        parsed = parse(self.config_def, config, is_key=is_key)
+        self._schemas = parsed["schemas.enable"] is True
+        self._replace_null = parsed["replace.null.with.default"] is True
+        numeric = str(parsed["decimal.format"]).upper() == "NUMERIC"
+        self._writer = JsonText(numeric_decimals=numeric, replace_null=self._replace_null)
+        self._described = JsonWriter(numeric_decimals=numeric, replace_null=self._replace_null)
+        content = str(parsed[CONTENT] or "").strip()
+        self._content = None if content in ("", "null") else content
+        try:
+            self._records = JsonRecords(
+                schemas=self._schemas,
+                replace_null=self._replace_null,
+                numeric_decimals=numeric,
+                size=max(int(str(parsed["schemas.cache.size"])), 1),
+                content=content or None,
+            )
+        except DataException as exc:
+            reason = BAD_CONTENT if str(exc) == NOT_JSON else str(exc)
+            raise ValueError(f"{reason}: {CONTENT} is {content}") from exc
+
+    @property
+    @override
+    def column_format(self) -> ColumnFormat | None:
+        if self._content is not None:
+            return None
+        return ColumnFormat.JSON_ENVELOPE if self._schemas else ColumnFormat.JSON
+
+    @override
+    def writes_columns_exactly(self, schema: Schema) -> bool:
+        if schema.name in {DECIMAL, DATE, TIMESTAMP}:
+            return True
+        if schema.name is not None and schema.name.startswith("org.apache.kafka.connect.data."):
+            return False
+        within = [field.schema for field in schema.fields]
+        within += [each for each in (schema.key, schema.value) if each is not None]
+        return all(map(self.writes_columns_exactly, within))
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        del topic
+        return self._records.encode(schema, value)
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        del topic
+        return self._records.decode(data)
+
+    @override
+    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
+        """Return JSON bytes. Without a schema null stays a tombstone; with one it becomes JSON `null`, as in Java."""
+        del topic
+        try:
+            if schema is None:
+                text = escape_astral(F.to_json(value.cast("variant")))
+            else:
+                text = self._writer.text(value, schema)
+            described = self._described.described(schema)
+        except DataException as exc:
+            raise ValueError(str(exc)) from exc
+        if self._schemas:
+            text = F.concat(F.lit(f'{{"schema":{described},"payload":'), text, F.lit("}"))
+        return text.cast("binary")
+
+    @override
+    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
+        del topic
+        parsed = F.try_parse_json(value.cast("string"))
+        if self._schemas:
+            payload, error = opened(value, parsed, replace_null=self._replace_null, content=self._content)
+        else:
+            # Blank text has no value, as in Jackson; the bytes are checked only if parsing failed.
+            bad = value.isNotNull() & parsed.isNull() & value.cast("string").rlike(r"[^ \t\r\n]")
+            payload, error = parsed, F.when(bad, F.lit(NOT_JSON))
+        return F.when(~F.is_variant_null(payload), payload), error, None

@@ -1,0 +1,134 @@
+"""Reads the envelope `{"schema":…,"payload":…}`: from one VARIANT to its payload and error text.
+
+The schema comes with each record, so the payload stays a VARIANT. Only the schema's top level is used: whether null is
+allowed, and its default. Source: JsonConverter.toConnectData (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from kraal.converters.json.parse import NO_ENVELOPE, NOT_JSON
+from kraal.plugins.model.schema import Type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column
+
+NO_TYPE: Final = "Schema must contain 'type' field"
+
+_NODE_TYPES: Final = {"BIGINT": "NUMBER", "DOUBLE": "NUMBER", "STRING": "STRING", "BOOLEAN": "BOOLEAN"}
+"""Spark's type names of VARIANT values to Jackson's node types."""
+
+
+def opened(
+    value: Column, parsed: Column, *, replace_null: bool, content: str | None = None
+) -> tuple[Column, Column]:
+    """Return the payload and the error text (null = good) for bytes `value`, parsed as `parsed`.
+
+    With `content`, the text of a schema, there is no envelope, and the whole value is the payload.
+
+    Each step is bound to a Spark variable (`_let`); otherwise some forty expressions would each parse the
+    text again.
+    """
+
+    def from_parsed(variant: Column) -> Column:
+        if content is not None:
+            schema = F.parse_json(F.lit(content))
+            return _parts(variant, F.lit(True), schema, variant)  # noqa: FBT003 - Spark's literal
+        return _let(
+            F.when(variant.isNotNull(), variant.try_cast("map<string, variant>")),
+            lambda fields: _parts(
+                variant,
+                (F.size(fields) == F.lit(2)) & fields["schema"].isNotNull() & fields["payload"].isNotNull(),
+                fields["schema"],
+                fields["payload"],
+            ),
+        )
+
+    result = _let(_let(parsed, from_parsed), lambda parts: _judged(value, parts, replace_null=replace_null))
+    return result.getField("payload"), result.getField("error")
+
+
+def _parts(variant: Column, is_envelope: Column, schema: Column, payload: Column) -> Column:
+    """Return a struct of the parts to check; `variant` is the whole parsed value."""
+    return F.struct(
+        variant.isNotNull().alias("is_json"),
+        is_envelope.alias("is_envelope"),
+        schema.alias("schema"),
+        payload.alias("payload"),
+        _member(schema, "default").alias("default"),
+        _member(schema, "optional").alias("optional"),
+        _member(schema, "type").alias("type"),
+    )
+
+
+def _judged(value: Column, parts: Column, *, replace_null: bool) -> Column:
+    """Return a struct of payload and error text."""
+    schema, payload, default = parts.getField("schema"), parts.getField("payload"), parts.getField("default")
+    is_envelope = parts.getField("is_envelope")
+    has_schema = ~F.is_variant_null(schema)
+
+    type_name = parts.getField("type").try_cast("string")
+    has_type = _is(parts.getField("type"), "STRING")
+    optional = parts.getField("optional")
+    may_be_null = _is(optional, "BOOLEAN") & (optional.cast("string") == F.lit("true"))
+    has_default = default.isNotNull() & ~F.is_variant_null(default) if replace_null else F.lit(False)  # noqa: FBT003
+    is_null = has_schema & F.is_variant_null(payload)
+
+    known = [kind.value for kind in Type]
+    upper = _named(type_name, {kind.value: kind.name for kind in Type})
+    refused = F.concat(F.lit("Invalid null value for required "), upper, F.lit(" field"))
+    no_object = F.concat(
+        F.lit("Structs should be encoded as JSON objects, but found "),
+        F.coalesce(_node(payload), F.lit("MISSING")),
+    )
+    bad_text = value.isNotNull() & ~parts.getField("is_json") & value.cast("string").rlike(r"[^ \t\r\n]")
+    error = (
+        F.when(value.isNull(), F.lit(None))
+        .when(bad_text, F.lit(NOT_JSON))
+        .when(~F.coalesce(is_envelope, F.lit(False)), F.lit(NO_ENVELOPE))  # noqa: FBT003 - Spark's literal
+        .when(~has_schema, F.lit(None))
+        .when(~has_type, F.lit(NO_TYPE))
+        .when(~type_name.isin(known), F.concat(F.lit("Unknown schema type: "), type_name))
+        .when(is_null & ~has_default & ~may_be_null, refused)
+        .when(~is_null & (type_name == F.lit("struct")) & ~_is(payload, "OBJECT"), no_object)
+    )
+    no_text = has_schema & (type_name == F.lit("string")) & ~_is(payload, "STRING")
+    chosen = (
+        F.when(error.isNotNull(), F.lit(None))
+        .when(is_null & has_default, default)
+        .when(no_text, F.lit(None))  # as Jackson's textValue
+        .otherwise(payload)
+    )
+    return F.struct(chosen.alias("payload"), error.alias("error"))
+
+
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """Compute `value` once for all its uses in `body`."""
+    return F.element_at(F.transform(F.array(value), body), 1)
+
+
+def _member(variant: Column, name: str) -> Column:
+    """Return a member of an object as VARIANT, or null if it is missing."""
+    return F.try_variant_get(variant, f"$.{name}", "variant")
+
+
+def _is(variant: Column, kind: str) -> Column:
+    """Return whether a VARIANT holds a value of this kind; false for null."""
+    return F.coalesce(F.schema_of_variant(variant).startswith(kind), F.lit(False))  # noqa: FBT003
+
+
+def _node(variant: Column) -> Column:
+    """Return Jackson's node type for a VARIANT's value."""
+    kind = F.regexp_extract(F.schema_of_variant(variant), "^[A-Z]+", 0)
+    return F.coalesce(_named(kind, {**_NODE_TYPES, "DECIMAL": "NUMBER", "ARRAY": "ARRAY"}), kind)
+
+
+def _named(name: Column, names: dict[str, str]) -> Column:
+    """Look up a name in a small table; null if it is missing."""
+    pairs = [F.lit(text) for pair in names.items() for text in pair]
+    return F.create_map(*pairs)[name]

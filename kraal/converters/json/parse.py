@@ -1,0 +1,99 @@
+"""JSON parser that accepts what Jackson accepts with Connect's settings.
+
+It accepts more than the standard: leading zeros, and anything after the first value. It uses Python's own scanner;
+numbers with a point or an exponent stay text where their digits matter.
+Source: JsonDeserializer (Kafka 4.3.0), ByteSourceJsonBootstrapper and UTF8StreamJsonParser (Jackson 2.21).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from typing_extensions import override
+
+from kraal.plugins.model.records import DataException
+
+NOT_JSON: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
+
+NO_ENVELOPE: Final = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional'
+    " fields. If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter"
+    " configuration."
+)
+
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_ZEROS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\w.+\-])(-?)0+(?=\d)')
+
+
+class Fraction(str):
+    """A number with a point or an exponent, as written."""
+
+    __slots__ = ()
+
+    @override
+    def __repr__(self) -> str:
+        return f"Fraction({str(self)!r})"
+
+
+class Missing:
+    """Type of `MISSING`, the value of blank text, which differs from null."""
+
+
+MISSING: Final = Missing()
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number")
+
+
+EXACT: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_refuse)
+QUICK: Final = json.JSONDecoder(parse_constant=_refuse)
+
+
+def text_of(data: bytes) -> str:
+    """Decode JSON bytes in UTF-8, UTF-16 or UTF-32, detected by zero bytes. Raises DataException."""
+    try:
+        if data[:1] < b"\x80" and b"\0" not in data[:4]:
+            return data.decode("utf-8")
+        return data.decode(json.detect_encoding(data))
+    except UnicodeDecodeError as exc:
+        raise DataException(NOT_JSON) from exc
+
+
+def parse(text: str, decoder: json.JSONDecoder) -> Any:
+    """Return the first value in a text, or MISSING if there is none. Raises DataException."""
+    start = after_space(text, 0)
+    if start == len(text):
+        return MISSING
+    try:
+        return _first(text, start, decoder)
+    except (ValueError, RecursionError) as exc:
+        mended = _ZEROS.sub(_without_zeros, text)
+        if mended == text:
+            raise DataException(NOT_JSON) from exc
+    try:
+        return _first(mended, start, decoder)
+    except (ValueError, RecursionError) as exc:
+        raise DataException(NOT_JSON) from exc
+
+
+def after_space(text: str, start: int) -> int:
+    """Return the index of the first character that is not whitespace."""
+    found = _SPACE.match(text, start)
+    return start if found is None else found.end()
+
+
+def _first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
+    node, end = decoder.raw_decode(text, start)
+    if end < len(text) and not isinstance(node, (dict, list)) and text[end - 1] != '"':
+        following = text[end]
+        is_number = node is not None and not isinstance(node, bool)
+        if following not in " \t\r\n" if is_number else (following.isalnum() or following in "_$"):
+            raise ValueError("a value goes on where it should end")
+    return node
+
+
+def _without_zeros(found: re.Match[str]) -> str:
+    return found[0] if found[0].startswith('"') else found[1]

@@ -1,0 +1,313 @@
+r"""Writes values as JSON text one record at a time, byte for byte as Java's JsonConverter.
+
+A schema is compiled once to functions that write the text of its parts. They are cached by the schema's identity,
+because schemas come from few places and live long.
+Source: JsonConverter.convertToJson and asJsonSchema (Kafka 4.3.0, Jackson 2.21).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from typing_extensions import override
+
+from kraal.plugins.model.records import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    DataException,
+    Float32,
+    Instant,
+    Struct,
+)
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.java_values import double_text, float_text, java_class
+from kraal.plugins.values.logical import date_days, decimal_bytes, time_ms
+
+NULL_REFUSED: Final = "Conversion error: null value for field that is required and has no default value"
+
+Write = Callable[[Any], str]
+
+_ESCAPE: Final = re.compile(r"\\(u00[0-9a-f]{2}|.)")
+_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
+_dumps: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def quote(text: str) -> str:
+    """Return a string as Jackson quotes it: UTF-8, with surrogate pairs and control characters escaped."""
+    plain = _dumps(text)
+    if "\\u" in plain:
+        # Match every escape, so that the backslash of one is not taken for the start of another.
+        plain = _ESCAPE.sub(lambda found: _upper(found[0]), plain)
+    return plain if plain.isascii() else _ASTRAL.sub(lambda found: _pair(found[0]), plain)
+
+
+def _upper(escape: str) -> str:
+    return "\\u" + escape[2:].upper() if escape.startswith("\\u") else escape
+
+
+def _pair(letter: str) -> str:
+    digits = letter.encode("utf-16-be").hex().upper()
+    return f"\\u{digits[:4]}\\u{digits[4:]}"
+
+
+def json_double(value: float) -> str:
+    """Return `Double.toString`, quoted if JSON has no such number."""
+    text = double_text(value)
+    return f'"{text}"' if text[-1] in "Ny" else text
+
+
+def json_float(value: float) -> str:
+    """Return `Float.toString`, quoted if JSON has no such number."""
+    text = float_text(value)
+    return f'"{text}"' if text[-1] in "Ny" else text
+
+
+def json_bool(value: bool) -> str:  # noqa: FBT001 - one of the writers
+    """Return `true` or `false`."""
+    return "true" if value else "false"
+
+
+def json_bytes(value: bytes) -> str:
+    """Return base64 without line breaks, quoted."""
+    return f'"{b64encode(value).decode("ascii")}"'
+
+
+_PLAIN: Final[dict[type, Write]] = {
+    str: quote,
+    int: str,
+    bool: json_bool,
+    float: json_double,
+    Float32: json_float,
+    bytes: json_bytes,
+}
+_SCALARS: Final[dict[Type, tuple[type, Write]]] = {
+    Type.INT8: (int, str),
+    Type.INT16: (int, str),
+    Type.INT32: (int, str),
+    Type.INT64: (int, str),
+    Type.FLOAT32: (Float32, json_float),
+    Type.FLOAT64: (float, json_double),
+    Type.BOOLEAN: (bool, json_bool),
+    Type.STRING: (str, quote),
+    Type.BYTES: (bytes, json_bytes),
+}
+
+
+def plain(value: Any) -> str:
+    """Return the JSON text of a schemaless value. Raises DataException."""
+    write = _PLAIN.get(type(value))
+    if write is not None:
+        return write(value)
+    match value:
+        case None:
+            return "null"
+        case dict():
+            if all(type(key) is str for key in value):
+                return "{" + ",".join([f"{quote(key)}:{plain(item)}" for key, item in value.items()]) + "}"
+            return "[" + ",".join([f"[{plain(key)},{plain(item)}]" for key, item in value.items()]) + "]"
+        case list() | tuple():
+            return "[" + ",".join(map(plain, value)) + "]"
+        case Struct():
+            raise DataException("Mismatching schema.")
+        case _:
+            found = java_class(value, None)
+            raise DataException(f"Java class class {found} does not have corresponding schema type.")
+
+
+class JsonWriter:
+    """Writes values with a converter's settings. One thread at a time; pickled without its caches."""
+
+    def __init__(self, *, numeric_decimals: bool, replace_null: bool, size: int = 1000) -> None:
+        self._numeric_decimals = numeric_decimals
+        self._replace_null = replace_null
+        self._size = size
+        self._writes: dict[int, tuple[Schema, Write]] = {}
+        self._texts: dict[int, tuple[Schema, str]] = {}
+
+    @override
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_writes": {}, "_texts": {}}
+
+    def text(self, schema: Schema | None, value: Any) -> str:
+        """Return the JSON text of a value. Raises DataException."""
+        if schema is None:
+            return plain(value)
+        found = self._writes.get(id(schema))
+        if found is None:
+            if len(self._writes) >= self._size:
+                self._writes.clear()
+            found = self._writes[id(schema)] = (schema, self._writer(schema))
+        return found[1](value)
+
+    def described(self, schema: Schema | None) -> str:
+        """Return the JSON text of a schema, cached. Raises DataException for an invalid default."""
+        if schema is None:
+            return "null"
+        found = self._texts.get(id(schema))
+        if found is None:
+            if len(self._texts) >= self._size:
+                self._texts.clear()
+            found = self._texts[id(schema)] = (schema, self.schema_text(schema))
+        return found[1]
+
+    def _writer(self, schema: Schema | None) -> Write:
+        """Return a function that writes a schema's values, including null."""
+        if schema is None:
+            return plain
+        present = self._present(schema)
+        default, optional = schema.default, schema.optional
+
+        def write(value: Any) -> str:
+            if value is not None:
+                return present(value)
+            if default is not None and self._replace_null:
+                return present(default)
+            if optional:
+                return "null"
+            raise DataException(NULL_REFUSED)
+
+        return write
+
+    def _present(self, schema: Schema) -> Write:
+        logical = self._logical(schema)
+        if logical is not None:
+            return logical
+        if schema.type in _SCALARS:
+            return _scalar(schema, *_SCALARS[schema.type])
+        match schema.type:
+            case Type.ARRAY:
+                return self._array(schema)
+            case Type.MAP:
+                return self._map(schema)
+            case _:
+                return self._struct(schema)
+
+    def _logical(self, schema: Schema) -> Write | None:
+        match schema.name:
+            case str() as name if name == DECIMAL:
+                numeric = self._numeric_decimals
+                return _checked(
+                    Decimal,
+                    "Invalid type for Decimal, expected BigDecimal but was class ",
+                    str if numeric else lambda value: json_bytes(decimal_bytes(schema, value)),
+                )
+            case str() as name if name == DATE:
+                return _checked(Instant, _expected("Date"), lambda value: str(date_days(value)))
+            case str() as name if name == TIME:
+                return _checked(Instant, _expected("Time"), lambda value: str(time_ms(value)))
+            case str() as name if name == TIMESTAMP:
+                return _checked(Instant, _expected("Timestamp"), lambda value: str(value.ms))
+            case _:
+                return None
+
+    def _array(self, schema: Schema) -> Write:
+        element = self._writer(schema.value)
+
+        def write(value: Any) -> str:
+            if not isinstance(value, (list, tuple)):
+                raise _mistyped(schema, value)
+            return "[" + ",".join(map(element, value)) + "]"
+
+        return write
+
+    def _map(self, schema: Schema) -> Write:
+        """Return a function that writes a map: an object if keys are strings, else an array of pairs."""
+        name, item = self._writer(schema.key), self._writer(schema.value)
+        is_object = schema.key is not None and schema.key.type is Type.STRING
+
+        def write(value: Any) -> str:
+            if not isinstance(value, dict):
+                raise _mistyped(schema, value)
+            if is_object:
+                parts = {_quoted(name(key)): item(each) for key, each in value.items()}
+                return "{" + ",".join([f"{key}:{each}" for key, each in parts.items()]) + "}"
+            return "[" + ",".join([f"[{name(key)},{item(each)}]" for key, each in value.items()]) + "]"
+
+        return write
+
+    def _struct(self, schema: Schema) -> Write:
+        fields = [
+            (("," if index else "") + quote(field.name) + ":", field.name, self._writer(field.schema))
+            for index, field in enumerate(schema.fields)
+        ]
+
+        def write(value: Any) -> str:
+            if not isinstance(value, Struct):
+                raise _mistyped(schema, value)
+            if value.schema is not schema and value.schema != schema:
+                raise DataException("Mismatching schema.")
+            values = value.values
+            return "{" + "".join([label + each(values.get(name)) for label, name, each in fields]) + "}"
+
+        return write
+
+    def schema_text(self, schema: Schema | None, field: str | None = None) -> str:
+        """Return the JSON text of a schema for the envelope, with members in Java's order."""
+        if schema is None:
+            return "null"
+        parts = [("type", quote(schema.type.value))]
+        match schema.type:
+            case Type.ARRAY:
+                parts.append(("items", self.schema_text(schema.value)))
+            case Type.MAP:
+                parts.append(("keys", self.schema_text(schema.key)))
+                parts.append(("values", self.schema_text(schema.value)))
+            case Type.STRUCT:
+                fields = [self.schema_text(each.schema, each.name) for each in schema.fields]
+                parts.append(("fields", f"[{','.join(fields)}]"))
+            case _:
+                pass
+        parts.append(("optional", json_bool(schema.optional)))
+        if schema.name is not None:
+            parts.append(("name", quote(schema.name)))
+        if schema.version is not None:
+            parts.append(("version", str(schema.version)))
+        if schema.doc is not None:
+            parts.append(("doc", quote(schema.doc)))
+        if schema.parameters:
+            inner = ",".join(f"{quote(name)}:{quote(text)}" for name, text in schema.parameters.items())
+            parts.append(("parameters", f"{{{inner}}}"))
+        if schema.default is not None:
+            parts.append(("default", self._writer(schema)(schema.default)))
+        if field is not None:
+            parts.append(("field", quote(field)))
+        return "{" + ",".join(f"{quote(name)}:{text}" for name, text in parts) + "}"
+
+
+def _expected(name: str) -> str:
+    return f"Invalid type for {name}, expected Date but was class "
+
+
+def _checked(kind: type, refusal: str, write: Write) -> Write:
+    def checked(value: Any) -> str:
+        if not isinstance(value, kind):
+            raise DataException(refusal + java_class(value, None))
+        return write(value)
+
+    return checked
+
+
+def _scalar(schema: Schema, kind: type, write: Write) -> Write:
+    def checked(value: Any) -> str:
+        if type(value) is not kind:
+            raise _mistyped(schema, value)
+        return write(value)
+
+    return checked
+
+
+def _mistyped(schema: Schema, value: Any) -> DataException:
+    name = "bytes type" if schema.type is Type.BYTES else schema.type.name
+    return DataException(f"Invalid type for {name}: class {java_class(value, None)}")
+
+
+def _quoted(name: str) -> str:
+    """Return a quoted member name; a null key becomes `null`."""
+    return name if name.startswith('"') else f'"{name}"'

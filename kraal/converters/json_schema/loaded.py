@@ -1,0 +1,185 @@
+"""Loading of JSON Schema texts: classifies each schema as Java's library does.
+
+A schema can be of several kinds at once, such as an enum of strings; it is then an allOf of these kinds.
+Source: SchemaLoader and SchemaExtractor (everit json-schema 1.14), draft 7.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import unquote
+
+ARRAY_WORDS: Final = ("items", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains")
+OBJECT_WORDS: Final = (
+    "properties",
+    "required",
+    "additionalProperties",
+    "minProperties",
+    "maxProperties",
+    "dependencies",
+    "patternProperties",
+    "propertyNames",
+)
+NUMBER_WORDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+STRING_WORDS: Final = ("minLength", "maxLength", "pattern", "format")
+_COMBINED: Final = ("allOf", "anyOf", "oneOf")
+_WORDS: Final = {
+    "array": ARRAY_WORDS,
+    "object": OBJECT_WORDS,
+    "number": NUMBER_WORDS,
+    "integer": NUMBER_WORDS,
+    "string": STRING_WORDS,
+    "boolean": (),
+    "null": (),
+}
+
+
+class SchemaUnfit(ValueError):
+    """A text is not a valid JSON Schema, or has a reference that cannot be resolved."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A loaded schema."""
+
+    kind: str
+    """A type's name, `enum`, `const`, `ref`, `empty`, `not`, `if`, or `allOf`, `anyOf`, `oneOf`."""
+    said: Mapping[str, Any]
+    """Keywords of this kind, in their JSON form."""
+    document: Any
+    """The document that contains the schema; references are relative to it."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Other members: title, default, `connect.*`."""
+    parts: tuple[Node, ...] = ()
+    """Subschemas of allOf, anyOf and oneOf."""
+
+
+def loaded(said: Any, document: Any) -> Node:
+    """Load a schema from its JSON. Raises SchemaUnfit."""
+    if said is True:
+        return Node("empty", {}, document)
+    if not isinstance(said, dict):
+        raise SchemaUnfit(f"expected an object as schema, got {json.dumps(said)[:100]}")
+    if "$ref" in said:
+        return Node("ref", said, document, said)
+    rest = dict(said)
+    found = [*_by_word(rest, document), *_by_type(rest, document), *_by_sniffing(rest, document)]
+    if len(found) == 1:
+        found[0].facts = rest
+        return found[0]
+    return Node("allOf" if found else "empty", said, document, rest, tuple(found))
+
+
+def _by_word(rest: dict[str, Any], document: Any) -> list[Node]:
+    found = []
+    if "enum" in rest:
+        found.append(Node("enum", {"enum": _list(rest.pop("enum"), "enum")}, document))
+    for word in _COMBINED:
+        if word in rest:
+            parts = tuple(loaded(each, document) for each in _list(rest.pop(word), word))
+            found.append(Node(word, {}, document, {}, parts))
+    own = [Node(word, {word: rest.pop(word)}, document) for word in ("not", "const") if word in rest]
+    return [*found, *own]
+
+
+def _by_type(rest: dict[str, Any], document: Any) -> list[Node]:
+    if "type" not in rest:
+        return []
+    kinds = rest.pop("type")
+    several = isinstance(kinds, list)
+    parts = []
+    for kind in kinds if several else [kinds]:
+        if not isinstance(kind, str) or kind not in _WORDS:
+            raise SchemaUnfit(f"unknown type {kind!r}; expected one of {', '.join(_WORDS)}")
+        own = {word: rest[word] for word in _WORDS[kind] if word in rest}
+        parts.append(Node(kind, own, document))
+    for part in parts:
+        for word in part.said:
+            rest.pop(word, None)
+    return [Node("anyOf", {}, document, {}, tuple(parts))] if several else parts
+
+
+def _by_sniffing(rest: dict[str, Any], document: Any) -> list[Node]:
+    """Return the types of a schema by keywords that only one type has."""
+    found = []
+    for kind in ("array", "object", "number", "string"):
+        own = {word: rest.pop(word) for word in _WORDS[kind] if word in rest}
+        if own:
+            found.append(Node(kind, own, document))
+    own = {word: rest.pop(word) for word in ("if", "then", "else") if word in rest}
+    if own:
+        found.append(Node("if", own, document))
+    return found
+
+
+def _list(said: Any, word: str) -> list[Any]:
+    if not isinstance(said, list):
+        raise SchemaUnfit(f"expected an array as {word}, got {json.dumps(said)[:100]}")
+    return said
+
+
+class References:
+    """Resolves references within a schema's document and to the schemas that the registry returned with it."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+
+    def found(self, node: Node) -> Node:
+        """Return the schema that a `$ref` points to. Raises SchemaUnfit."""
+        reference = node.said["$ref"]
+        if not isinstance(reference, str):
+            raise SchemaUnfit(f"expected a string as $ref, got {json.dumps(reference)[:100]}")
+        place, _, inside = reference.partition("#")
+        document = node.document if not place else self._document(node.document, place)
+        said = self._inside(document, inside)
+        if said is None:
+            raise SchemaUnfit(f"the reference {reference} points to no schema")
+        return loaded(said, document)
+
+    def _document(self, own: Any, place: str) -> Any:
+        if isinstance(own, dict) and own.get("$id", "").partition("#")[0] == place:
+            return own
+        short = place.removeprefix("./")
+        for name in (place, short):
+            if name in self._named:
+                return self._named[name]
+        for name, each in self._named.items():
+            its = each.get("$id") if isinstance(each, dict) else None
+            if its == place or name.rpartition("/")[2] == short.rpartition("/")[2]:
+                return each
+        raise SchemaUnfit(
+            f"unresolved reference {place}; the registry returned {', '.join(self._named) or 'no references'}"
+        )
+
+    def _inside(self, document: Any, inside: str) -> Any:
+        if not inside:
+            return document
+        if not inside.startswith("/"):
+            return _anchored(document, inside)
+        at = document
+        for part in inside[1:].split("/"):
+            name = unquote(part).replace("~1", "/").replace("~0", "~")
+            if isinstance(at, list) and name.isdigit() and int(name) < len(at):
+                at = at[int(name)]
+            elif isinstance(at, dict) and name in at:
+                at = at[name]
+            else:
+                return None
+        return at
+
+
+def _anchored(said: Any, anchor: str) -> Any:
+    """Return the schema with an `$id` or `$anchor`, or None."""
+    if isinstance(said, dict):
+        if said.get("$id") == f"#{anchor}" or said.get("$anchor") == anchor:
+            return said
+        said = list(said.values())
+    if isinstance(said, list):
+        for each in said:
+            found = _anchored(each, anchor)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,88 @@
+"""Names in Connect schemas and JSON Schema, options of the mapping, and the iteration order of Java's maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.plugins.model.schema import Schema, Type
+
+NAMESPACE: Final = "io.confluent.connect.json"
+ENUM: Final = f"{NAMESPACE}.Enum"
+ONE_OF: Final = f"{NAMESPACE}.OneOf"
+NULL_MARKER: Final = "<NULL>"
+
+CONNECT_TYPE: Final = "connect.type"
+CONNECT_VERSION: Final = "connect.version"
+CONNECT_PARAMETERS: Final = "connect.parameters"
+CONNECT_INDEX: Final = "connect.index"
+MAP: Final = "map"
+
+TYPE_OF: Final = {
+    "int8": Type.INT8,
+    "int16": Type.INT16,
+    "int32": Type.INT32,
+    "int64": Type.INT64,
+    "float32": Type.FLOAT32,
+    "float64": Type.FLOAT64,
+    "bytes": Type.BYTES,
+}
+"""Connect's types by the value of `connect.type`."""
+NAME_OF: Final = {kind: name for name, kind in TYPE_OF.items()}
+
+_FULL: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonSchemaOptions:
+    """Options of the mapping; the converter's config keys document them."""
+
+    additional_properties: bool = True
+    optional_for_nonrequired: bool = False
+    numeric_decimals: bool = False
+    flatten_singletons: bool = True
+    ignore_defaults: bool = False
+
+
+def is_union(schema: Schema) -> bool:
+    """Return whether a struct represents a oneOf, with one field for each schema."""
+    return schema.name == ONE_OF
+
+
+def string_map(schema: Schema) -> bool:
+    """Return whether a map becomes a JSON object, which needs required string keys."""
+    return schema.key is not None and schema.key.type is Type.STRING and not schema.key.optional
+
+
+def hash_ordered(names: Iterable[str], table: int = 16) -> list[str]:
+    """Return names in the iteration order of java.util.HashMap; `table` is its initial capacity.
+
+    Registered schemas have their properties in this order, and the registry compares schemas as text.
+    Source: java.util.HashMap, String.hashCode.
+    """
+    known = list(dict.fromkeys(names))
+    size = _power(table)
+    while len(known) > size * _FULL:
+        size *= 2
+    return sorted(known, key=lambda name: _spread(name) & (size - 1))
+
+
+def hash_copied(names: Iterable[str]) -> list[str]:
+    """Return names in the iteration order of a HashMap that was copied from another map."""
+    known = list(dict.fromkeys(names))
+    return hash_ordered(known, int(len(known) / _FULL + 1))
+
+
+def _power(least: int) -> int:
+    size = 1
+    while size < least:
+        size *= 2
+    return size
+
+
+def _spread(name: str) -> int:
+    data, found = name.encode("utf-16-be", "surrogatepass"), 0
+    for at in range(0, len(data), 2):
+        found = (31 * found + (data[at] << 8 | data[at + 1])) & 0xFFFFFFFF
+    return found ^ (found >> 16)

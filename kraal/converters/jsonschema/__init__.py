@@ -1,1 +1,0 @@
-"""JSON with JSON Schema: schemas both ways, and values."""

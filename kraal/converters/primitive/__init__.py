@@ -1,0 +1,1 @@
+"""Converters for strings, numbers, booleans and bytes."""

@@ -1,0 +1,167 @@
+"""Converters of numbers to big-endian bytes of fixed length. Source: NumberConverter and its subclasses (Kafka 4.3.0).
+
+As in Java, the value's type must be the converter's own: IntegerConverter does not write a long. Without a schema an
+integer is a long and a number with a point a double (see `kraal.plugins.model.records`).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+from typing_extensions import override
+
+from kraal import __version__
+from kraal.converters.parsing import parse
+from kraal.converters.primitive.config import NUMBER_CONVERTER
+from kraal.plugins.api import ConfigDef, Converter, DataException, Schema
+from kraal.plugins.model.records import Float32
+from kraal.plugins.model.schema import Type
+from kraal.plugins.values.java_values import java_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+class NumberConverter(Converter):
+    """Base class of the number converters."""
+
+    version: ClassVar[str] = __version__
+    config_def: ClassVar[ConfigDef] = NUMBER_CONVERTER
+
+    type_name: ClassVar[str]
+    """Name of the type in Java's error messages."""
+    java_name: ClassVar[str]
+    layout: ClassVar[struct.Struct]
+    schema: ClassVar[Schema]
+    sql_type: ClassVar[str]
+    make: ClassVar[Callable[[Any], Any]] = int
+    """Makes the Connect value from the unpacked number."""
+
+    @override
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
+        parse(self.config_def, config, is_key=is_key)
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        del topic
+        if value is None:
+            return None
+        found = java_class(value, schema)
+        if found != self.java_name:
+            raise DataException(f"Failed to serialize to {self.type_name} (was class {found}): ")
+        try:
+            return self.layout.pack(value)
+        except (struct.error, OverflowError) as exc:
+            raise DataException(f"Failed to serialize to {self.type_name}: ") from exc
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        del topic
+        if data is None:
+            return self.schema, None
+        if len(data) != self.layout.size:
+            raise DataException(self._unreadable)
+        return self.schema, type(self).make(self.layout.unpack(data)[0])
+
+    @property
+    def _unreadable(self) -> str:
+        return f"Failed to deserialize {self.type_name}: "
+
+    @override
+    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
+        """Return bytes; a column with a schema must have the converter's type, others are cast to it."""
+        del topic
+        if schema is not None and (schema.type is not self.schema.type or schema.name is not None):
+            raise ValueError(f"Failed to serialize to {self.type_name} (was {schema.type.name}): ")
+        return self._packed(value.cast(self.sql_type))
+
+    @override
+    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
+        del topic
+        wrong = value.isNotNull() & (F.octet_length(value) != F.lit(self.layout.size))
+        return self._unpacked(value), F.when(wrong, F.lit(self._unreadable)), self.schema
+
+    def _packed(self, number: Column) -> Column:
+        """Return the bytes of an integer: the last of its sixteen hexadecimal digits."""
+        digits = F.lpad(F.hex(number.cast("bigint")), 16, "0")
+        return F.unhex(F.right(digits, F.lit(2 * self.layout.size)))
+
+    def _unpacked(self, data: Column) -> Column:
+        """Return the integer; null for bytes of another length."""
+        return F.when(self._fits(data), self._signed(data).cast(self.sql_type))
+
+    def _fits(self, data: Column) -> Column:
+        return F.octet_length(data) == F.lit(self.layout.size)
+
+    def _signed(self, data: Column) -> Column:
+        """Return the bytes as an integer, shifted to 64 bits and back to extend the sign."""
+        bits = 8 * (8 - self.layout.size)
+        digits = F.when(self._fits(data), F.hex(data))
+        return F.shiftright(F.shiftleft(F.conv(digits, 16, -10).cast("bigint"), bits), bits)
+
+
+class ShortConverter(NumberConverter):
+    """Converter for 16-bit integers."""
+
+    type_name, java_name, sql_type = "short", "java.lang.Short", "smallint"
+    layout = struct.Struct(">h")
+    schema = Schema(type=Type.INT16, optional=True)
+
+
+class IntegerConverter(NumberConverter):
+    """Converter for 32-bit integers."""
+
+    type_name, java_name, sql_type = "integer", "java.lang.Integer", "int"
+    layout = struct.Struct(">i")
+    schema = Schema(type=Type.INT32, optional=True)
+
+
+class LongConverter(NumberConverter):
+    """Converter for 64-bit integers."""
+
+    type_name, java_name, sql_type = "long", "java.lang.Long", "bigint"
+    layout = struct.Struct(">q")
+    schema = Schema(type=Type.INT64, optional=True)
+
+
+class _FractionConverter(NumberConverter):
+    """Base class for floats; uses Java's functions for the bits of a float, which Spark lacks."""
+
+    bits_of: ClassVar[str]
+    of_bits: ClassVar[str]
+    bits_type: ClassVar[str]
+
+    @override
+    def _packed(self, number: Column) -> Column:
+        known = F.coalesce(number, F.lit(0).cast(self.sql_type))
+        bits = F.reflect(F.lit(self.java_name), F.lit(self.bits_of), known)
+        return super()._packed(F.when(number.isNotNull(), bits))
+
+    @override
+    def _unpacked(self, data: Column) -> Column:
+        bits = F.coalesce(self._signed(data), F.lit(0)).cast(self.bits_type)
+        text = F.reflect(F.lit(self.java_name), F.lit(self.of_bits), bits)
+        return F.when(self._fits(data), text.cast(self.sql_type))
+
+
+class FloatConverter(_FractionConverter):
+    """Converter for 32-bit IEEE 754 numbers."""
+
+    type_name, java_name, sql_type = "float", "java.lang.Float", "float"
+    bits_of, of_bits, bits_type = "floatToRawIntBits", "intBitsToFloat", "int"
+    layout = struct.Struct(">f")
+    schema = Schema(type=Type.FLOAT32, optional=True)
+    make = Float32
+
+
+class DoubleConverter(_FractionConverter):
+    """Converter for 64-bit IEEE 754 numbers."""
+
+    type_name, java_name, sql_type = "double", "java.lang.Double", "double"
+    bits_of, of_bits, bits_type = "doubleToRawLongBits", "longBitsToDouble", "bigint"
+    layout = struct.Struct(">d")
+    schema = Schema(type=Type.FLOAT64, optional=True)
+    make = float

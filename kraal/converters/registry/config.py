@@ -1,0 +1,186 @@
+"""Config keys that all converters with a schema registry share.
+
+Implements https://docs.confluent.io/platform/current/schema-registry/connect.html.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from kraal.config.checks import at_least, one_of, rule
+from kraal.config.converter import CONVERTER_TYPE_KEY
+from kraal.config.key import ConfigType, Importance, Key
+
+URL: Final = "schema.registry.url"
+CREDENTIALS_SOURCE: Final = "basic.auth.credentials.source"
+USER_INFO: Final = "basic.auth.user.info"
+TOKEN_SOURCE: Final = "bearer.auth.credentials.source"  # noqa: S105 - the name of a key
+TOKEN: Final = "bearer.auth.token"  # noqa: S105 - the same
+AUTO_REGISTER: Final = "auto.register.schemas"
+USE_LATEST: Final = "use.latest.version"
+LATEST_TTL: Final = "latest.cache.ttl.sec"
+NORMALIZE: Final = "normalize.schemas"
+CACHE: Final = "schemas.cache.config"
+TIMEOUT: Final = "http.read.timeout.ms"
+RETRIES: Final = "max.retries"
+RETRY_WAIT: Final = "retries.wait.ms"
+RETRY_MOST: Final = "retries.max.wait.ms"
+IGNORE_DEFAULTS: Final = "ignore.default.for.nullables"
+
+_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
+TOPIC_NAME: Final = f"{_STRATEGIES}TopicNameStrategy"
+RECORD_NAME: Final = f"{_STRATEGIES}RecordNameStrategy"
+TOPIC_RECORD_NAME: Final = f"{_STRATEGIES}TopicRecordNameStrategy"
+
+
+@rule("addresses that begin with `http://` or `https://`")
+def _addresses(name: str, value: object) -> str | None:
+    urls = value if isinstance(value, tuple) else ()
+    if not urls:
+        return f"Invalid value {value} for configuration {name}: an address is needed"
+    for url in urls:
+        parts = urlsplit(str(url))
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            shown = str(url).rpartition("@")[2]  # the part before the @ may contain a password
+            return f"Invalid value {shown} for configuration {name}: it must begin with http:// or https://"
+    return None
+
+
+@rule("`false`")
+def _only_false(name: str, value: object) -> str | None:
+    if value is True:
+        return f"Invalid value true for configuration {name}: it is not supported here, only false is"
+    return None
+
+
+def _strategy(part: str) -> Key:
+    return Key(
+        name=f"{part}.subject.name.strategy",
+        type=ConfigType.CLASS,
+        default=TOPIC_NAME,
+        validator=one_of(TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME),
+        doc=f"What the subject of a {part}'s schema is called: after the topic, the record's type, or both.",
+        source=f"AbstractKafkaSchemaSerDeConfig.{part.upper()}_SUBJECT_NAME_STRATEGY",
+    )
+
+
+def flag(
+    name: str,
+    doc: str,
+    source: str,
+    *,
+    default: bool = False,
+    importance: Importance = Importance.MEDIUM,
+    supported: bool = True,
+) -> Key:
+    """Return a boolean key; an unsupported key accepts only `false`."""
+    return Key(
+        name=name,
+        type=ConfigType.BOOLEAN,
+        default=default,
+        validator=None if supported else _only_false,
+        importance=importance,
+        doc=doc,
+        source=source,
+    )
+
+
+def _number(name: str, default: int, minimum: int, doc: str, source: str) -> Key:
+    return Key(
+        name=name,
+        type=ConfigType.INT,
+        default=default,
+        validator=at_least(minimum),
+        importance=Importance.LOW,
+        doc=doc,
+        source=source,
+    )
+
+
+_SERDE: Final = "AbstractKafkaSchemaSerDeConfig."
+
+REGISTRY_KEYS: Final = (
+    replace(CONVERTER_TYPE_KEY, default="value"),
+    Key(
+        name=URL,
+        type=ConfigType.LIST,
+        validator=_addresses,
+        importance=Importance.HIGH,
+        doc="Addresses of schema registries, tried one after the other.",
+        source=f"{_SERDE}SCHEMA_REGISTRY_URL_CONFIG",
+    ),
+    Key(
+        name=CREDENTIALS_SOURCE,
+        type=ConfigType.STRING,
+        default="URL",
+        validator=one_of("URL", "USER_INFO"),
+        doc=f"Where user and password come from: from the address, or from {USER_INFO}.",
+        source=f"{_SERDE}BASIC_AUTH_CREDENTIALS_SOURCE",
+    ),
+    Key(
+        name=USER_INFO,
+        type=ConfigType.PASSWORD,
+        default=None,
+        doc="User and password for the registry, as user:password.",
+        source=f"{_SERDE}USER_INFO_CONFIG",
+    ),
+    Key(
+        name=TOKEN_SOURCE,
+        type=ConfigType.STRING,
+        default="",
+        validator=one_of("", "STATIC_TOKEN"),
+        doc=f"Where a bearer token comes from: nowhere, or from {TOKEN}.",
+        source=f"{_SERDE}BEARER_AUTH_CREDENTIALS_SOURCE",
+    ),
+    Key(
+        name=TOKEN,
+        type=ConfigType.PASSWORD,
+        default=None,
+        doc="The bearer token for the registry.",
+        source=f"{_SERDE}BEARER_AUTH_TOKEN_CONFIG",
+    ),
+    flag(
+        AUTO_REGISTER,
+        "Register a schema that the registry does not have.",
+        f"{_SERDE}AUTO_REGISTER_SCHEMAS",
+        default=True,
+    ),
+    flag(
+        USE_LATEST,
+        f"Write with the latest schema of the subject, where {AUTO_REGISTER} is false.",
+        f"{_SERDE}USE_LATEST_VERSION",
+        importance=Importance.LOW,
+    ),
+    _number(
+        LATEST_TTL, -1, -1, "Seconds for which a subject's latest schema is remembered; -1: for good.",
+        f"{_SERDE}LATEST_CACHE_TTL",
+    ),
+    flag(
+        NORMALIZE,
+        "Have the registry compare schemas in their normal form.",
+        f"{_SERDE}NORMALIZE_SCHEMAS",
+    ),
+    _strategy("key"),
+    _strategy("value"),
+    _number(CACHE, 1000, 1, "How many schemas to remember.", "AbstractDataConfig.SCHEMAS_CACHE_SIZE_CONFIG"),
+    _number(
+        TIMEOUT, 60_000, 1, "Milliseconds to wait for the registry's answer.",
+        "SchemaRegistryClientConfig.HTTP_READ_TIMEOUT_MS",
+    ),
+    _number(RETRIES, 3, 0, "How often a request that failed is tried again.", f"{_SERDE}MAX_RETRIES"),
+    _number(RETRY_WAIT, 1000, 0, "Milliseconds before the first try again.", f"{_SERDE}RETRIES_WAIT_MS"),
+    _number(RETRY_MOST, 20_000, 0, "Milliseconds between two tries at most.", f"{_SERDE}RETRIES_MAX_WAIT_MS"),
+    flag(
+        IGNORE_DEFAULTS,
+        "Write null where a field is null and its schema has a default.",
+        "AbstractDataConfig.IGNORE_DEFAULT_FOR_NULLABLES_CONFIG",
+    ),
+    flag(
+        "generalized.sum.type.support",
+        "Enums and unions that other formats read as well.",
+        "AbstractDataConfig.GENERALIZED_SUM_TYPE_SUPPORT_CONFIG",
+        supported=False,
+    ),
+)  # fmt: skip

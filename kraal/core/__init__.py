@@ -1,0 +1,1 @@
+"""Basics for all parts of Kraal: identifiers, errors, offsets, secrets, logging, files."""

@@ -1,0 +1,77 @@
+"""Shared identifiers and types. Imports no other module of Kraal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from typing_extensions import override
+
+ConnectorName = NewType("ConnectorName", str)
+"""Decoded name of a connector; may contain anything but control characters."""
+
+TopicName = NewType("TopicName", str)
+"""A Kafka topic's name."""
+
+WorkerId = NewType("WorkerId", str)
+"""`host:port` of a worker's advertised URL, shown as `worker_id` in statuses."""
+
+Generation = NewType("Generation", int)
+"""Group generation: increases with each rebalance, -1 before the first join; 0 in standalone mode."""
+
+Config = Mapping[str, str | None]
+"""A raw configuration: Connect's keys, unresolved values; null values are kept."""
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+"""Any JSON value."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """One task of one connector; `str()` is the wire form `name-0`."""
+
+    connector: ConnectorName
+    task: int
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.task}"
+
+    @staticmethod
+    def parse(text: str) -> TaskId:
+        """Parse the wire form, with the number after the last `-`. Raises ValueError."""
+        connector, dash, number = text.rpartition("-")
+        if not dash or not connector or not number.isdecimal():
+            message = f"not a task id of the form name-0: {text!r}"
+            raise ValueError(message)
+        return TaskId(ConnectorName(connector), int(number))
+
+
+Instance = ConnectorName | TaskId
+"""A connector's own instance, or one of its tasks."""
+
+
+def connector_of(instance: Instance) -> ConnectorName:
+    """Return the connector name of an instance."""
+    return instance.connector if isinstance(instance, TaskId) else instance
+
+
+class State(StrEnum):
+    """State of an instance in its status; STOPPED only for connectors. Source: AbstractStatus.State."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    RESTARTING = "RESTARTING"
+    STOPPED = "STOPPED"
+
+
+class TargetState(StrEnum):
+    """State that a user requests of a connector. Source: TargetState, KIP-52, KIP-875."""
+
+    STARTED = "STARTED"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"

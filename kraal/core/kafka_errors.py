@@ -1,0 +1,55 @@
+"""Kafka error codes grouped by their meaning for clients; the one table for all callers of brokers.
+
+Negative codes are librdkafka's own. Numbers avoid an import of a client; callers that treat further codes alike add
+them locally.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class ErrorCode(IntEnum):
+    """Errors that several callers handle, with confluent-kafka's names (without `_`)."""
+
+    AUTHENTICATION = -169
+    TIMED_OUT = -185
+    ALL_BROKERS_DOWN = -187
+    UNKNOWN_TOPIC = -188
+    RESOLVE = -193
+    TRANSPORT = -195
+    UNKNOWN_TOPIC_OR_PART = 3
+    LEADER_NOT_AVAILABLE = 5
+    REQUEST_TIMED_OUT = 7
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    NOT_CONTROLLER = 41
+    SASL_AUTHENTICATION_FAILED = 58
+
+
+TOO_LATE: Final[frozenset[int]] = frozenset({ErrorCode.TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT})
+"""No answer arrived in time."""
+UNREACHABLE: Final[frozenset[int]] = frozenset({ErrorCode.TIMED_OUT, ErrorCode.TRANSPORT})
+"""No broker answered."""
+RETRIABLE: Final[frozenset[int]] = frozenset(
+    {
+        *TOO_LATE,
+        *UNREACHABLE,
+        ErrorCode.ALL_BROKERS_DOWN,
+        ErrorCode.RESOLVE,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+    }
+)
+"""The same request can succeed later."""
+UNKNOWN_TOPIC: Final[frozenset[int]] = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PART, ErrorCode.UNKNOWN_TOPIC})
+"""The topic does not exist, or not on this broker yet."""
+NOT_AUTHORIZED: Final[frozenset[int]] = frozenset(
+    {ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+)
+"""The client may not do this."""
+NOT_AUTHENTICATED: Final[frozenset[int]] = frozenset(
+    {ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.AUTHENTICATION}
+)
+"""The cluster does not accept the client's credentials."""

@@ -1,0 +1,25 @@
+"""Monotonic clock for leases that includes the time during which the machine is suspended.
+
+On Linux, `time.monotonic` stops while the machine is suspended, but the broker's session timeout continues. With it, a
+worker that wakes up would consider its lease valid until the broker answers its next heartbeat.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+_CLOCK: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""On other systems than Linux, CLOCK_MONOTONIC includes suspension, or no clock does."""
+_ahead_s = 0.0
+
+
+def now_s() -> float:
+    """Return seconds since a fixed point; not comparable with `time.monotonic`. Any thread."""
+    return time.clock_gettime(_CLOCK) + _ahead_s
+
+
+def advance(seconds: float) -> None:
+    """Advance this process's clock as a suspension of `seconds` would. For tests."""
+    global _ahead_s  # noqa: PLW0603 - a machine has one such clock
+    _ahead_s += seconds

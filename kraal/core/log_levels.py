@@ -1,0 +1,124 @@
+"""Log levels of Python's loggers under log4j's names, read and changed at run time.
+
+Levels are those of log4j: OFF, FATAL, ERROR, WARN, INFO, DEBUG, TRACE, ALL. A Python level between two of them has the
+name of the lowest named level that passes. A namespace is any prefix of a name, regardless of dots, as in Connect:
+`kraal.s` includes `kraal.scaffold` and `kraal.stores`. A logger without its own level has its parent's. Names that
+modules had before they moved still work. Source: Loggers (Kafka 4.3.0); KIP-495, KIP-976.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kraal.core.renamed_loggers import current_name
+
+log = logging.getLogger(__name__)
+
+ROOT = "root"
+TRACE, ALL, OFF = 5, 1, 2**31 - 1
+_LEVELS = {
+    "ALL": ALL,
+    "TRACE": TRACE,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "OFF": OFF,
+}
+logging.addLevelName(TRACE, "TRACE")
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """A logger's effective level, and the time of its last change in milliseconds since the epoch, or None."""
+
+    level: str
+    last_modified: int | None
+
+
+def parse_level(text: str) -> int | None:
+    """Return Python's number of a level name, ignoring case; None for an unknown level."""
+    return _LEVELS.get(text.strip().upper())
+
+
+def level_name(number: int) -> str:
+    """Return the name of the lowest level that passes a logger with this number."""
+    return next((name for name, at in _LEVELS.items() if number <= at), "OFF")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Loggers:
+    """The loggers of one process. Any thread. Changes are lost when the process ends."""
+
+    def __init__(self, root: logging.Logger = logging.root, now_ms: Callable[[], int] = _now_ms) -> None:
+        """`root` stands for itself and all below it."""
+        self._root = root
+        self._now_ms = now_ms
+        self._lock = threading.Lock()
+        self._modified: dict[str, int] = {}
+
+    def level(self, name: str) -> LoggerLevel | None:
+        """Return a logger's level; None for an unknown logger. `root` is accepted in any case."""
+        with self._lock:
+            if _is_root(name):
+                return self._shown(ROOT, self._root)
+            name = current_name(name)
+            logger = self._known().get(name)
+            return None if logger is None else self._shown(name, logger)
+
+    def all_levels(self) -> dict[str, LoggerLevel]:
+        """Return the levels of all loggers, sorted by name, without those that are OFF."""
+        with self._lock:
+            return {
+                name: self._shown(name, logger)
+                for name, logger in sorted(self._known().items())
+                if level_name(logger.getEffectiveLevel()) != "OFF"
+            }
+
+    def set_level(self, namespace: str, level: str) -> list[str]:
+        """Set the level of a namespace; return the sorted names of loggers whose effective level changed.
+
+        Creates a logger with the namespace's name if there is none. Other loggers get the level if they have their own,
+        else inherit it. An unknown level changes nothing and is logged.
+        """
+        number = parse_level(level)
+        if number is None:
+            log.warning("Ignoring request to set invalid level '%s' for namespace %s", level, namespace)
+            return []
+        log.info("Setting level of namespace %s and children to %s", namespace, level)
+        namespace = current_name(namespace)
+        with self._lock:
+            start = "" if _is_root(namespace) else namespace
+            first = self._root.manager.getLogger(namespace) if start else self._root
+            known = self._known()
+            within = {n: each for n, each in known.items() if not start or n.startswith(start)}
+            before = {name: each.getEffectiveLevel() for name, each in within.items()}
+            first.setLevel(number)
+            for each in within.values():
+                if each.level != logging.NOTSET:
+                    each.setLevel(number)
+            now_ms = self._now_ms()
+            changed = sorted(n for n, each in within.items() if each.getEffectiveLevel() != before[n])
+            self._modified.update(dict.fromkeys(changed, now_ms))
+            return changed
+
+    def _known(self) -> dict[str, logging.Logger]:
+        """Return all loggers by name, without placeholders for parent names."""
+        listed = list(self._root.manager.loggerDict.items())
+        below = {name: each for name, each in listed if isinstance(each, logging.Logger)}
+        return {**below, ROOT: self._root}
+
+    def _shown(self, name: str, logger: logging.Logger) -> LoggerLevel:
+        return LoggerLevel(level_name(logger.getEffectiveLevel()), self._modified.get(name))
+
+
+def _is_root(name: str) -> bool:
+    return name.lower() in {"", ROOT}

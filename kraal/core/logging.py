@@ -1,0 +1,167 @@
+"""Logging of a worker process to standard error, as text or one JSON object per line.
+
+Each line names the worker and, if known, the group generation and the connector or task. Secrets are removed
+(`kraal.core.secrets`). An actor's thread sets its subject at start (`about`); functions that it passes to the engine's
+threads keep it (`carried`). The subject is a context variable, read only when a line is written.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from enum import Enum
+
+from typing_extensions import override
+
+from kraal.core.secrets import Secrets, secrets
+
+about: ContextVar[str] = ContextVar("kraal_about", default="")
+"""The name of the actor for which this thread works: `task numbers-0`, `connector numbers`, `herder`, …."""
+
+
+class LogFormat(Enum):
+    """Format of log lines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Who(logging.Filter):
+    """Filter that adds worker and generation to every record; passes all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.worker = ""
+        """The worker's id, once it is known."""
+        self.generation: Callable[[], int] = int
+        """Returns the group generation, or 0 without one. Any thread."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.worker = self.worker
+        record.generation = self.generation()
+        record.connector, record.task = subject(about.get())
+        return True
+
+
+who = Who()
+"""The instance of this process."""
+
+
+class Scrub(logging.Filter):
+    """Filter that removes secrets from a record's message, traceback and stack; passes all."""
+
+    def __init__(self, known: Secrets = secrets) -> None:
+        super().__init__()
+        self._known = known
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        scrub = self._known.scrub
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 - invalid arguments, which logging would print unchanged
+            text = f"{record.msg} (its arguments do not fit)"
+        record.msg, record.args = scrub(text), None
+        if record.exc_info:
+            record.exc_text = scrub(_TRACEBACKS.formatException(record.exc_info))
+        if record.stack_info:
+            record.stack_info = scrub(record.stack_info)
+        return True
+
+
+_TRACEBACKS = logging.Formatter()
+
+
+def subject(name: str) -> tuple[str, int | None]:
+    """Return connector and task number of an actor's name; "" and None if it has none."""
+    kind, _, instance = name.partition(" ")
+    if kind == "connector":
+        return instance, None
+    if kind == "task":
+        connector, _, number = instance.rpartition("-")
+        if number.isdecimal():
+            return connector, int(number)
+    return "", None
+
+
+def carried(function: Callable[[], None]) -> Callable[[], None]:
+    """Wrap `function` so that its log lines on another thread keep this thread's subject."""
+    name = about.get()
+
+    def run() -> None:
+        about.set(name)
+        function()
+
+    return run
+
+
+class TextLines(logging.Formatter):
+    """`[time] LEVEL [worker g7 connector|task-0] message (logger)`; tracebacks follow on separate lines."""
+
+    def __init__(self) -> None:
+        super().__init__("[%(asctime)s] %(levelname)s [%(context)s] %(message)s (%(name)s)")
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        worker, connector, task, generation = _context(record)
+        parts = [worker or "worker"]
+        if generation:
+            parts.append(f"g{generation}")
+        if connector:
+            parts.append(f"{connector}|worker" if task is None else f"{connector}|task-{task}")
+        record.context = " ".join(parts)
+        return super().format(record)
+
+
+class JsonLines(logging.Formatter):
+    """One object per line: time, level, logger, thread, message, and known context."""
+
+    @override
+    def format(self, record: logging.LogRecord) -> str:
+        worker, connector, task, generation = _context(record)
+        said: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "thread": record.threadName,
+            "message": record.getMessage(),
+        }
+        if worker:
+            said["worker"] = worker
+        if generation:
+            said["generation"] = generation
+        if connector:
+            said["connector"] = connector
+        if task is not None:
+            said["task"] = task
+        if record.exc_info:
+            said["exception"] = record.exc_text or self.formatException(record.exc_info)
+        if record.stack_info:
+            said["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(said, ensure_ascii=False)
+
+
+def _context(record: logging.LogRecord) -> tuple[str, str, int | None, int]:
+    """Return worker, connector, task and generation; empty for a record that did not pass `Who`."""
+    said = record.__dict__
+    return said.get("worker", ""), said.get("connector", ""), said.get("task"), said.get("generation", 0)
+
+
+def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:
+    """Log Kraal's packages from `level` on and others from WARNING on.
+
+    kafka-python logs each failed connection attempt as ERROR, several per second while a broker is down, although its
+    callers report the result. Its lines appear only at level DEBUG.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if style is LogFormat.JSON else TextLines())
+    handler.addFilter(who)
+    handler.addFilter(Scrub())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    for name in ("actors", "web", "kraal"):
+        logging.getLogger(name).setLevel(level)
+    logging.getLogger("kafka").setLevel(logging.WARNING if level <= logging.DEBUG else logging.CRITICAL)

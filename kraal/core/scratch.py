@@ -1,0 +1,67 @@
+"""Scratch directory of a process, and removal of those that dead processes left behind.
+
+A directory belongs to a process as long as the process holds the lock on a file in it. The kernel releases the lock
+when the process ends in any way, and children do not inherit it, so reused process ids cause no mistakes. Names tell
+the owner: `kraal-<process id>-<start, seconds since the epoch>-…`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from kraal.core.private_files import make_directory
+
+log = logging.getLogger(__name__)
+
+PREFIX = "kraal-"
+LOCK = ".lock"
+
+
+class Scratch:
+    """Directory of one process; created at its start, removed at its end or later."""
+
+    def __init__(self, parent: Path) -> None:
+        """Remove directories of dead processes in `parent`, and create one there. Raises OSError."""
+        make_directory(parent)
+        remove_abandoned(parent)
+        prefix = f"{PREFIX}{os.getpid()}-{int(time.time())}-"
+        # Use another name until it is locked: a visible directory without a lock counts as abandoned.
+        made = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=parent))
+        self._lock = os.open(made / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self.path = made.with_name(made.name.removeprefix("."))
+        made.rename(self.path)
+
+    def close(self) -> None:
+        """Remove the directory."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def remove_abandoned(parent: Path) -> list[Path]:
+    """Remove and return the directories of processes that have ended; skip those that cannot be removed."""
+    removed: list[Path] = []
+    for path in sorted(parent.glob(f"{PREFIX}*")):
+        try:
+            lock = os.open(path / LOCK, os.O_RDWR)
+        except OSError:  # not one of these directories, owned by another user, or being removed
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path)
+        except BlockingIOError:
+            log.debug("%s belongs to a process that lives", path)
+        except OSError as error:
+            log.warning("cannot remove %s, which a dead worker left: %s", path, error)
+        else:
+            log.info("removed %s, which a dead worker left", path)
+            removed.append(path)
+        finally:
+            os.close(lock)
+    return removed

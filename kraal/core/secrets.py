@@ -1,0 +1,135 @@
+"""Registry of secret values, which are removed from logs, traces and errors.
+
+Code that reads a secret registers it (`secrets.add`); code that writes a text for people redacts it (`secrets.scrub`).
+Each process has one registry. Secrets are values of type PASSWORD, values of keys with names such as `password`
+(`names_secret`), and every value that a config provider returned.
+
+Short or common values must not blank the whole log, and the positions of redacted text must reveal nothing about a long
+value. Values of fewer than 4 characters are never searched; values of fewer than 8 are hidden only as separate words;
+longer ones anywhere, also escaped (JSON, Python's `repr`, URLs). Words that are common in logs, such as `true` or
+`localhost`, are not secrets. In a text of several lines, each line of 12 characters or more is hidden by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from urllib.parse import quote, quote_plus
+
+HIDDEN = "[hidden]"
+"""Replacement for secrets; Connect's text for values of type PASSWORD."""
+
+SHORTEST = 4
+ANYWHERE = 8
+LONG_LINE = 12
+MOST = 5_000
+"""Maximum number of stored values; the oldest are dropped. Tokens that change each minute fill it in days."""
+
+_NAME = re.compile(r"password|secret|token|credential|key|jaas", re.IGNORECASE)
+_ABOUT = re.compile(
+    r"(?:^|[._-])(?:algorithms?|class|columns?|converter|deserializer|enabled?|fields?|file|format|ignore|location"
+    r"|mode|ms|names?|path|provider|serializer|size|strategy|types?|ur[il]|version)$",
+    re.IGNORECASE,
+)
+"""Suffixes of names that refer to a key or secret but do not contain one: `ssl.keystore.location`, `key.converter`."""
+_KEY_CONVERTER = re.compile(r"^key\.converter(?:\.|$)")
+_OPTION = re.compile(r"(?<!\w)(\w++)\s*+=\s*+")
+"""`++` does not backtrack, so each character is read at most twice in any text."""
+_OPTION_VALUE = re.compile(r"\"([^\"]*)\"|'([^']*)'|([^\s;\"']+)")
+_SECRET_OPTION = re.compile(r"password|secret|token|key", re.IGNORECASE)
+_EVERYDAY = frozenset(
+    re.findall(
+        r"\w+",
+        "all connect connector debug disabled earliest enabled error false fatal file hidden host http https info json "
+        "kafka kraal latest localhost none null plain plaintext running sasl_plaintext sasl_ssl sink source spark "
+        "string task topic trace true warn warning worker",
+    )
+)
+
+
+def names_secret(key: str) -> bool:
+    """Return whether a key's name suggests that its value is secret."""
+    name = _KEY_CONVERTER.sub("", key)
+    return _NAME.search(name) is not None and _ABOUT.search(name) is None
+
+
+def hides(value: str) -> bool:
+    """Return whether a secret value is searched for in texts."""
+    text = value.strip()
+    return len(text) >= SHORTEST and text.lower() not in _EVERYDAY
+
+
+class Secrets:
+    """The secrets of a process. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[str, ...]] = {}
+        """Each value with its written forms."""
+        self._forms: tuple[str, ...] = ()
+        """All written forms, longest first; replaced, never mutated."""
+
+    def add(self, *values: str | None) -> None:
+        """Register values to hide."""
+        new = [value for value in values if value is not None and value not in self._known and hides(value)]
+        if not new:
+            return
+        with self._lock:
+            self._known.update((value, tuple(dict.fromkeys(_forms(value)))) for value in new)
+            for oldest in list(self._known)[: max(0, len(self._known) - MOST)]:
+                del self._known[oldest]
+            forms = {form for each in self._known.values() for form in each}
+            self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+
+    def forget(self) -> None:
+        """Forget all values; for tests."""
+        with self._lock:
+            self._known.clear()
+            self._forms = ()
+
+    def scrub(self, text: str) -> str:
+        """Return the text with each secret replaced by `[hidden]`."""
+        # Separate searches are much faster than one combined expression, because matches are rare.
+        for form in self._forms:
+            if form in text:
+                text = replaced(form, HIDDEN, text)
+        return text
+
+
+secrets = Secrets()
+"""The registry of this process."""
+
+
+def replaced(value: str, by: str, text: str) -> str:
+    """Replace a value by `by`: a long one anywhere, a short one only as a separate word."""
+    if len(value) >= ANYWHERE:
+        return text.replace(value, by)
+    return re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", lambda _: by, text)
+
+
+def _secret_options(text: str) -> Iterator[str]:
+    """Return the values of options such as `password="…"` in a text."""
+    at = 0
+    while (option := _OPTION.search(text, at)) is not None:
+        at = option.end()
+        if _SECRET_OPTION.search(option[1]) and (value := _OPTION_VALUE.match(text, at)) is not None:
+            at = value.end()
+            yield next(group for group in value.groups() if group is not None)
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Return the written forms of a value: itself, its lines, the options of a JAAS entry; each also escaped."""
+    text = value.strip()
+    parts = [text]
+    if "\n" in text:
+        parts += [line.strip() for line in text.splitlines() if len(line.strip()) >= LONG_LINE]
+    parts += filter(hides, _secret_options(text))
+    for part in parts:
+        yield part
+        yield repr(part)[1:-1]
+        yield json.dumps(part)[1:-1]
+        yield json.dumps(part, ensure_ascii=False)[1:-1]
+        yield quote(part, safe="")
+        yield quote_plus(part)

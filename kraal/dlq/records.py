@@ -1,0 +1,190 @@
+"""Dead letters: their headers, their text and JSON forms, and the target of a replay.
+
+Source: DeadLetterQueueReporter.populateContextHeaders (Kafka 4.3.0); KIP-298.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from typing_extensions import override
+
+from kraal.client.text import one_line, printable
+from kraal.core.errors import KraalError
+
+PREFIX: Final = "__connect.errors."
+"""Prefix of Connect's error headers."""
+
+_FACTS: Final = (
+    ("topic", "topic"),
+    ("partition", "partition"),
+    ("offset", "offset"),
+    ("connector.name", "connector"),
+    ("task.id", "task"),
+    ("stage", "stage"),
+    ("class.name", "class"),
+    ("exception.class.name", "exception"),
+    ("exception.message", "message"),
+    ("exception.stacktrace", "stacktrace"),
+)
+"""Headers without prefix, and their names in JSON."""
+_CAUSE: Final = "Caused by: "
+"""Prefix of a cause in a Java stack trace; the last one is the root cause."""
+_NUMBERS: Final = ("partition", "offset", "task")
+
+
+class CannotReplay(KraalError):
+    """The target of a letter is unknown or does not exist."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """Record of a dead letter queue topic."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    """Timestamp of the failed record, in milliseconds since the epoch."""
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+
+    @property
+    def place(self) -> str:
+        """Topic, partition and offset of the letter."""
+        return f"{self.topic}-{self.partition}@{self.offset}"
+
+    @property
+    def own_headers(self) -> list[tuple[str, bytes | None]]:
+        """Headers of the original record."""
+        return [(name, value) for name, value in self.headers if not name.startswith(PREFIX)]
+
+    @property
+    def facts(self) -> dict[str, str | int | None]:
+        """Values of Connect's error headers by their names in JSON; empty without such headers.
+
+        The last of several equal headers counts; the others come from earlier failures.
+        """
+        said = {name: value for name, value in self.headers if name.startswith(PREFIX)}
+        found: dict[str, str | int | None] = {}
+        for header, name in _FACTS:
+            if PREFIX + header in said:
+                data = said[PREFIX + header]
+                text = None if data is None else data.decode("utf-8", "replace")
+                is_number = text is not None and name in _NUMBERS and text.isascii() and text.isdecimal()
+                found[name] = int(text) if is_number and text is not None else text
+        return found
+
+    def is_of(self, connector: str) -> bool:
+        """Whether a connector may have written the letter: it contains its name, or no name."""
+        return self.facts.get("connector", connector) == connector
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Target of a replay; if `partition` is None, Kafka's partitioner uses the key."""
+
+    topic: str
+    partition: int | None
+
+    @override
+    def __str__(self) -> str:
+        """Return `topic` or `topic-partition`."""
+        return self.topic if self.partition is None else f"{self.topic}-{self.partition}"
+
+
+def target_of(letter: DeadLetter, to: str | None, partitions: Mapping[str, int]) -> Target:
+    """Return the target of a replay: the original partition, or the topic `to`.
+
+    `partitions` contains the number of partitions by topic. The original partition keeps the record with other records
+    of its key. Records of sources have no partition; they and records whose partition no longer exists are partitioned
+    by key. Raises CannotReplay.
+    """
+    facts = letter.facts
+    topic = facts.get("topic") if to is None else to
+    if not isinstance(topic, str) or not topic:
+        raise CannotReplay(
+            f"The original topic of {letter.place} is unknown because it has no header {PREFIX}topic"
+            " (errors.deadletterqueue.context.headers.enable was false); specify --to TOPIC"
+        )
+    if topic not in partitions:
+        why = f"The original topic {topic} of {letter.place}" if to is None else f"The topic {topic}"
+        raise CannotReplay(f"{why} does not exist")
+    if topic == letter.topic:
+        raise CannotReplay(
+            f"{letter.place} would be replayed into the dead letter queue topic itself; specify --to TOPIC"
+        )
+    partition = facts.get("partition") if to is None else None
+    there = isinstance(partition, int) and partition < partitions[topic]
+    return Target(topic, partition if there and isinstance(partition, int) else None)
+
+
+def as_json(letter: DeadLetter) -> dict[str, Any]:
+    """Return a letter as JSON data; bytes that are not valid UTF-8 are encoded in a `…_base64` field."""
+    error = letter.facts
+    return {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "timestamp": letter.timestamp_ms,
+        **_bytes("key", letter.key),
+        **_bytes("value", letter.value),
+        "headers": [{"key": name, **_bytes("value", value)} for name, value in letter.own_headers],
+        "error": error or None,
+    }
+
+
+def as_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
+    """Yield a letter as lines of text; control characters are escaped."""
+    facts = letter.facts
+    yield f"{letter.place}   {_moment(letter.timestamp_ms)}".rstrip()
+    rows = [*_told(facts), ("key", _shown(letter.key)), ("value", _shown(letter.value))]
+    rows += [("header", f"{name} = {_shown(value)}") for name, value in letter.own_headers]
+    for name, text in rows:
+        yield f"  {name:<12}{one_line(text)}"
+    if stack:
+        for line in str(facts.get("stacktrace") or "").splitlines():
+            yield f"    {printable(line.expandtabs(2))}"
+
+
+def _told(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if not facts:
+        yield "error", "unknown: errors.deadletterqueue.context.headers.enable was false"
+        return
+    source = str(facts.get("topic"))
+    if "offset" in facts:
+        source += f"-{facts.get('partition')}@{facts['offset']}"
+    yield "from", source
+    yield "connector", f"{facts.get('connector')}, task {facts.get('task')}"
+    yield "failed at", f"{facts.get('stage')} of {facts.get('class')}"
+    message = facts.get("message")
+    yield "because", f"{facts.get('exception')}" + (f": {message}" if message else "")
+    if causes := [line for line in str(facts.get("stacktrace")).splitlines() if line.startswith(_CAUSE)]:
+        yield "caused by", causes[-1].removeprefix(_CAUSE)
+
+
+def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def _shown(data: bytes | None) -> str:
+    return "null" if data is None else printable(data.decode("utf-8", "backslashreplace"))
+
+
+def _moment(ms: int | None) -> str:
+    if ms is None:
+        return ""
+    try:
+        return dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat(sep=" ", timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{ms} ms since 1970"

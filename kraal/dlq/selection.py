@@ -1,0 +1,108 @@
+"""Selection of dead letters by topic, connector and offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kraal.client.rest import Refused, Rest
+from kraal.core.errors import KraalError
+from kraal.dlq.kafka import Kafka, Span
+from kraal.dlq.records import DeadLetter
+
+TOPIC_KEY: Final = "errors.deadletterqueue.topic.name"
+_NOT_FOUND: Final = 404
+GROUPS: Final = "kraal-dlq-replay"
+"""Prefix of the consumer groups that store the progress of replays; topic names contain no slash."""
+
+
+class NoDeadLetters(KraalError):
+    """The topic does not exist, or the connector has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Dead letter queue topic, optionally restricted to the letters of one connector."""
+
+    topic: str
+    connector: str | None = None
+
+    @property
+    def group(self) -> str:
+        """Consumer group that stores the progress of replays."""
+        names = (GROUPS, self.topic) if self.connector is None else (GROUPS, self.topic, self.connector)
+        return "/".join(names)
+
+    def holds(self, letter: DeadLetter) -> bool:
+        """Whether the box contains this letter of its topic."""
+        return self.connector is None or letter.is_of(self.connector)
+
+
+def topics_of(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield connectors and their dead letter queue topics from `GET /connectors?expand=info`, sorted."""
+    for name, entry in sorted(connectors.items()):
+        topic = str(entry.get("info", {}).get("config", {}).get(TOPIC_KEY) or "").strip()
+        if topic:
+            yield name, topic
+
+
+def find_box(rest: Rest | None, kafka: Kafka, name: str) -> Box:
+    """Return the box of a connector, or of a topic if there is no such connector or `rest` is None.
+
+    Raises NoLetters, KafkaTrouble, Unreachable, Refused.
+    """
+    config = None if rest is None else _config(rest, name)
+    if config is None:
+        if name not in kafka.partitions:
+            what = "Topic" if rest is None else "Connector or topic"
+            raise NoDeadLetters(f"{what} {name} does not exist.")
+        return Box(name)
+    topic = str(config.get(TOPIC_KEY) or "").strip()
+    if not topic:
+        raise NoDeadLetters(
+            f"Connector {name} has no dead letter queue topic; its config does not set {TOPIC_KEY}."
+        )
+    if "${" in topic:
+        raise NoDeadLetters(
+            f"The dead letter queue topic of connector {name} is a reference, {topic}; specify the topic itself."
+        )
+    if topic not in kafka.partitions:
+        raise NoDeadLetters(
+            f"The dead letter queue topic {topic} of connector {name} does not exist yet; there are no dead letters."
+        )
+    return Box(topic, name)
+
+
+def _config(rest: Rest, name: str) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = rest.get("connectors", name, "config")
+    except Refused as exc:
+        if exc.status == _NOT_FOUND and not exc.no_such_path:
+            return None
+        raise
+    return found
+
+
+def from_offset(spans: Mapping[int, Span], topic: str, partition: int, offset: int) -> dict[int, Span]:
+    """Return a partition starting at an offset. Raises NoLetters if it does not exist."""
+    span = spans.get(partition)
+    if span is None:
+        raise NoDeadLetters(f"Topic {topic} has no partition {partition}; it has {len(spans)} partitions.")
+    if not span.first <= offset < span.end:
+        there = f"{span.first} to {span.end - 1}" if span.count else "none"
+        raise NoDeadLetters(f"{topic}-{partition} has no offset {offset}; available: {there}.")
+    return {partition: Span(offset, span.end)}
+
+
+def last(spans: Mapping[int, Span], count: int) -> dict[int, Span]:
+    """Return the last `count` offsets of each partition."""
+    return {number: Span(max(span.first, span.end - count), span.end) for number, span in spans.items()}
+
+
+def not_yet(spans: Mapping[int, Span], committed: Mapping[int, int]) -> dict[int, Span]:
+    """Return the offsets after those that a group has committed."""
+    return {
+        number: Span(min(max(span.first, committed.get(number, span.first)), span.end), span.end)
+        for number, span in spans.items()
+    }

@@ -1,0 +1,213 @@
+"""The interface of the engine, which runs tasks' batches. Spark implements it; `kraal.testing` has a fake.
+
+A task actor opens a `Run` and asks it for one batch after another; the run answers with events through the `report`
+callback, from any thread, and the actor turns each event into a message. So actors never wait for Spark, and the
+engine may run pending small batches of several tasks as one job.
+
+    open(spec, offsets) ──► Opened
+    next()              ──► BatchDone | Failed           (once there is data; nothing runs meanwhile)
+    commit(offsets)     ──► Committed | Failed           (sinks: after BatchDone; sources: the actor stores)
+    hold()              ──► Held                         (pause: a running batch ends and is reported first)
+    stop()              ──► Stopped                      (a running batch ends and is reported first)
+    cancel()            ──► Stopped                      (a running batch is abandoned; it may still have written)
+
+The *batch* engine answers each `next()` with one batch; a *continuous* one may report `BatchDone` without a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kraal.core.ids import TaskId, TopicName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.metrics.thread_pools import PoolState
+
+
+class Working(Protocol):
+    """Records how long a run has been at one step: a poll, a batch, a commit. Any thread, returns at once."""
+
+    def __call__(self, *, busy: bool) -> None:
+        """Record that a step starts or is retried (`busy`), or that it has ended."""
+
+
+class Transactions(Protocol):
+    """The transactional writer of an exactly-once source task (KIP-618). One thread at a time; calls block.
+
+    Before a method raises, it aborts all that is not committed. It raises StoreAway if a retry may succeed, Fenced if a
+    newer task writes, and StoreError otherwise.
+    """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are uncommitted records."""
+
+    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Send records: `value`, and, where present, `topic`, `key`, `headers`, `partition`, `timestamp`."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
+        """Commit the records together with the offsets; return the number of records."""
+
+    def give_up(self) -> None:
+        """Make blocking calls end soon. Any thread."""
+
+    def close(self) -> None:
+        """Abort what is not committed, and close the connection."""
+
+
+def _nobody_asks(*, busy: bool) -> None:
+    del busy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """The description of a task for a run; its configs are resolved (no `${…}` left)."""
+
+    task: TaskId
+    task_config: Mapping[str, str] = field(repr=False)
+    connector_config: Mapping[str, str] = field(repr=False)
+    lease: Callable[[], bool] = field(default=lambda: True, compare=False)
+    """Whether this worker may still write and commit for the task; asked before each job and commit."""
+    assigned: Callable[[int], None] = field(default=lambda _: None, compare=False)
+    """Called with the number of partitions of a sink task whenever it changes; any thread, returns at once."""
+    working: Working = field(default=_nobody_asks, compare=False)
+    """Receives the start and end of each step."""
+    transactions: Transactions | None = field(default=None, compare=False, repr=False)
+    """For exactly-once sources: the run stores its offsets through it, and closes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The run cannot continue yet; `reason` is for people, e.g. "Spark is starting"."""
+
+    reason: str
+    retry: bool = False
+    """An error occurred and the step will be retried; each retry is one such event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """The plugin is open at its stored offsets and Spark is up: the task is RUNNING."""
+
+    version: str | None
+    """The plugin's version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchDone:
+    """One batch is written. `offsets` are to be stored (a source) or passed to `commit` (a sink: opaque)."""
+
+    offsets: Mapping[SourcePartition, Offset]
+    records: int
+    """Number of records written."""
+    topics: frozenset[TopicName]
+    """Topics written (source, after transforms) or read and decoded (sink, before them) in this batch (KIP-558)."""
+    duration_s: float
+    poll_s: float = 0.0
+    """Sources: how long the plugin took to find the batch."""
+    read: int | None = None
+    """Number of records before transforms dropped some and errors others; None: same as `records`."""
+    errors: ErrorCounts = NO_ERRORS
+    """The errors of records that were left out."""
+    transaction: int | None = None
+    """Number of records in the transaction that was committed with the batch; None: no transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Nothing runs and no batch is requested: the task is paused until the next `next()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The offsets given to `commit` are stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The run is over and closed. `trace` starts with the root cause."""
+
+    trace: str
+    engine_lost: bool = False
+    """Spark died during the run: the worker restarts such tasks when the engine is up again."""
+    errors: ErrorCounts = NO_ERRORS
+    """The record errors of the failed batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """The run is over and closed. `clean`: nothing was abandoned, so every write was reported."""
+
+    clean: bool
+
+
+RunEvent = Waiting | Opened | BatchDone | Held | Committed | Failed | Stopped
+
+
+class Run(Protocol):
+    """One start of one task in the engine. Methods return at once; any thread; one caller."""
+
+    def next(self) -> None:
+        """Ask for one more batch."""
+
+    def hold(self) -> None:
+        """Pause: withdraw a `next()` that has found nothing yet, let a running batch end; then report `Held`.
+
+        A sink stays a member of its consumer group, with its partitions paused.
+        """
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit the offsets of a BatchDone if the lease holds (sinks only)."""
+
+    def stop(self) -> None:
+        """End gracefully. Withdraws a `next()` that has found nothing yet."""
+
+    def cancel(self) -> None:
+        """End now. Stopped is the only event that follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStarting:
+    """Spark is starting; `reason` tells why it is not up: first start, or what ended the last session."""
+
+    reason: str
+    out_of_memory: bool = False
+    """Whether the last JVM ended because its heap was exhausted."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReady:
+    """Spark is up and warm."""
+
+
+EngineState = EngineStarting | EngineReady
+
+
+class Engine(Protocol):
+    """Runs tasks."""
+
+    @property
+    def state(self) -> EngineState:
+        """Whether jobs can run now."""
+
+    def pools(self) -> Sequence[PoolState]:
+        """Return the stuck calls of each thread pool. Any thread; returns at once."""
+
+    def listen(self, changed: Callable[[EngineState], None]) -> None:
+        """Call `changed` with every later state, from any thread."""
+
+    def open(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        """Open one task; returns at once, `Opened` or `Failed` follows.
+
+        An open run of the same task, whose actor has died, is cancelled and over before this one opens.
+        """
+
+    def abandon(self, task: TaskId) -> None:
+        """Cancel the open runs of a task whose actor has died; returns at once, reports nothing."""
+
+    def close(self, timeout_s: float) -> None:
+        """Cancel all runs and end Spark; blocks at most `timeout_s`."""

@@ -1,0 +1,200 @@
+"""Kafka client settings for tasks: the framework's defaults, the worker's, the connector's.
+
+Users write Java's names everywhere (`producer.linger.ms`, `consumer.override.max.poll.records`). Spark expects them
+with the prefix `kafka.`; the group member is librdkafka. `kraal.config.clients` decides which settings each library
+gets. Source: Worker.baseProducerConfigs, Worker.baseConsumerConfigs (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from kraal.config.clients.java import java_options
+from kraal.config.clients.keys import Client
+from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
+from kraal.core.ids import TaskId
+
+log = logging.getLogger(__name__)
+
+_PRODUCER_DEFAULTS = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    "max.in.flight.requests.per.connection": "1",
+    "max.block.ms": "9223372036854775807",
+    "delivery.timeout.ms": "2147483647",
+    "request.timeout.ms": "300000",
+    "linger.ms": "5",
+    "batch.size": "262144",
+    "compression.type": "lz4",
+    "buffer.memory": "67108864",
+}
+"""Connect's defaults, and the batching that determines the throughput (SPARK.md)."""
+
+_CONSUMER_DEFAULTS = {
+    "max.partition.fetch.bytes": "16777216",
+    "fetch.max.bytes": "67108864",
+    "max.poll.records": "20000",
+    "receive.buffer.bytes": "1048576",
+}
+_RANGE_DEFAULTS = {"fetch.max.wait.ms": "5"}
+"""At a log's end, Spark's reader asks for offsets on a connection where a fetch still waits for records that the range
+does not need; by Kafka's default the wait takes half a second.
+"""
+
+SHARED_CLIENT = "connector-producer-shared"
+"""Client id of the producer that small batches of many tasks share; one producer per task would cost threads."""
+
+_NOT_FOR_SPARK = frozenset(
+    {
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "client.id",
+        "enable.auto.commit",
+        "group.id",
+        "group.instance.id",
+        "interceptor.classes",
+        "key.deserializer",
+        "key.serializer",
+        "value.deserializer",
+        "value.serializer",
+        "partition.assignment.strategy",
+    }
+)
+"""Settings that Spark refuses or sets itself."""
+
+_MEMBER_DECIDES = frozenset(
+    {
+        "auto.offset.reset",  # set by Kraal before each job
+        "bootstrap.servers",
+        "enable.auto.commit",
+        "max.partition.fetch.bytes",  # Spark does bulk reads
+        "partition.assignment.strategy",  # always the range assignor, which is also in Java's default
+    }
+)
+"""Consumer settings that users cannot override for a group member."""
+
+_MEMBER_DEFAULTS: dict[str, str | int | bool] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "partition.assignment.strategy": "range",
+    "auto.offset.reset": "error",
+    "queued.min.messages": 1000,
+    "queued.max.messages.kbytes": 4096,
+    "fetch.message.max.bytes": 1048576,
+    "fetch.wait.max.ms": 500,
+    "reconnect.backoff.max.ms": 1000,
+    "topic.metadata.propagation.max.ms": 5000,
+    "log_level": 2,  # important events arrive as errors
+}
+
+
+def producer_options(
+    worker: Mapping[str, str],
+    connector: Mapping[str, str],
+    client_id: str,
+    defaults: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return options for Spark's Kafka writer; `defaults` override the framework's. Raises ConfigInvalid."""
+    given = layered(worker, connector, "producer")
+    wanted = {"client.id": client_id} | _PRODUCER_DEFAULTS | dict(defaults or {}) | given
+    if wanted["enable.idempotence"].lower() == "true":
+        wanted["max.in.flight.requests.per.connection"] = given.get(
+            "max.in.flight.requests.per.connection", "5"
+        )
+    wanted["bootstrap.servers"] = bootstrap(worker, connector, "producer")
+    refused = ("key.serializer", "value.serializer", "transactional.id")
+    return {f"kafka.{key}": value for key, value in java_options(wanted).items() if key not in refused}
+
+
+def producer_client_id(task: TaskId) -> str:
+    """Return the client id of a source task's producer."""
+    return f"connector-producer-{task}"
+
+
+def client_id_of(worker: Mapping[str, str], connector: Mapping[str, str], default: str) -> str:
+    """Return the client id of a connector's producers, which `producer_options` derives from `default`."""
+    return layered(worker, connector, "producer").get("client.id", default)
+
+
+def consumer_options(worker: Mapping[str, str], connector: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return options for Spark's Kafka reader; the caller adds offsets and topics per range. Raises ConfigInvalid."""
+    settings = layered(worker, connector, "consumer")
+    settings["bootstrap.servers"] = bootstrap(worker, connector, "consumer")
+    return range_options(settings, f"connect-{name}-read")
+
+
+def range_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
+    """Return `reader_options` for reading existing records without waiting for more. Raises ConfigInvalid."""
+    return reader_options(_RANGE_DEFAULTS | dict(settings), group)
+
+
+def reader_options(settings: Mapping[str, str], group: str) -> dict[str, str]:
+    """Return options for Spark's Kafka reader from consumer settings with Connect's names. Raises ConfigInvalid.
+
+    `group` is the prefix of the group names that Spark generates.
+    """
+    wanted = java_options(_CONSUMER_DEFAULTS | dict(settings))
+    options = {f"kafka.{key}": value for key, value in wanted.items() if key not in _NOT_FOR_SPARK}
+    options["kafka.bootstrap.servers"] = settings.get("bootstrap.servers", "")
+    options["groupIdPrefix"] = group
+    options["includeHeaders"] = "true"
+    return options
+
+
+def reset_policy(worker: Mapping[str, str], connector: Mapping[str, str]) -> str:
+    """Return `earliest`, `latest` or `none`. Connect's default is earliest."""
+    return layered(worker, connector, "consumer").get("auto.offset.reset", "earliest").lower()
+
+
+def consumer_settings(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
+    """Return a connector's consumer settings with Connect's names."""
+    given = layered(worker, connector, "consumer")
+    return {**given, "bootstrap.servers": bootstrap(worker, connector, "consumer")}
+
+
+def admin_options(
+    worker: Mapping[str, str], connector: Mapping[str, str], client_id: str
+) -> dict[str, str | int]:
+    """Return librdkafka's settings for a connector's admin client: `admin.*`, then `admin.override.*`.
+
+    Raises ConfigInvalid. Source: Worker.adminConfigs.
+    """
+    wanted = {"client.id": client_id} | layered(worker, connector, "admin")
+    return {
+        **librdkafka_options(wanted, _named(worker, connector, "admin")),
+        "bootstrap.servers": bootstrap(worker, connector, "admin"),
+        "log_level": 2,  # callers get an error if a broker is unavailable
+    }
+
+
+def member_config(
+    worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId
+) -> dict[str, str | int | bool]:
+    """Return librdkafka's settings for a sink task's group member. Unknown names are dropped and logged.
+
+    Raises one ConfigInvalid with every error.
+    """
+    given = layered(worker, connector, "consumer")
+    wanted = {key: value for key, value in given.items() if key not in _MEMBER_DECIDES}
+    for key in unknown_to_librdkafka(wanted):
+        log.warning("%s: the consumer's setting %s is not known to its group member; dropped", task, key)
+    return {
+        "group.id": f"connect-{task.connector}",
+        "client.id": f"connector-consumer-{task}",
+        **_MEMBER_DEFAULTS,
+        **librdkafka_options(wanted, _named(worker, connector, "consumer")),
+        "topic.metadata.refresh.interval.ms": 5000,  # how soon new topics of a pattern are found
+        "bootstrap.servers": bootstrap(worker, connector, "consumer"),
+    }
+
+
+def _named(worker: Mapping[str, str], connector: Mapping[str, str], client: Client) -> Callable[[str], str]:
+    """Return a function that maps a client setting to the key that set it, for errors."""
+
+    def named(key: str) -> str:
+        written = (f"{client}.override.{key}", f"{client}.{key}")
+        return next((name for name in written if name in connector or name in worker), key)
+
+    return named

@@ -1,0 +1,1 @@
+"""Transforms and converters as Spark column expressions."""

@@ -1,0 +1,46 @@
+"""Converts parts of records (`kraal.plugins.model.columns`) to Spark columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from kraal.plugins.model.columns import ByRecords, Expression, Part
+from kraal.plugins.model.schema import Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+SPARK_TYPES: Final[Mapping[Type, str]] = {
+    Type.INT8: "tinyint",
+    Type.INT16: "smallint",
+    Type.INT32: "int",
+    Type.INT64: "bigint",
+    Type.FLOAT32: "float",
+    Type.FLOAT64: "double",
+    Type.BOOLEAN: "boolean",
+    Type.STRING: "string",
+}
+"""Types of single values other than bytes."""
+
+
+def column_of(part: Part) -> Column:
+    """Return the column of a part with a schema. Invalid UTF-8 becomes U+FFFD, as on the record path."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+    if part.fields is not None:
+        return F.struct(*[column_of(field).alias(name) for name, field in part.fields.items()])
+    if part.expression is None or part.schema is None:
+        raise ByRecords
+    column: Column = part.expression()
+    if part.as_read and part.schema.type is Type.STRING:
+        return F.make_valid_utf8(column)
+    return column
+
+
+def is_null(part: Part) -> Expression:
+    """Return the expression for whether a part is null."""
+    whole = part.expression
+    if part.fields is not None or whole is None:
+        raise ByRecords
+    return lambda: whole().isNull()

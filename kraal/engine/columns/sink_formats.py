@@ -1,0 +1,140 @@
+"""Column forms of keys and values after transforms, as sinks see them: JSON without schemas, or text as Java prints it.
+
+The results equal those of `records.sink_pass`. The text of a float with many digits depends on the Java version, and
+that of one with an exponent on the writer: such floats are in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from kraal.engine.columns.parts import column_of
+from kraal.plugins.model.columns import ByRecords, Expression, Part
+from kraal.plugins.model.records import TIMESTAMP
+from kraal.plugins.model.schema import Schema, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from kraal.plugins.api import SinkValues
+
+_MILLIS: Final = Schema(type=Type.INT64, optional=True)
+_WHOLE: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN)
+_DIGITS: Final[Mapping[Type, int]] = {Type.FLOAT64: 15, Type.FLOAT32: 6}
+"""Maximum digits for which no two texts are the same float, so that such a text is the shortest."""
+
+
+def shown_doubts(part: Part) -> tuple[Expression, ...]:
+    """Return conditions under which a float's text may differ from the record path."""
+    schema = part.schema
+    if schema is None:
+        return ()
+    if schema.type is Type.STRUCT:
+        return tuple(doubt for each in schema.fields for doubt in shown_doubts(part.field(each)))
+    return (partial(_strange, part, _DIGITS[schema.type]),) if schema.type in _DIGITS else ()
+
+
+def _strange(part: Part, digits: int) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as below
+
+    value = column_of(part)
+    size = F.abs(value)
+    plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
+    return ~plain | (F.length(F.regexp_replace(value.cast("string"), "[^0-9]", "")) > F.lit(digits))
+
+
+def shown_column(part: Part, shown: SinkValues) -> Column:
+    """Return the column for the sink: VARIANT for `json`, else text. Raises ByRecords."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+    if part.is_nothing:
+        return F.lit(None).cast("variant" if shown == "json" else "string")
+    schema = part.schema
+    if schema is None:
+        raise ByRecords
+    if shown == "text":
+        return column_of(part).cast("string") if _is(schema, Type.BYTES) else _text(part)
+    if shown == "json" and _is(schema, Type.STRING):
+        return column_of(part).cast("variant")
+    text = _json(part, schema)
+    return F.try_parse_json(text) if shown == "json" else text
+
+
+def _json(part: Part, schema: Schema) -> Column:
+    """Return the column form of `json_text`. Raises ByRecords."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+    if any(_is(schema, kind) for kind in (*_WHOLE, Type.FLOAT64)):
+        return column_of(part).cast("string")
+    if schema.type is Type.STRUCT:
+        return F.to_json(column_of(_written(part)), {"ignoreNullFields": "false"})
+    if not _is(schema, Type.STRING):
+        raise ByRecords
+    listed = F.to_json(F.array(column_of(part)))
+    return F.when(column_of(part).isNotNull(), F.substring(listed, 2, F.length(listed) - F.lit(2)))
+
+
+def _is(schema: Schema, kind: Type) -> bool:
+    return schema.type is kind and schema.name is None
+
+
+def _written(part: Part) -> Part:
+    """Return a part with times as milliseconds. Raises ByRecords for values that Spark writes unlike `json_text`."""
+    if part.fields is not None:
+        return replace(part, fields={name: _written(each) for name, each in part.fields.items()})
+    if part.schema is not None and part.schema.name == TIMESTAMP:
+        return Part(schema=_MILLIS, expression=partial(_millis, part))
+    _check_json(part)
+    return part
+
+
+def _millis(part: Part) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+    return F.unix_millis(column_of(part))
+
+
+def _check_json(part: Part) -> None:
+    """Raise ByRecords for values that Spark writes unlike `json_text`."""
+    schema = part.schema
+    if schema is None or (schema.default is not None and not part.sure):
+        raise ByRecords  # there a null becomes its default
+    if schema.type is Type.STRUCT and schema.fields:
+        for each in schema.fields:
+            _check_json(part.field(each))
+    elif schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
+        if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING, Type.BYTES)):
+            raise ByRecords
+    elif schema.name is not None or schema.type not in (*_WHOLE, Type.FLOAT64, Type.STRING, Type.BYTES):
+        raise ByRecords
+
+
+def _text(part: Part) -> Column:
+    """Return `toString`, with null for null."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+    schema = part.schema
+    if schema is None:
+        raise ByRecords
+    if schema.type is Type.STRUCT:
+        shown = []
+        for each in schema.fields:
+            text = _text(part.field(each))
+            if part.schemaless:
+                shown.append(F.concat(F.lit(f"{each.name}="), F.coalesce(text, F.lit("null"))))
+            else:
+                shown.append(F.when(text.isNotNull(), F.concat(F.lit(f"{each.name}="), text)))
+        start, between = ("{", ", ") if part.schemaless else ("Struct{", ",")
+        whole = F.concat(F.lit(start), F.concat_ws(between, *shown), F.lit("}"))
+        return whole if part.fields is not None else F.when(column_of(part).isNotNull(), whole)
+    if schema.type is Type.ARRAY and schema.value is not None and schema.name is None:
+        if not any(_is(schema.value, kind) for kind in (*_WHOLE, Type.STRING)):
+            raise ByRecords
+        items = F.transform(column_of(part), lambda each: F.coalesce(each.cast("string"), F.lit("null")))
+        return F.concat(F.lit("["), F.array_join(items, ", "), F.lit("]"))
+    if schema.name is None and schema.type in (*_WHOLE, *_DIGITS, Type.STRING):
+        return column_of(part).cast("string")
+    raise ByRecords

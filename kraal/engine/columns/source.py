@@ -1,0 +1,197 @@
+"""A source's transforms as Spark column expressions: the column path.
+
+If the schema of a batch is known before its job, and every stage of the chain has a column form for it, the
+transforms become part of the plan that reads, converts and writes, and no record becomes a Python object. The bytes
+are the same as record by record, and are produced several times faster. The choice is made for each batch before its
+job, because the schema comes with the batch; it takes microseconds. A batch takes the column path if
+
+- errors are not tolerated, logged, retried or written as dead letters: only the record path can do that;
+- its key and value have schemas of types that Spark columns represent as Connect does;
+- each stage has a column form (`Transformation.columns`), and its predicate has the same result for all records;
+- its converters write the result as they do record by record (`Converter.writes_columns_exactly`).
+
+Whether a record fails cannot be known before. The column forms name the rows where it might (`Columns.doubts`, for
+example a null where none is allowed), and the job then fails with Kraal's own message (`is_doubt`). So does
+JsonConverter's column form. Such a batch is repeated record by record from its start: it fails with Connect's message
+at the record where Connect fails, or it succeeds. Records already written by then are in Kafka twice, as after any
+failure.
+
+Rejected: one plan with both paths, by row. Schemas would differ by row, and the order of records would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from kraal.config.connector.keys import PREDICATES, TRANSFORMS
+from kraal.engine.columns.parts import column_of
+from kraal.engine.columns.types import check_types
+from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.records.source_pass import Pairs
+from kraal.engine.records.steps import Steps
+from kraal.engine.task_plugins import Converters
+from kraal.plugins.api import Converter, SourceBatch
+from kraal.plugins.model.capabilities import declares
+from kraal.plugins.model.columns import NOTHING, ByRecords, Columns, Part
+from kraal.plugins.model.schema import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+DOUBT: Final = "Kraal: only record by record can this batch be transformed"
+_RAISED: Final = "USER_RAISED_EXCEPTION"
+_OTHERS: Final = frozenset({"topic", "partition", "timestamp", "headers"})
+_KEPT: Final = ("topic", "partition", "timestamp")
+"""No transform with a column form changes these for single records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnPlan:
+    """The column plan of a batch's transform chain."""
+
+    given: Columns
+    """The batch as read."""
+    out: Columns
+    headers: Pairs
+    """Headers added to each record, as bytes."""
+    identity: tuple[object, ...]
+    """Equal for batches whose frames it transforms alike."""
+
+    def applied(self, frame: DataFrame) -> DataFrame:
+        """Return the frame after the transforms, lazily. Raises ByRecords if columns do not match their schemas."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+        check_types(frame.schema, self.given)
+        out = self.out
+        if out.doubts:
+            doubt = out.doubts[0]()
+            for each in out.doubts[1:]:
+                doubt = doubt | each()
+            error = F.raise_error(F.lit(DOUBT)).cast("boolean")
+            frame = frame.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
+        columns: list[Column] = [F.col(name) for name in _KEPT if name in frame.columns]
+        parts = (("key", out.key), ("value", out.value))
+        columns += [column_of(part).alias(name) for name, part in parts if not part.is_nothing]
+        headers = self._headers()
+        if headers is not None:
+            columns.append(headers.alias("headers"))
+        return frame.select(*columns)
+
+    def _headers(self) -> Column | None:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        added = F.array(
+            *[
+                F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value"))
+                for name, value in self.headers
+            ]
+        )
+        if "headers" not in self.out.has:
+            return added if self.headers else None
+        own = F.col("headers")
+        if self.out.dropped:
+            names = sorted(self.out.dropped)
+            own = F.filter(own, lambda header: ~header.getField("key").isin(*names))
+        return F.when(own.isNull(), added).otherwise(F.concat(own, added)) if self.headers else own
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumns:
+    """The column path of one run."""
+
+    steps: Steps
+    converters: Converters
+    identity: tuple[object, ...]
+    """Equal for tasks whose transforms and header converters behave the same."""
+
+    @staticmethod
+    def of(steps: Steps, converters: Converters, config: Mapping[str, str]) -> SourceColumns:
+        """Make the column path for a resolved connector config."""
+        prefixes = (TRANSFORMS, PREDICATES, "header.converter")
+        own = tuple(sorted((name, text) for name, text in config.items() if name.startswith(prefixes)))
+        return SourceColumns(steps, converters, own)
+
+    def plan(self, batch: SourceBatch, names: frozenset[str]) -> tuple[WritePlan, str | None] | None:
+        """Return the plan for a batch with these columns, and the topic of all records; None: record by record.
+
+        The plan lacks its options. Any thread.
+        """
+        given = given_by(batch, names)
+        out = None if given is None else self.steps.chain.columns(given)
+        if given is None or out is None:
+            return None
+        steps = self.steps
+        if not (_exact(steps.key, out.key.schema) and _exact(steps.value, out.value.schema)):
+            return None
+        try:
+            headers = [
+                (h.key, steps.headers.encode_header(out.topic or "", h.key, h.schema, h.value))
+                for h in out.headers
+            ]
+        except Exception:  # noqa: BLE001 - the record path reports the error
+            return None
+        fixed = tuple(sorted(map(repr, out.fixed)))
+        read = (repr(given.key.schema), repr(given.value.schema), tuple(sorted(given.has)))
+        transforms = ColumnPlan(
+            given=given, out=out, headers=headers, identity=(*self.identity, fixed, *read)
+        )
+        plan = WritePlan(
+            converters=self.converters,
+            options={},
+            key_schema=out.key.schema,
+            value_schema=out.value.schema,
+            transforms=transforms,
+        )
+        return plan, out.topic
+
+
+def given_by(batch: SourceBatch, names: frozenset[str]) -> Columns | None:
+    """Return a batch as input for the chain's first stage; None if it needs the record path."""
+    if batch.topic is None and "topic" not in names:
+        return None
+    parts = {}
+    for name, schema in (("key", batch.key_schema), ("value", batch.value_schema)):
+        if (schema is None) is (name in names):
+            return None
+        parts[name] = NOTHING if schema is None else _as_read(name, schema)
+    return Columns(
+        topic=batch.topic,
+        key=parts["key"],
+        value=parts["value"],
+        has=names & _OTHERS,
+        timestamp_ms=batch.timestamp_ms,
+    )
+
+
+def _as_read(name: str, schema: Schema) -> Part:
+    def column() -> Column:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        return F.col(name)
+
+    return Part(schema=schema, expression=column, as_read=True)
+
+
+def _exact(converter: Converter, schema: Schema | None) -> bool:
+    """Whether a converter writes columns of this schema as it writes values."""
+    return schema is None or (
+        declares(converter, "writes_columns_exactly", "encode", "from_connect")
+        and converter.writes_columns_exactly(schema)
+    )
+
+
+def with_options(plan: WritePlan, options: Mapping[str, str]) -> WritePlan:
+    """Return the plan with the producer's options."""
+    return replace(plan, options=options)
+
+
+def is_doubt(error: BaseException) -> bool:
+    """Whether a batch that failed on the column path must be repeated record by record.
+
+    True for rows in doubt, for errors of a converter's columns, and for frames that Spark cannot plan.
+    """
+    if isinstance(error, (ByRecords, ValueError)) or type(error).__name__ == "AnalysisException":
+        return True
+    return _RAISED in str(error)

@@ -1,0 +1,54 @@
+"""The context that the engine passes to the executors of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kraal.config.connector.batches import Batches, batches_of
+from kraal.engine.api import TaskSpec
+from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.kafka.coalescing import Coalescer
+from kraal.engine.kafka.producers import Producers
+from kraal.engine.task_plugins import Chains, Plugins
+from kraal.engine.thread_pool import Share
+from kraal.plugins.api import TaskContext, WorkerView
+
+Leave = Callable[[Mapping[str, str], str, str], None]
+"""Removes a member from its group over a separate connection: consumer settings with Connect's names, group, member."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorContext:
+    """What the engine shares with all executors; each run gets its own share of the job threads."""
+
+    worker: Mapping[str, str]
+    plugins: Plugins
+    chains: Chains
+    view: WorkerView
+    jobs: Share
+    """The share of the run that receives this context."""
+    coalescer: Coalescer
+    producers: Producers
+    leave: Leave
+    poll_interval_s: float
+    after: Callable[[float, Callable[[], None]], None]
+    """Calls a function after a delay in seconds, on the timer thread."""
+
+    def task_context(self, spec: TaskSpec) -> TaskContext:
+        """Return the context that a task's plugin receives."""
+        return TaskContext(
+            connector=spec.task.connector,
+            task=spec.task.task,
+            worker=self.view,
+            connector_config=spec.connector_config,
+            max_records=self.batches(spec).max_records,
+        )
+
+    def batches(self, spec: TaskSpec) -> Batches:
+        """Return the batch settings of a task."""
+        return batches_of(spec.connector_config, self.worker)
+
+    def launch(self, function: Callable[[], JobResult]) -> JobLauncher:
+        """Return a launcher that runs `function` on a job thread and passes its result on."""
+        return lambda done: self.jobs.submit(lambda: done(result_of(function)))

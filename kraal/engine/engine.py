@@ -1,0 +1,317 @@
+"""The batch engine: runs tasks as Spark jobs. This module assembles the parts; each part has a module of its own."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kraal.config.clients.restrictions import check_urls
+from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
+from kraal.core.ids import TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
+from kraal.engine.context import ExecutorContext, Leave
+from kraal.engine.executor import GRACE_S, Executor, JobLauncher
+from kraal.engine.failure_trace import lost_context
+from kraal.engine.kafka.coalescing import Coalescer
+from kraal.engine.kafka.producers import Producers
+from kraal.engine.memory_quarantine import MemoryQuarantine
+from kraal.engine.session import settings
+from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.session import Session, reason_of, scratch_directory
+from kraal.engine.session.slots import Slots
+from kraal.engine.sink.executor import SinkExecutor
+from kraal.engine.source.exactly_once import TransactionalSourceExecutor
+from kraal.engine.source.executor import SourceExecutor
+from kraal.engine.streaming.executor import StreamExecutor
+from kraal.engine.streaming.query import CHECKPOINTS
+from kraal.engine.task_plugins import Chains, Plugins, task_class
+from kraal.engine.task_run import TaskRun
+from kraal.engine.thread_pool import NOBODY, Owner, Pool
+from kraal.engine.timer import TimerThread
+from kraal.metrics.thread_pools import PoolState
+from kraal.plugins.api import SourceTask
+
+log = logging.getLogger(__name__)
+
+JOB_THREADS = 8
+CONTROL_THREADS = 4
+"""Threads for plugins' `start` and `stop` and for commits, so that busy job threads do not delay them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The worker's properties that plugins may read."""
+
+    bootstrap_servers: str
+    spark_is_local: bool
+    scratch: str
+
+
+def _wait(settings: Mapping[str, str], group: str, member_id: str) -> None:
+    """Let the member's own client leave once its join is over."""
+    del settings
+    log.info("%s: member %s waits for its join before it leaves", group, member_id)
+
+
+class SparkEngine:
+    """Implements `kraal.engine.api.Engine` on one Spark session."""
+
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        plugins: Plugins,
+        jars: Callable[[], Sequence[Path]],
+        *,
+        chains: Chains,
+        leave: Leave | None = None,
+        scratch: str | None = None,
+        archive: Path | None = None,
+    ) -> None:
+        """Start Spark in the background.
+
+        Args:
+            worker: the resolved worker config: `bootstrap.servers`, default converters, `producer.*`,
+                `consumer.*`, `spark.*`.
+            plugins: finds plugin classes.
+            chains: makes a connector's transforms; called when its tasks open.
+            jars: returns the jar files for Spark; called on the session's thread, may fetch them.
+            leave: removes a sink task from its group in the middle of a join; None waits for the join.
+            scratch: a directory that only this worker uses; None creates a temporary one.
+            archive: the class archive (`kraal prepare`) that shortens the start of the JVM.
+        """
+        directory = scratch_directory(scratch)
+        shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
+        self._lock = threading.Lock()
+        self._runs: set[TaskRun] = set()
+        self._behind: dict[TaskRun, set[TaskRun]] = {}
+        """Runs that start once older runs of their task are over."""
+        self._listeners: list[Callable[[EngineState], None]] = []
+        self._was_up = False
+        self._closed = False
+        self.pool = Pool(CONTROL_THREADS, "kraal-control")
+        self.poller = TimerThread()
+        self.quarantine = MemoryQuarantine()
+        self._jobs = Pool(JOB_THREADS, "kraal-job")
+        self._canceller = Pool(1, "kraal-cancel")
+        self._slots = Slots()
+        self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs), archive)
+        self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
+        view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
+        self._context = ExecutorContext(
+            worker=worker,
+            plugins=plugins,
+            chains=chains,
+            view=view,
+            jobs=self._jobs.of(NOBODY),
+            coalescer=self.coalescer,
+            producers=Producers(self._session, self._canceller),
+            leave=leave or _wait,
+            poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
+            after=self.poller.after,
+        )
+        self._session.start()
+
+    @property
+    def state(self) -> EngineState:
+        """Whether jobs can run now."""
+        return self._session.state
+
+    def pools(self) -> Sequence[PoolState]:
+        """Return the stuck calls of each thread pool. Any thread; does not block."""
+        return [*(pool.state() for pool in self._pools()), self.poller.state()]
+
+    def listen(self, changed: Callable[[EngineState], None]) -> None:
+        """Call `changed` with every later state, on the session's thread."""
+        with self._lock:
+            self._listeners.append(changed)
+
+    def open(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        """Open one task; returns at once. Cancels an older run of the same task first, because its actor has died."""
+        owner = Owner(str(spec.task))
+        run = TaskRun(self, owner, spec, _Resolving(self, owner, spec, offsets), report)
+        with self._lock:
+            older = {each for each in self._runs if each.spec.task == spec.task}
+            self._runs.add(run)
+            if older:
+                self._behind[run] = set(older)
+        for each in older:
+            each.cancel()
+        if not older:
+            run.start()
+        return run
+
+    def abandon(self, task: TaskId) -> None:
+        """Cancel the open runs of a task whose actor has died, and clear the task's memory quarantine."""
+        self.quarantine.forget(task)
+        with self._lock:
+            left = [each for each in self._runs if each.spec.task == task]
+        for each in left:
+            each.cancel()
+
+    def close(self, timeout_s: float) -> None:
+        """Cancel all runs and end Spark and every thread; blocks for about `timeout_s` at most."""
+        deadline = time.monotonic() + timeout_s
+        with self._lock:
+            self._closed = True
+            runs = list(self._runs)
+        for run in runs:
+            run.cancel()
+        while self._runs and time.monotonic() < deadline - timeout_s / 2:
+            threading.Event().wait(0.02)
+        self._session.close(max(1.0, deadline - time.monotonic()))
+        self.poller.close(1.0)
+        for pool in self._pools():
+            pool.close(max(0.1, deadline - time.monotonic()))
+
+    # --- host.Host ------------------------------------------------------------------------------------------
+
+    def spark_missing(self) -> str | None:
+        """Return why Spark cannot be used now, or None if it can."""
+        state = self._session.state
+        return state.reason if isinstance(state, EngineStarting) else None
+
+    def failure_cause(self, error: BaseException) -> str | None:
+        """Return what ended Spark if it is dead or dying. Also ends a JVM without a SparkContext."""
+        if missing := self.spark_missing():
+            return missing
+        if lost_context(error):
+            self._session.kill("its SparkContext was shut down")
+        spark = self._session.current
+        if spark is not None and spark.alive(1.0):
+            return None
+        for _ in range(50):
+            if missing := self.spark_missing():
+                return missing
+            threading.Event().wait(0.02)
+        return "Spark's JVM ended"
+
+    def over(self, run: Run) -> None:
+        """Forget the run; start the runs that waited for its end."""
+        with self._lock:
+            self._runs -= {run}
+            for waiting in self._behind.values():
+                waiting.difference_update({run})
+            free = [each for each, waiting in self._behind.items() if not waiting]
+            for each in free:
+                del self._behind[each]
+        for each in free:
+            each.start()
+
+    def leave_behind(self, owner: Owner) -> None:
+        """Replace the threads that calls of an ended run hold.
+
+        Checks again while more of its calls wait for a thread, because those may hang as well.
+        """
+        waiting = [pool.abandon(owner) for pool in self._pools()]  # all of them
+        if any(waiting):
+            self.poller.after(GRACE_S, lambda: self.leave_behind(owner))
+
+    def work_for(self, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Executor:
+        """Make the executor for a spec. Raises ConfigInvalid, and the registry's errors for unknown names."""
+        check_urls(self._context.worker, spec.connector_config)
+        context = replace(self._context, jobs=self._jobs.of(owner))
+        canceller = self._canceller.of(owner)
+        found, version = task_class(context.plugins, spec)
+        group = JobGroup(self._session, spec.task, canceller, sql_settings(spec.connector_config))
+        if issubclass(found, SourceTask) and found.is_stream(spec.connector_config):
+            # Spark writes a stream's records and the task stores its offsets, so transactions do not apply.
+            if spec.transactions is not None:
+                log.warning("%s: in real time records are delivered at least once", spec.task)
+                spec.transactions.close()
+            return StreamExecutor(spec, found, version, offsets, context, group, self._slots, canceller)
+        if issubclass(found, SourceTask):
+            work = SourceExecutor if spec.transactions is None else TransactionalSourceExecutor
+            return work(spec, found, version, offsets, context, group)
+        return SinkExecutor(spec, found, version, context, group)
+
+    def _pools(self) -> tuple[Pool, ...]:
+        return (self._jobs, self.pool, self._canceller)
+
+    def _changed(self, state: EngineState) -> None:
+        if isinstance(state, EngineStarting):
+            self.quarantine.spark_ended(out_of_memory=state.out_of_memory)
+        with self._lock:
+            runs, listeners = list(self._runs), list(self._listeners)
+            lost = self._was_up and isinstance(state, EngineStarting)
+            self._was_up = isinstance(state, EngineReady)
+        if not self._closed:
+            for run in runs:
+                if isinstance(state, EngineReady):
+                    run.spark_ready()
+                else:
+                    run.spark_away(reason_of(state), lost=lost)
+        for listener in listeners:
+            listener(state)
+
+
+class _Resolving:
+    """A run's executor, made when the run opens, because looking up plugins may load code and fail."""
+
+    def __init__(
+        self, engine: SparkEngine, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]
+    ) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._spec = spec
+        self._offsets = offsets
+        self._work: Executor | None = None
+
+    @property
+    def poll_interval_s(self) -> float:
+        """See Executor."""
+        return self._work.poll_interval_s if self._work else 1.0
+
+    @property
+    def polls_idle(self) -> bool:
+        """See Executor."""
+        return self._work is not None and self._work.polls_idle
+
+    @property
+    def owes_commit(self) -> bool:
+        """See Executor."""
+        return self._work is not None and self._work.owes_commit
+
+    @property
+    def runs_on(self) -> bool:
+        """See Executor."""
+        return self._work is not None and self._work.runs_on
+
+    def open(self) -> str | None:
+        """Look up, make and open the plugin. Raises HeapExhausted for a task that must not run again."""
+        self._engine.quarantine.check(self._spec.task)
+        self._work = self._engine.work_for(self._owner, self._spec, self._offsets)
+        return self._work.open()
+
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        """See Executor."""
+        if self._work is None:
+            return None
+        return self._engine.quarantine.poll(self._spec.task, self._work, asked=asked)
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """See Executor."""
+        if self._work:
+            self._work.commit(offsets)
+
+    def close(self) -> None:
+        """See Executor."""
+        if self._work:
+            self._engine.quarantine.yields(self._work)
+            self._work.close()
+
+    def cancel(self) -> None:
+        """See Executor."""
+        if self._work:
+            self._work.cancel()
+
+    def interrupt(self) -> bool:
+        """See Executor."""
+        return self._work is not None and self._work.interrupt()

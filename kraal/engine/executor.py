@@ -1,0 +1,155 @@
+"""The interface between a run and the executor of a source or sink, and the results of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import BatchDone, Committed, Failed, Stopped
+from kraal.engine.failure_trace import (
+    brokers_away,
+    failure_trace,
+    is_bridge_failure,
+    is_of_a_record,
+    lost_context,
+)
+from kraal.engine.records.fault import ToleranceExceeded
+from kraal.engine.session.session import SparkAway
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.plugins.api import RetriableError
+
+JobResult = BatchDone | Committed | None | BaseException
+"""The result of a launched job; None: there was no batch after all, ask again."""
+
+GRACE_S = 5.0
+"""How long an ended run may stay inside plugin code or Spark before its end is reported anyway."""
+
+LEASE_OVER = "this worker's lease has ended"
+
+JobLauncher = Callable[[Callable[[JobResult], None]], None]
+"""Starts a job without waiting for it; the result arrives on any thread."""
+
+
+class Executor(Protocol):
+    """The part of a run that is specific to sources or sinks. One thread at a time, except for `cancel`."""
+
+    @property
+    def poll_interval_s(self) -> float:
+        """The interval between polls while there is no data."""
+
+    @property
+    def polls_idle(self) -> bool:
+        """Whether to call `poll` even when no batch is requested."""
+
+    @property
+    def owes_commit(self) -> bool:
+        """Whether a reported batch must be committed before the run may end gracefully."""
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether records flow without a request; `poll(asked=False)` then returns the job that ends the flow."""
+
+    def open(self) -> str | None:
+        """Open the plugin; return its version. Pool thread."""
+
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        """Look for work; milliseconds. Poller thread."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit a sink's offsets. Pool thread."""
+
+    def close(self) -> None:
+        """Close the plugin. Pool thread."""
+
+    def cancel(self) -> None:
+        """Cancel the running job. Must not wait; may be called twice."""
+
+    def interrupt(self) -> bool:
+        """Cancel a running job that may be launched again; return False if it cannot be. Threads as for `cancel`."""
+
+
+def result_of(function: Callable[[], JobResult]) -> JobResult:
+    """Run a job's code; an exception, including SystemExit, is its result.
+
+    Returns a RetriableError if brokers did not answer a client of the JVM: such a job is run again, because Spark's
+    readers give up after minutes, and its writers when the configured `delivery.timeout.ms` has passed.
+    Thread: may ask the JVM for an error's causes.
+    """
+    try:
+        return function()
+    except BaseException as error:  # noqa: BLE001 - the border to plugin code
+        why = brokers_away(error)
+        if why is None:
+            return error
+        again = RetriableError(why)
+        again.__cause__ = error
+        return again
+
+
+class Phase(Enum):
+    """The current activity of a run."""
+
+    OPENING = auto()
+    AWAITING_SPARK = auto()
+    IDLE = auto()
+    POLLING = auto()
+    WORKING = auto()
+    RETRYING = auto()
+    CLOSING = auto()
+    OVER = auto()
+
+
+@dataclass(slots=True)
+class PendingRequests:
+    """Requests that are not carried out yet."""
+
+    asked: bool = False
+    stop: bool = False
+    hold: bool = False
+    commit: Mapping[SourcePartition, Offset] | None = None
+    end: Failed | Stopped | None = None
+    """The run's last event, once it is known."""
+
+    @property
+    def gives_up(self) -> bool:
+        """Whether pending retries are unnecessary."""
+        return self.end is not None or (self.stop and self.commit is None)
+
+    def must_rest(self, executor: Executor) -> bool:
+        """Whether records flow without requests, which must end before a pause or a stop."""
+        return (self.hold or self.stop) and self.end is None and executor.runs_on
+
+    def may_close(self, executor: Executor) -> bool:
+        """Whether the run is over, or shall stop and has no batch left to commit."""
+        owes = self.commit is not None or executor.owes_commit or self.must_rest(executor)
+        return self.end is not None or (self.stop and not owes)
+
+
+def committed(
+    executor: Executor, offsets: Mapping[SourcePartition, Offset], leased: Callable[[], bool]
+) -> JobResult:
+    """Commit a sink's offsets. Raises RetriableError without a lease, and the executor's errors."""
+    if not leased():
+        raise RetriableError(LEASE_OVER)
+    executor.commit(offsets)
+    return Committed()
+
+
+def failed(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:
+    """Return a run's last event; `failure_cause` returns what ended Spark, if it has ended. Asks the JVM."""
+    away = is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)
+    gone = failure_cause(error) if away else None
+    if gone is not None:
+        return Failed(trace=gone, engine_lost=True)
+    trace = failure_trace(error, where)
+    return Failed(trace=trace, errors=_counts(error, trace))
+
+
+def _counts(error: BaseException, trace: str) -> ErrorCounts:
+    """Return the record errors that a failure counts as."""
+    if isinstance(error, ToleranceExceeded):
+        return error.counts
+    return ErrorCounts(failures=1, errors=1) if is_of_a_record(trace) else NO_ERRORS

@@ -1,0 +1,196 @@
+"""Traces of failed tasks: first the root cause, then the place, then the stack; of limited length, without secrets.
+
+A Spark failure arrives wrapped five levels deep (our call, py4j, Spark's job abort, the task's exception, Kafka's
+own). Operators and `GET /status` need the innermost message on the first line, so this module extracts it and
+leaves py4j's and Spark's own frames out of the stack.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from kraal.core.secrets import secrets
+from kraal.engine.records.fault import ToleranceExceeded
+
+LIMIT = 8_000
+"""Approximate limit of a trace in characters: status records contain it."""
+
+_NOISE = re.compile(
+    r"""^\s*(?:at\ (?:py4j|java\.base|java\.|jdk\.internal|scala\.|org\.apache\.spark\.)"""
+    r"""|File\ ".*/(?:py4j/|pyspark/errors/exceptions/captured\.py|kraal/spark/)"""
+    r"""|Driver\ stacktrace:|\.\.\.\ \d+\ more)""",
+    re.VERBOSE,
+)
+"""Frames of the bridge, of Spark and of Kraal, which are the same in every trace."""
+_WRAPPED = re.compile(r"most recent failure: Lost task [^:]*\): (?P<cause>.+?)(?:\n|$)")
+_RAISED = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<text>.*?)(?: SQLSTATE: \w+)?$", re.DOTALL)
+_PYTHON_ERROR = re.compile(r"^(?P<line>[A-Za-z_][\w.]*(?:: .*)?)$")
+_UNREADABLE = re.compile(r"The (?:key|value) of \S+-\d+@\d+ cannot be converted: ")
+"""Source: `kraal.engine.sink.frame`."""
+_AWAY = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|LeaderNotAvailable|"
+    r"NotLeaderOrFollower|ReplicaNotAvailable|NotEnoughReplicas|NotEnoughReplicasAfterAppend|KafkaStorage)Exception\b"
+    r"|java\.util\.concurrent\.TimeoutException: Cannot fetch record for offset "
+    r"|org\.apache\.kafka\.common\.KafkaException: Producer (?:is closed forcefully|closed while send in progress)"
+    r"|java\.lang\.IllegalStateException: Cannot perform operation after producer has been closed"
+)
+"""Prefixes of root causes that disappear when Kafka's brokers are back.
+
+The last ones come from Spark's KafkaDataConsumer, and from producers that were closed during a job
+(`kraal.engine.kafka.producers`).
+"""
+_CHAIN = 20
+
+
+def failure_trace(error: BaseException, where: str) -> str:
+    """Return the trace for `error`, which happened in `where` (`task name-0, batch 7`).
+
+    Shape: the root cause in one line; `while …`; then Java's and Python's stacks without the bridge's frames.
+    Thread: may ask the JVM for the exception's causes, so call it on a thread that may wait for it.
+    """
+    if isinstance(error, ToleranceExceeded):
+        head = f"{error.root}\n  in {where}\n"
+        return _bounded(secrets.scrub(error.root), secrets.scrub(head + error.text))
+    java = _java_throwable(error)
+    root = root_cause(error)
+    parts = [root, f"  in {where}"]
+    if is_of_a_record(root):
+        parts.append(f"org.apache.kafka.connect.errors.ConnectException: {ToleranceExceeded.TEXT}")
+    if java is not None:
+        parts.append(_java_stack(java) or str(error))
+    parts.append("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    return _bounded(secrets.scrub(root), secrets.scrub(_without_noise("\n".join(parts))))
+
+
+def is_of_a_record(text: str) -> bool:
+    """Whether a trace starts with the error of a sink's plan for a value that its converter cannot read."""
+    return _UNREADABLE.match(text) is not None
+
+
+def root_cause(error: BaseException) -> str:
+    """Return the innermost cause of `error` in one line, `Type: message`."""
+    java = _java_throwable(error)
+    if java is not None:
+        text = _java_root(java)
+        if text:
+            return one_line(text)
+    innermost = error
+    for _ in range(_CHAIN):
+        following = innermost.__cause__
+        if following is None:
+            break
+        innermost = following
+    text = str(innermost)
+    name = type(innermost).__name__
+    return one_line(f"{name}: {text}" if text else name)
+
+
+def one_line(text: str) -> str:
+    """Reduce a Java or Python error's text to its first meaningful line."""
+    raised = _RAISED.search(text)
+    if raised:
+        text = raised["text"]
+    if wrapped := _WRAPPED.search(text):
+        text = wrapped["cause"]
+    if "Traceback (most recent call last)" in text:
+        lines = [m["line"] for line in text.splitlines() if (m := _PYTHON_ERROR.match(line.rstrip()))]
+        if lines:
+            return lines[-1][:1000]
+    return text.strip().split("\n", 1)[0][:1000]
+
+
+def is_bridge_failure(error: BaseException) -> bool:
+    """Whether `error` means that the connection to Spark's JVM broke, not that something in the JVM failed."""
+    names = {
+        "Py4JNetworkError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "BrokenPipeError",
+        "EOFError",
+    }
+    seen: BaseException | None = error
+    for _ in range(_CHAIN):
+        if seen is None:
+            return False
+        if type(seen).__name__ in names or "Answer from Java side is empty" in str(seen):
+            return True
+        if type(seen).__name__ == "Py4JError" and "while calling" in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def brokers_away(error: BaseException) -> str | None:
+    """Return the root cause of `error` if Kafka's brokers did not answer the JVM; else None.
+
+    Thread: as `failure_trace`.
+    """
+    root = root_cause(error)
+    return root if _AWAY.match(root) else None
+
+
+def lost_context(error: BaseException) -> bool:
+    """Whether `error` means that the SparkContext is gone inside a living JVM."""
+    return any(word in str(error) for word in ("SparkContext was shut down", "stopped SparkContext"))
+
+
+def _java_throwable(error: BaseException) -> Any:
+    for link in _python_chain(error):
+        java = getattr(link, "java_exception", None) or getattr(link, "_origin", None)
+        if java is not None:
+            return java
+    return None
+
+
+def _python_chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(_CHAIN):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__
+
+
+def _java_root(java: Any) -> str | None:
+    try:
+        for _ in range(_CHAIN):
+            cause = java.getCause()
+            if cause is None:
+                break
+            java = cause
+        return str(java.toString())
+    except Exception:  # noqa: BLE001 - the JVM may be gone, then Python's text has to do
+        return None
+
+
+def _java_stack(java: Any) -> str | None:
+    try:
+        frames = [f"    at {frame}" for frame in java.getStackTrace()][:12]
+        return "\n".join([f"Java: {java.getClass().getName()}", *frames])
+    except Exception:  # noqa: BLE001 - as above
+        return None
+
+
+def _without_noise(text: str) -> str:
+    """Leave out noisy frames and the source lines that Python prints below them."""
+    kept: list[str] = []
+    under = False
+    for line in text.splitlines():
+        noise = _NOISE.match(line) is not None
+        if under and line.startswith("    ") and not noise:
+            continue
+        under = noise and line.lstrip().startswith("File ")
+        if not noise:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _bounded(root: str, text: str) -> str:
+    if len(text) <= LIMIT:
+        return text
+    half = (LIMIT - 40) // 2
+    head = text[: max(half, len(root) + 1)]
+    return f"{head}\n    … {len(text) - 2 * half} characters …\n{text[-half:]}"

@@ -1,0 +1,59 @@
+package kraal;
+
+import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+
+/** Writes strings as JSON strings, as Jackson does. */
+public final class JsonQuote implements UDF1 {
+    private static final char[] DIGITS = "0123456789ABCDEF".toCharArray();
+
+    public UserDefinedFunction function() {
+        return functions.udf((UDF1) this, DataTypes.StringType);
+    }
+
+    public Object call(Object value) {
+        if (value == null) {
+            return null;
+        }
+        String text = (String) value;
+        int length = text.length();
+        for (int at = 0; at < length; at++) {
+            if (isEscaped(text.charAt(at))) {
+                return escaped(text, at);
+            }
+        }
+        return new StringBuilder(length + 2).append('"').append(text).append('"').toString();
+    }
+
+    private static boolean isEscaped(char letter) {
+        return letter < ' ' || letter == '"' || letter == '\\' || Character.isSurrogate(letter);
+    }
+
+    private static String escaped(String text, int first) {
+        StringBuilder out = new StringBuilder(text.length() + 16).append('"').append(text, 0, first);
+        for (int at = first; at < text.length(); at++) {
+            char letter = text.charAt(at);
+            if (!isEscaped(letter)) {
+                out.append(letter);
+                continue;
+            }
+            out.append('\\');
+            switch (letter) {
+            case '"': case '\\': out.append(letter); break;
+            case '\b': out.append('b'); break;
+            case '\t': out.append('t'); break;
+            case '\n': out.append('n'); break;
+            case '\f': out.append('f'); break;
+            case '\r': out.append('r'); break;
+            default:
+                out.append('u');
+                for (int shift = 12; shift >= 0; shift -= 4) {
+                    out.append(DIGITS[(letter >> shift) & 15]);
+                }
+            }
+        }
+        return out.append('"').toString();
+    }
+}

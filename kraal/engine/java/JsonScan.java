@@ -1,0 +1,239 @@
+package kraal;
+
+import java.io.Serializable;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Reads JSON texts of a known form into rows; returns null for all others, which from_json reads. */
+public final class JsonScan implements Serializable {
+    private static final Object FAILED = new Object();
+    private static final byte[] NULL = ascii("null");
+    private static final byte[] TRUE = ascii("true");
+    private static final byte[] FALSE = ascii("false");
+    private static final byte[] END = ascii("}");
+    private static final double[] TENS = {
+        1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15
+    };
+
+    private final byte[] before;
+    private final byte[] after;
+    private final Node root;
+
+    public JsonScan(byte[] before, String after, String ddl) {
+        this.before = before;
+        this.after = ascii(after);
+        this.root = new Node(new byte[0], DataType.fromDDL(ddl));
+    }
+
+    public InternalRow read(byte[] value) {
+        Cursor text = new Cursor(value);
+        if (!text.takes(before)) {
+            return null;
+        }
+        Object found = root.read(text);
+        return found != FAILED && text.takes(after) && text.at == text.data.length ? (InternalRow) found : null;
+    }
+
+    static byte[] ascii(String text) {
+        return text.getBytes(StandardCharsets.US_ASCII);
+    }
+
+    static final class Cursor {
+        final byte[] data;
+        int at;
+
+        Cursor(byte[] data) {
+            this.data = data;
+        }
+
+        int next() {
+            return at < data.length ? (int) data[at] : 0;
+        }
+
+        boolean takes(byte[] wanted) {
+            int end = at + wanted.length;
+            if (end > data.length || !Arrays.equals(data, at, end, wanted, 0, wanted.length)) {
+                return false;
+            }
+            at = end;
+            return true;
+        }
+    }
+
+    static final class Node implements Serializable {
+        private final byte[] lead;
+        private final String kind;
+        private final Node[] fields;
+
+        Node(byte[] lead, DataType type) {
+            this.lead = lead;
+            this.kind = type.typeName();
+            StructField[] all = type instanceof StructType ? ((StructType) type).fields() : new StructField[0];
+            this.fields = new Node[all.length];
+            for (int i = 0; i < all.length; i++) {
+                String name = (i == 0 ? "{" : ",") + '"' + all[i].name() + "\":";
+                this.fields[i] = new Node(ascii(name), all[i].dataType());
+            }
+        }
+
+        Object read(Cursor text) {
+            if (text.next() == 'n') {
+                return text.takes(NULL) ? null : FAILED;
+            }
+            if (fields.length > 0) {
+                return struct(text);
+            }
+            if (kind.equals("string")) {
+                return string(text);
+            }
+            if (kind.equals("boolean")) {
+                return text.takes(TRUE) ? Boolean.TRUE : text.takes(FALSE) ? Boolean.FALSE : FAILED;
+            }
+            return kind.equals("double") ? real(text) : whole(text);
+        }
+
+        private Object struct(Cursor text) {
+            Object[] values = new Object[fields.length];
+            for (int i = 0; i < fields.length; i++) {
+                if (!text.takes(fields[i].lead)) {
+                    return FAILED;
+                }
+                values[i] = fields[i].read(text);
+                if (values[i] == FAILED) {
+                    return FAILED;
+                }
+            }
+            return text.takes(END) ? new GenericInternalRow(values) : FAILED;
+        }
+
+        private static Object string(Cursor text) {
+            if (text.next() != '"') {
+                return FAILED;
+            }
+            byte[] data = text.data;
+            int start = text.at + 1;
+            int end = start;
+            boolean isAscii = true;
+            while (end < data.length && data[end] != '"') {
+                byte one = data[end++];
+                if (one < 0) {
+                    isAscii = false;
+                } else if (one < ' ' || one == '\\') {
+                    return FAILED;
+                }
+            }
+            if (end >= data.length) {
+                return FAILED;
+            }
+            text.at = end + 1;
+            if (isAscii || new String(data, start, end - start, StandardCharsets.UTF_8).indexOf('\uFFFD') < 0) {
+                return UTF8String.fromBytes(data, start, end - start);
+            }
+            return FAILED;
+        }
+
+        private static Object real(Cursor text) {
+            int start = text.at;
+            double few = fewDigits(text);
+            if (few != 0.0) {
+                return Double.valueOf(few);
+            }
+            text.at = start;
+            while (isOfNumber(text.next())) {
+                text.at++;
+            }
+            if (text.at == start) {
+                return FAILED;
+            }
+            String found = new String(text.data, start, text.at - start, StandardCharsets.ISO_8859_1);
+            if (found.equals("-0.0")) {
+                return FAILED;
+            }
+            try {
+                double value = Double.parseDouble(found);
+                return Double.toString(value).equals(found) ? (Object) Double.valueOf(value) : FAILED;
+            } catch (NumberFormatException e) {
+                return FAILED;
+            }
+        }
+
+        /** The number if it has at most 15 digits, so that dividing it rounds as parsing it does; else 0. */
+        private static double fewDigits(Cursor text) {
+            boolean negative = text.next() == '-';
+            if (negative) {
+                text.at++;
+            }
+            int start = text.at;
+            long value = digits(text, 0);
+            int whole = text.at - start;
+            if (whole == 0 || whole > 7 || text.data[start] == '0' && whole > 1 || text.next() != '.') {
+                return 0.0;
+            }
+            text.at++;
+            value = digits(text, value);
+            int places = text.at - start - whole - 1;
+            if (places == 0 || whole + places > 15 || isOfNumber(text.next())) {
+                return 0.0;
+            }
+            if (places > 1 && text.data[text.at - 1] == '0') {
+                return 0.0;
+            }
+            double found = value / TENS[places];
+            return found < 0.01 ? 0.0 : negative ? -found : found;
+        }
+
+        private static long digits(Cursor text, long before) {
+            long value = before;
+            int most = text.at + 15;
+            while (text.at < most && text.next() >= '0' && text.next() <= '9') {
+                value = 10 * value + (text.next() - '0');
+                text.at++;
+            }
+            return value;
+        }
+
+        private static boolean isOfNumber(int letter) {
+            return letter >= '0' && letter <= '9' || letter == '.' || letter == '-' || letter == 'E';
+        }
+
+        private Object whole(Cursor text) {
+            boolean negative = text.next() == '-';
+            if (negative) {
+                text.at++;
+            }
+            int start = text.at;
+            long value = 0;
+            while (text.next() >= '0' && text.next() <= '9') {
+                value = 10 * value + (text.next() - '0');
+                text.at++;
+                if (text.at - start > 18) {
+                    return FAILED;
+                }
+            }
+            int digits = text.at - start;
+            if (digits == 0 || text.data[start] == '0' && (digits > 1 || negative)) {
+                return FAILED;
+            }
+            return boxed(negative ? -value : value);
+        }
+
+        private Object boxed(long value) {
+            if (kind.equals("long")) {
+                return Long.valueOf(value);
+            }
+            if (kind.equals("integer")) {
+                return value == (int) value ? (Object) Integer.valueOf((int) value) : FAILED;
+            }
+            if (kind.equals("short")) {
+                return value == (short) value ? (Object) Short.valueOf((short) value) : FAILED;
+            }
+            return value == (byte) value ? (Object) Byte.valueOf((byte) value) : FAILED;
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""The engine's reads from and writes to Kafka."""

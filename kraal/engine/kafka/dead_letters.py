@@ -1,0 +1,207 @@
+"""A task's dead letter topic: created if missing, and written to for sinks.
+
+It has its own client instead of Spark's writer, because a dead letter keeps its timestamp. A source's dead letters are
+written with its batch (`kraal.engine.records.source_pass`), so it only needs the topic.
+Source: DeadLetterQueueReporter, Worker.sinkTaskReporters (Kafka 4.3.0); KIP-298.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from kraal.config.clients.keys import Client
+from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.connector.sink import DEAD_LETTERS, DLQ_TOPIC
+from kraal.core.ids import TaskId
+from kraal.core.kafka_errors import RETRIABLE, UNKNOWN_TOPIC
+from kraal.engine.records.source_pass import DeadTopic
+from kraal.plugins.api import RetriableError
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 20.0
+_WRITE_S: Final = 60.0
+_TRY_MS: Final = "30000"
+_PASSES = (
+    RETRIABLE
+    | UNKNOWN_TOPIC  # just created, and not known to all brokers yet
+    | {
+        ck.KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+        ck.KafkaError._PURGE_QUEUE,  # noqa: SLF001
+        ck.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+        ck.KafkaError.NOT_LEADER_FOR_PARTITION,
+        ck.KafkaError.NOT_ENOUGH_REPLICAS,
+    }
+)
+"""Transient errors."""
+
+
+class DeadLettersFailed(Exception):
+    """The topic cannot be created or written to, and a retry does not help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterTopic:
+    """A connector's dead letter settings."""
+
+    name: str
+    replication_factor: int
+    tells: bool
+    """Whether headers describe the error."""
+
+    def of_source(self, task: TaskId) -> DeadTopic:
+        """Return the settings that a source's pass needs."""
+        return DeadTopic(name=self.name, tells=self.tells, connector=task.connector, task=task.task)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record that could not be processed, as read from Kafka."""
+
+    headers: Sequence[tuple[str, bytes | None]]
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int | None
+
+
+def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
+    """Read a connector's config; None: dead letters are disabled. Raises ConfigInvalid."""
+    parsed = DEAD_LETTERS.parse(config)
+    name = str(parsed[DLQ_TOPIC] or "").strip()
+    if not name:
+        return None
+    return DeadLetterTopic(
+        name=name,
+        replication_factor=int(str(parsed["errors.deadletterqueue.topic.replication.factor"])),
+        tells=parsed["errors.deadletterqueue.context.headers.enable"] is True,
+    )
+
+
+class DeadLetters:
+    """Writes a task's dead letters. One thread at a time, which may block; `cancel` from any thread."""
+
+    def __init__(
+        self, topic: DeadLetterTopic, task: TaskId, worker: Mapping[str, str], connector: Mapping[str, str]
+    ) -> None:
+        self.topic = topic
+        self.ready = False
+        """Whether the topic exists."""
+        self._task = task
+        self._worker = worker
+        self._connector = connector
+        self._producer: Any = None
+        self._cancelled = threading.Event()
+
+    def prepare(self) -> None:
+        """Create the topic if it is missing. Raises RetriableError and DeadLettersFailed."""
+        name = self.topic.name
+        try:
+            admin: Any = AdminClient(self._settings("admin", f"connector-dlq-adminclient-{self._task}"))
+            if name not in admin.list_topics(timeout=_LOOK_S).topics:
+                log.info("%s: topic %s for dead letters does not exist and is created", self._task, name)
+                made = NewTopic(name, 1, self.topic.replication_factor)
+                admin.create_topics([made], request_timeout=_LOOK_S)[name].result(_LOOK_S + 5)
+        except ck.KafkaException as exc:
+            error = exc.args[0]
+            if error.code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
+                text = f"Could not initialize dead letter queue with topic={name}: {error.str()}"
+                raise _told(error, text) from None  # the text contains it
+        self.ready = True
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        """Write dead letters; returns when all are in Kafka. Raises RetriableError and DeadLettersFailed."""
+        if not letters:
+            return
+        if self._producer is None:
+            self._producer = ck.Producer(self._settings("producer", f"connector-dlq-producer-{self._task}"))
+        failures: list[Any] = []
+
+        def delivered(error: Any, message: Any) -> None:
+            del message
+            if error is not None:
+                failures.append(error)
+
+        until_s = time.monotonic() + _WRITE_S
+        for letter in letters:
+            self._produce(letter, delivered, until_s)
+        while len(self._producer) and not failures:
+            self._serve(until_s)
+        if failures:
+            self._producer.purge()
+            self._producer.flush(1)
+            text = f"dead letters could not be written to {self.topic.name}: {failures[0].str()}"
+            raise _told(failures[0], text)
+
+    def cancel(self) -> None:
+        """Make a running write end soon."""
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """Close the client."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            producer.flush(0.1)
+
+    def _produce(self, letter: DeadLetter, delivered: Any, until_s: float) -> None:
+        stamp = {} if letter.timestamp_ms is None else {"timestamp": letter.timestamp_ms}
+        while True:
+            try:
+                self._producer.produce(
+                    self.topic.name,
+                    key=letter.key,
+                    value=letter.value,
+                    headers=list(letter.headers),
+                    on_delivery=delivered,
+                    **stamp,
+                )
+            except BufferError:
+                self._serve(until_s)
+            except ck.KafkaException as exc:
+                raise _told(exc.args[0], f"a dead letter cannot be written: {exc.args[0].str()}") from None
+            else:
+                self._producer.poll(0)
+                return
+
+    def _serve(self, until_s: float) -> None:
+        self._producer.poll(0.1)
+        if self._cancelled.is_set() or time.monotonic() > until_s:
+            self._producer.purge()
+            self._producer.flush(1)
+            raise RetriableError(
+                f"dead letters could not be written to {self.topic.name} in {_WRITE_S:.0f} s"
+            )
+
+    def _settings(self, client: Client, client_id: str) -> dict[str, Any]:
+        own = layered(self._worker, self._connector, client)
+
+        def named(key: str) -> str:
+            written = (f"{client}.override.{key}", f"{client}.{key}")
+            return next((n for n in written if n in self._connector or n in self._worker), key)
+
+        defaults = {"client.id": client_id}
+        if client == "producer":
+            defaults |= {"acks": "all", "delivery.timeout.ms": _TRY_MS, "linger.ms": "5"}
+        settings: dict[str, Any] = dict(librdkafka_options(defaults | own, named))
+        settings["bootstrap.servers"] = bootstrap(self._worker, self._connector, client)
+        if client == "producer":
+            settings["partitioner"] = "murmur2_random"  # as in Java
+        settings["log_level"] = 2
+        return settings
+
+
+def _told(error: Any, text: str) -> Exception:
+    """Return the exception for a client's error."""
+    if error.code() in _PASSES or error.retriable():
+        return RetriableError(text)
+    return DeadLettersFailed(text)

@@ -1,0 +1,69 @@
+"""Closes Spark's Kafka producers together with the records that they hold.
+
+Spark caches producers in the JVM and does not purge them: records that a cancelled job has sent wait there, forever
+with Connect's `delivery.timeout.ms`, and are written when the brokers are back. If the task runs elsewhere by then, its
+old records follow its new ones. So a producer ends with a cancelled job, and all producers end with the lease.
+
+A shorter `delivery.timeout.ms` does not help: the sender drains batches before it checks their age; and records may be
+sent until the lease ends, just before the session does, so the timeout would have to be as short as the rest of the
+session. Source: Sender.sendProducerData (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.engine.session.janino import loaded
+
+if TYPE_CHECKING:
+    from kraal.engine.session.session import Session
+    from kraal.engine.thread_pool import Pool
+
+log = logging.getLogger(__name__)
+
+_CLASS: Final = "kraal.Producers"
+
+
+class Producers:
+    """Closes the driver JVM's producers. Without a local master, executors have producers that it cannot reach."""
+
+    def __init__(self, session: Session, pool: Pool) -> None:
+        """Create it with the `pool` whose thread asks the JVM."""
+        self._session = session
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._asked: set[str | None] = set()
+
+    def end(self, client: str | None) -> None:
+        """Close the producers with this client id (None: all), and drop the records that they hold. Returns at once.
+
+        A job that uses one of them fails with an error that `kraal.engine.failure_trace.brokers_away` recognizes. Later
+        jobs get new ones.
+        """
+        with self._lock:
+            if client in self._asked:
+                return
+            self._asked.add(client)
+        self._pool.submit(lambda: self._end(client))
+
+    def _end(self, client: str | None) -> None:
+        with self._lock:
+            self._asked.discard(client)
+        spark = self._session.current
+        if spark is None:
+            return
+        try:
+            ended = _in_jvm(spark.session.sparkContext).end(client)
+        except Exception as exc:  # noqa: BLE001 - in any case the JVM must not continue with them
+            if self._session.current is spark:
+                self._session.kill(f"its Kafka producers cannot be closed: {exc}")
+            return
+        if ended:
+            log.info("Closed %d Kafka producers of Spark with all that was not sent yet", ended)
+
+
+def _in_jvm(context: Any) -> Any:
+    """Return an instance of the Java class, which is compiled and loaded on first use in a JVM."""
+    return loaded(context, _CLASS).getDeclaredConstructor(None).newInstance(None)

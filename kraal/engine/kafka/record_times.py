@@ -1,0 +1,58 @@
+"""Record timestamps for Spark's Kafka writer, which has no column for them.
+
+The timestamp is added as the last header of each record, as text; an interceptor of Kafka's producer removes that
+header and sets the timestamp in the JVM, so Python does not touch single records. The class is compiled when a session
+first needs it (`kraal.engine.session.janino`), and goes to the executors as a jar.
+
+Only the last header is removed: a record with another header of the same name keeps it.
+Source: KafkaProducer.doSend, ConnectUtils.checkAndConvertTimestamp (a timestamp below 0 is missing; Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from kraal.engine.session.janino import loaded
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+HEADER: Final = "kraal.timestamp"
+INTERCEPTORS: Final = "kafka.interceptor.classes"
+_CLASS: Final = "kraal.RecordTimes"
+
+
+def with_time(headers: Column | None, timestamp: Column) -> Column:
+    """Return a record's headers followed by its timestamp, which `carried` removes again."""
+    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+
+    return with_last(headers, HEADER, functions.unix_millis(timestamp).cast("string"))
+
+
+def with_last(headers: Column | None, name: str, text: Column) -> Column:
+    """Return a record's headers followed by one text header."""
+    from pyspark.sql import functions  # noqa: PLC0415 - as above
+
+    value = text.cast("binary").alias("value")
+    added = functions.array(functions.struct(functions.lit(name).alias("key"), value))
+    if headers is None:
+        return added
+    return functions.when(headers.isNull(), added).otherwise(functions.concat(headers, added))
+
+
+def intercepted(options: Mapping[str, str], of_class: str) -> dict[str, str]:
+    """Return a Kafka writer's options with Kraal's interceptor first, then the user's own."""
+    own = options.get(INTERCEPTORS)
+    return {**options, INTERCEPTORS: f"{of_class},{own}" if own else of_class}
+
+
+def carried(frame: DataFrame, options: Mapping[str, str]) -> Mapping[str, str]:
+    """Return Kafka writer options for a frame whose column `timestamp`, if present, holds the records' timestamps.
+
+    Job thread. The user's own interceptors run after Kraal's.
+    """
+    if "timestamp" not in frame.columns:
+        return options
+    loaded(frame.sparkSession.sparkContext, _CLASS)
+    return intercepted(options, _CLASS)

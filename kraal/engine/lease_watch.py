@@ -1,0 +1,73 @@
+"""Watches a task's lease while a job runs, because a job may block in a producer for longer than the lease lasts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from kraal.core.ids import TaskId
+from kraal.engine.api import BatchDone, Committed
+from kraal.engine.executor import LEASE_OVER, JobLauncher, JobResult
+from kraal.plugins.api import RetriableError
+
+log = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.25
+
+
+class LeaseWatch:
+    """The lease watch of one run, which has one job at a time. Any thread."""
+
+    def __init__(
+        self,
+        task: TaskId,
+        lease: Callable[[], bool],
+        interrupt: Callable[[], bool],
+        after: Callable[[float, Callable[[], None]], None],
+    ) -> None:
+        """Create a watch; `interrupt`: see `Executor`; `after`: calls a function after a delay in seconds."""
+        self._task = task
+        self._lease = lease
+        self._interrupt = interrupt
+        self._after = after
+        self._lock = threading.Lock()
+        self._working = self._interrupted = self._looks = False
+
+    def over(self, launch: JobLauncher) -> JobLauncher:
+        """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError."""
+
+        def watched(done: Callable[[JobResult], None]) -> None:
+            self._begin()
+            launch(lambda outcome: done(self._ended(outcome)))
+
+        return watched
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._working, self._interrupted = True, False
+            if not self._looks:
+                self._looks = True
+                self._after(LOOK_S, self._look)
+
+    def _ended(self, outcome: JobResult) -> JobResult:
+        with self._lock:
+            self._working = False
+            interrupted = self._interrupted
+        if interrupted and not isinstance(outcome, BatchDone | Committed):
+            return RetriableError(LEASE_OVER)
+        return outcome
+
+    def _look(self) -> None:
+        """Interrupt a job without a lease repeatedly until it has ended, because its parts may start at any time."""
+        with self._lock:
+            self._looks = self._working
+            if not self._working:
+                return
+            if not self._lease() and self._interrupt() and not self._interrupted:
+                self._interrupted = True
+                log.warning(
+                    "%s: the lease has ended in the middle of a job, which is interrupted", self._task
+                )
+            self._after(LOOK_S, self._look)

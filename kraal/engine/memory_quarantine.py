@@ -1,0 +1,133 @@
+"""Applies the decisions of `kraal.engine.session.heap`: which tasks work, wait for a turn, or must not run again.
+
+It sits between a run and its executor: a suspect task without a turn finds no work and polls again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from kraal.core.ids import TaskId
+from kraal.engine.api import BatchDone
+from kraal.engine.executor import Executor, JobLauncher, JobResult
+from kraal.engine.failure_trace import is_bridge_failure, lost_context
+from kraal.engine.session.heap import HeapRules, Suspects, exhausted, finished, sentence, takes_turns
+from kraal.engine.session.session import SparkAway
+from kraal.plugins.api import RetriableError
+
+log = logging.getLogger(__name__)
+
+
+class HeapExhausted(Exception):
+    """The task has exhausted Spark's heap too often. `kraal.cluster.decisions.failures` refers to this name."""
+
+
+class MemoryQuarantine:
+    """The memory quarantine of all tasks of one engine. Any thread; never waits."""
+
+    def __init__(self, rules: HeapRules | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._rules = rules or HeapRules()
+        self._now = now
+        self._lock = threading.Lock()
+        self._suspects: Suspects = {}
+        self._working: dict[TaskId, Executor] = {}
+        """Tasks whose jobs Spark has, or had when it ended; they stay here until the reason for its end is known."""
+        self._turn: tuple[TaskId, Executor] | None = None
+        """The suspect that may work. A run that was left behind cannot give up the turn of a later one."""
+        self._guilty: set[TaskId] = set()
+
+    def check(self, task: TaskId) -> None:
+        """Raise HeapExhausted if the task must not run."""
+        with self._lock:
+            guilty = task in self._guilty
+        if guilty:
+            raise HeapExhausted(sentence(self._rules))
+
+    def poll(self, task: TaskId, work: Executor, *, asked: bool) -> JobLauncher | None:
+        """Poll `work` for a job if its task may have one. Raises HeapExhausted, and the errors of `work`."""
+        if not asked:
+            return work.poll(asked=False)
+        self.check(task)
+        if not self._may_work(task, work):
+            return work.poll(asked=False) if work.polls_idle else None
+        found = None
+        try:
+            found = work.poll(asked=True)
+        finally:
+            if found is None:
+                self.yields(work)
+        return None if found is None else partial(self._launch, task, work, found)
+
+    def yields(self, work: Executor) -> None:
+        """Give up the turn of a task that does not use it."""
+        with self._lock:
+            if self._turn is not None and self._turn[1] is work:
+                self._turn = None
+
+    def spark_ended(self, *, out_of_memory: bool) -> frozenset[TaskId]:
+        """Record that the JVM has ended; return the tasks that caused it and must not run again."""
+        with self._lock:
+            working, self._working, self._turn = frozenset(self._working), {}, None
+            if not out_of_memory:
+                return frozenset()
+            verdict = exhausted(self._suspects, working, self._now(), self._rules)
+            self._suspects = verdict.suspects
+            self._guilty |= verdict.guilty
+        names = ", ".join(sorted(map(str, working)))
+        log.error("Spark's heap was exhausted; at work: %s", names or "no task")
+        for task in verdict.guilty:
+            log.error("%s stays FAILED. %s", task, sentence(self._rules))
+        return verdict.guilty
+
+    def forget(self, task: TaskId) -> None:
+        """Clear the history of a task that is started again."""
+        with self._lock:
+            self._guilty.discard(task)
+            self._suspects = {each: known for each, known in self._suspects.items() if each != task}
+
+    def _may_work(self, task: TaskId, work: Executor) -> bool:
+        """Whether a task may work now; gives a suspect its turn."""
+        with self._lock:
+            now_s = self._now()
+            if not takes_turns(self._suspects, task, now_s, self._rules):
+                return True
+            turn = None if self._turn is None else self._turn[0]
+            taken = turn is not None and takes_turns(self._suspects, turn, now_s, self._rules)
+            if taken and turn != task:
+                return False
+            self._turn = (task, work)
+            return True
+
+    def _launch(
+        self, task: TaskId, work: Executor, launch: JobLauncher, done: Callable[[JobResult], None]
+    ) -> None:
+        """Start a job, also again after an error; a task that lost its turn meanwhile may have to wait for it."""
+        if not self._may_work(task, work):
+            done(
+                RetriableError(
+                    "Spark's heap was exhausted while this task was at work: it waits for its turn"
+                )
+            )
+            return
+        with self._lock:
+            self._working[task] = work
+        launch(lambda outcome: done(self._noted(task, work, outcome)))
+
+    def _noted(self, task: TaskId, work: Executor, outcome: JobResult) -> JobResult:
+        if isinstance(outcome, BaseException) and _says_that_spark_ended(outcome):
+            return outcome
+        with self._lock:
+            if self._working.get(task) is work:
+                del self._working[task]
+                if isinstance(outcome, BatchDone):
+                    self._suspects = finished(self._suspects, task)
+        self.yields(work)
+        return outcome
+
+
+def _says_that_spark_ended(error: BaseException) -> bool:
+    return is_bridge_failure(error) or lost_context(error) or isinstance(error, SparkAway)

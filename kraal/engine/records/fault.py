@@ -1,0 +1,154 @@
+"""The failure of one record, for a log line, a dead letter's headers and a task's trace.
+
+Source: Stage, ProcessingContext, LogReporter, DeadLetterQueueReporter (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePath
+from typing import Final
+
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+
+_JAVA_ERRORS: Final = "org.apache.kafka.connect.errors"
+_JAVA_NAMES: Final = {"DataException": "DataException", "RetriableError": "RetriableException"}
+_FRAMES: Final = 12
+_CAUSES: Final = 10
+_MESSAGE: Final = 2000
+"""Maximum length of a message quoted in a trace; a converter's message may contain the whole record."""
+
+PREFIX: Final = "__connect.errors."
+"""The prefix of a dead letter's header names."""
+
+
+class Stage(StrEnum):
+    """The stage at which a record failed."""
+
+    TRANSFORMATION = "TRANSFORMATION"
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    TASK_PUT = "TASK_PUT"
+    """A sink's plugin reported that it cannot write the record (KIP-610)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One record's failure as text, because it comes from Spark's Python processes."""
+
+    stage: str
+    class_name: str
+    """The failed class, by the name that configs use."""
+    exception: str
+    """The exception's class, with Java's name if there is one."""
+    message: str | None
+    stack: str
+    topic: str
+    partition: int | None = None
+    offset: int | None = None
+    """The offset of a sink's record; None: a source's record."""
+    record: str = ""
+    """The record as shown in a log line, if enabled."""
+
+
+def fault_of(error: BaseException, *, stage: Stage, class_name: str, topic: str) -> Fault:
+    """Describe an error; the caller adds the record's own properties."""
+    return Fault(
+        stage=stage,
+        class_name=class_name,
+        exception=class_of(error),
+        message=str(error) or None,
+        stack=stack_of(error),
+        topic=topic,
+    )
+
+
+def class_of(error: BaseException) -> str:
+    """Return the name of an exception's class: Java's name if there is one, else Python's."""
+    cls = type(error)
+    known = getattr(cls, "java_class", None)
+    if known is not None:
+        return str(known)
+    if cls.__name__ in _JAVA_NAMES and cls.__module__.startswith("kraal."):
+        return f"{_JAVA_ERRORS}.{_JAVA_NAMES[cls.__name__]}"
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def stack_of(error: BaseException) -> str:
+    """Return the stack in Java's format: innermost frame first, then causes; files without directories."""
+    lines: list[str] = []
+    link: BaseException | None = error
+    for depth in range(_CAUSES):
+        if link is None:
+            break
+        head = f"{class_of(link)}: {str(link)[:_MESSAGE]}" if str(link) else class_of(link)
+        lines.append(f"Caused by: {head}" if depth else head)
+        frames = traceback.extract_tb(link.__traceback__)[-_FRAMES:]
+        lines += [f"\tat {f.name}({PurePath(f.filename).name}:{f.lineno})" for f in reversed(frames)]
+        link = link.__cause__
+    return "\n".join(lines)
+
+
+def log_text(fault: Fault, task: str, *, shows_record: bool) -> str:
+    """Return the log message for a fault, with Connect's text. Source: LogReporter.message."""
+    record = fault.record if shows_record else ""
+    return f"Error encountered in task {task}. Executing stage '{fault.stage}' with class '{fault.class_name}'{record}."
+
+
+def headers_of(fault: Fault, connector: str, task: int) -> Sequence[tuple[str, bytes | None]]:
+    """Return a dead letter's error headers, in Java's order.
+
+    A source's record has no partition or offset yet; those headers are left out.
+    Source: DeadLetterQueueReporter.populateContextHeaders.
+    """
+    place = [("topic", fault.topic)]
+    if fault.offset is not None:
+        place += [("partition", str(fault.partition)), ("offset", str(fault.offset))]
+    pairs: list[tuple[str, str | None]] = [
+        *place,
+        ("connector.name", connector),
+        ("task.id", str(task)),
+        ("stage", fault.stage),
+        ("class.name", fault.class_name),
+        ("exception.class.name", fault.exception),
+        ("exception.message", fault.message),
+        ("exception.stacktrace", fault.stack),
+    ]
+    return [(PREFIX + name, None if text is None else text.encode()) for name, text in pairs]
+
+
+def place_of(fault: Fault) -> str:
+    """Return the record's location as text for people."""
+    return fault.topic if fault.offset is None else f"{fault.topic}-{fault.partition}@{fault.offset}"
+
+
+class ToleranceExceeded(Exception):
+    """A record failed, and errors are not tolerated. Source: RetryWithToleranceOperator."""
+
+    TEXT: Final = "Tolerance exceeded in error handler"
+
+    def __init__(self, fault: Fault, counts: ErrorCounts = NO_ERRORS) -> None:
+        super().__init__(f"{self.TEXT}: {fault.exception}: {fault.message}")
+        self.fault = fault
+        self.counts = counts
+        """The record errors of the failed batch."""
+
+    @property
+    def root(self) -> str:
+        """Return the first line of a task's trace: the cause."""
+        first, *_ = self.fault.stack.split("\n", 1)
+        return first
+
+    @property
+    def text(self) -> str:
+        """Return the rest of the trace: Connect's own text, the location, and the cause's stack."""
+        fault = self.fault
+        return (
+            f"{_JAVA_ERRORS}.ConnectException: {self.TEXT}\n"
+            f"\tat stage {fault.stage} of {fault.class_name}, record {place_of(fault)}\n"
+            f"Caused by: {fault.stack}"
+        )

@@ -1,0 +1,25 @@
+"""Handles the outcomes of a pass in the worker: log faults, fail the task for a fatal one."""
+
+from __future__ import annotations
+
+import logging
+
+from kraal.core.ids import TaskId
+from kraal.core.secrets import secrets
+from kraal.engine.records.fault import ToleranceExceeded, log_text
+from kraal.engine.records.steps import Summary
+from kraal.engine.records.tolerance import Tolerance
+
+log = logging.getLogger(__name__)
+
+
+def settle_outcomes(task: TaskId, summary: Summary, tolerance: Tolerance) -> None:
+    """Log a batch's faults. Raises ToleranceExceeded if one of them is not tolerated. Source: LogReporter."""
+    for fault in summary.faults:
+        text = log_text(fault, str(task), shows_record=tolerance.shows_records)
+        log.error("%s", secrets.scrub(f"{text}\n{fault.stack}"))
+    unsaid = summary.counts.logged - len(summary.faults)
+    if unsaid > 0:
+        log.error("%s: %d more records of this batch could not be handled", task, unsaid)
+    if summary.fatal is not None:
+        raise ToleranceExceeded(summary.fatal, summary.counts)

@@ -1,0 +1,267 @@
+"""The pass over a sink's records: decode, transform, and convert to the form that the sink expects.
+
+In: the columns of Spark's Kafka reader. Out: `OUT`; a row with a `note` is not a record (see the package): a dead
+letter has the bytes, headers and timestamp as read from Kafka, and its fault as the note.
+Source: WorkerSinkTask.convertAndTransformRecord (Kafka 4.3.0): topics are counted by their original name, once key,
+value and headers could be decoded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kraal.engine.records.fault import Fault, Stage
+from kraal.engine.records.source_pass import HEADERS, Pairs, headers_array
+from kraal.engine.records.steps import Faulty, PassResult, Steps, fault_note, sliced, with_record
+from kraal.engine.records.values import json_text, times_of
+from kraal.plugins.api import SinkValues
+from kraal.plugins.model.records import Header, Record
+from kraal.plugins.model.schema import Schema
+from kraal.plugins.values.java_values import java_text
+
+OUT: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("headers", HEADERS),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("note", pa.string()),
+    ]
+)
+DDL: Final = (
+    "topic string, partition int, offset bigint, timestamp timestamp,"
+    " headers array<struct<key:string,value:binary>>, key binary, value binary, note string"
+)
+COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestampType", "headers", "key", "value")
+"""The input columns of a pass; `timestampType` is Kafka's number, -1 for none."""
+
+_TIMES: Final = ("CreateTime", "LogAppendTime")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkPass:
+    """The pass of one batch. Can be pickled."""
+
+    steps: Steps
+    shown: SinkValues
+    """`text`: keys and values as Java prints them, bytes unchanged. Else: plain JSON."""
+    keeps_dead: bool = False
+    """Whether records that are left out become dead letters."""
+    wait: Callable[[float], None] = time.sleep
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
+        running = _Running(self)
+        for part in sliced(batches):
+            if running.ledger.fatal is None:
+                yield running.through(part)
+        yield pa.RecordBatch.from_pylist([{"note": running.ledger.summary().note()}], OUT)
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A record as read from Kafka."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    timestamp_type: int | None
+    headers: Pairs
+    key: bytes | None
+    value: bytes | None
+
+    @property
+    def text(self) -> str:
+        """Return the record as shown in the log. Source: LogReporter.Sink."""
+        kind, stamp = self.timestamp_type, ""
+        if kind is not None and 0 <= kind < len(_TIMES):
+            stamp = f", timestamp={self.timestamp_ms}, timestampType={_TIMES[kind]}"
+        return (
+            f", where consumed record is {{topic='{self.topic}', partition={self.partition}, "
+            f"offset={self.offset}{stamp}}}"
+        )
+
+
+@dataclass(slots=True)
+class _Rows:
+    topics: list[str] = field(default_factory=list)
+    partitions: list[int | None] = field(default_factory=list)
+    offsets: list[int | None] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)
+    headers: list[Pairs | None] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    notes: list[str | None] = field(default_factory=list)
+
+    def add(
+        self,
+        record: Record | Raw,
+        headers: Pairs,
+        key: bytes | None,
+        value: bytes | None,
+        note: str | None = None,
+    ) -> None:
+        stamp = record.timestamp_ms
+        self.topics.append(record.topic)
+        self.partitions.append(record.partition)
+        self.offsets.append(record.offset)
+        self.times.append(None if stamp is None else stamp * 1000)
+        self.headers.append(headers)
+        self.keys.append(key)
+        self.values.append(value)
+        self.notes.append(note)
+
+    def batch(self) -> pa.RecordBatch:
+        columns = (self.topics, self.partitions, self.offsets, self.times)
+        arrays = [pa.array(column, OUT.field(at).type) for at, column in enumerate(columns)]
+        rest = (self.keys, self.values, self.notes)
+        arrays += [
+            headers_array(self.headers),
+            *(pa.array(c, OUT.field(5 + at).type) for at, c in enumerate(rest)),
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=OUT)
+
+
+class _Running:
+    """One call of a pass."""
+
+    def __init__(self, given: SinkPass) -> None:
+        self._steps = given.steps
+        self._keeps_dead = given.keeps_dead
+        self._render = _text if given.shown == "text" else _json
+        self.ledger = PassResult(given.steps.tolerance, given.wait)
+
+    def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
+        rows, ledger = _Rows(), self.ledger
+        steps = self._steps
+        apply, decode_key, decode_value = steps.chain.apply, steps.key.decode, steps.value.decode
+        for raw in raw_records(part):
+            ledger.read += 1
+            try:
+                key_schema, key = decode_key(raw.topic, raw.key)
+                value_schema, value = decode_value(raw.topic, raw.value)
+                record = _record(raw, key_schema, key, value_schema, value, self._headers(raw))
+                out = apply(record)
+                row = None if out is None else self._row(raw, record, out)
+            except Exception:  # noqa: BLE001 - any error: the careful path identifies and counts it
+                self._carefully(raw, rows)
+                if ledger.fatal is not None:
+                    break
+                continue
+            ledger.topics.add(raw.topic)
+            if row is not None:
+                ledger.written += 1
+                rows.add(*row)
+        return rows.batch()
+
+    def _row(self, raw: Raw, record: Record, out: Record) -> tuple[Record, Pairs, bytes | None, bytes | None]:
+        """Return a record in the sink's form; headers that no transform changed keep their bytes."""
+        headers = raw.headers if out.headers is record.headers else self._encoded(out)
+        render = self._render
+        return out, headers, render(out.key_schema, out.key), render(out.value_schema, out.value)
+
+    def _carefully(self, raw: Raw, rows: _Rows) -> None:
+        """Process one record step by step."""
+        steps, attempt, topic = self._steps, self.ledger.attempt, raw.topic
+        try:
+            key_schema, key = attempt(
+                Stage.KEY_CONVERTER, steps.key_class, topic, lambda: steps.key.decode(topic, raw.key)
+            )
+            value_schema, value = attempt(
+                Stage.VALUE_CONVERTER, steps.value_class, topic, lambda: steps.value.decode(topic, raw.value)
+            )
+            headers = attempt(Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._headers(raw))
+            record = _record(raw, key_schema, key, value_schema, value, headers)
+            self.ledger.topics.add(topic)
+            out = attempt(Stage.TRANSFORMATION, "", topic, lambda: steps.chain.apply(record))
+            if out is None:
+                return
+            into = out
+            # A transform may have set headers that the converter cannot encode.
+            row = attempt(
+                Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._row(raw, record, into)
+            )
+        except Faulty as exc:
+            self._leave_out(raw, exc.fault, rows)
+            return
+        self.ledger.written += 1
+        rows.add(*row)
+
+    def _leave_out(self, raw: Raw, fault: Fault, rows: _Rows) -> None:
+        placed = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
+        self.ledger.give_up(placed, dead_letter=self._keeps_dead)
+        if self._keeps_dead:
+            rows.add(raw, raw.headers, raw.key, raw.value, fault_note(placed))
+
+    def _headers(self, raw: Raw) -> tuple[Header, ...]:
+        decode = self._steps.headers.decode_header
+        return tuple(Header(name, *decode(raw.topic, name, data)) for name, data in raw.headers)
+
+    def _encoded(self, out: Record) -> Pairs:
+        encode = self._steps.headers.encode_header
+        return [(h.key, encode(out.topic, h.key, h.schema, h.value)) for h in out.headers]
+
+
+def _record(
+    raw: Raw,
+    key_schema: Schema | None,
+    key: Any,
+    value_schema: Schema | None,
+    value: Any,
+    headers: tuple[Header, ...],
+) -> Record:
+    return Record(
+        topic=raw.topic,
+        partition=raw.partition,
+        key_schema=key_schema,
+        key=key,
+        value_schema=value_schema,
+        value=value,
+        timestamp_ms=raw.timestamp_ms,
+        headers=headers,
+        offset=raw.offset,
+    )
+
+
+def raw_records(part: pa.RecordBatch | pa.Table) -> Iterator[Raw]:
+    """Yield the records of a table with `COLUMNS`; `timestampType` may be missing."""
+    count = part.num_rows
+    at = part.schema.get_field_index("timestampType")
+    kinds: list[Any] = [None] * count if at < 0 else part.column(at).to_pylist()
+    rows = zip(
+        part.column("topic").to_pylist(),
+        part.column("partition").to_pylist(),
+        part.column("offset").to_pylist(),
+        times_of(part.column("timestamp")),
+        kinds,
+        part.column("headers").to_pylist(),
+        part.column("key").to_pylist(),
+        part.column("value").to_pylist(),
+        strict=True,
+    )
+    for topic, partition, offset, stamp, kind, headers, key, value in rows:
+        pairs = [(header["key"], header["value"]) for header in headers] if headers else ()
+        known = stamp if kind is None or kind >= 0 else None
+        yield Raw(topic, partition, offset, known, kind, pairs, key, value)
+
+
+def _text(schema: Schema | None, value: Any) -> bytes | None:
+    """Print a value as Java does; bytes stay unchanged, because Java would print an address."""
+    del schema
+    if value is None or isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else java_text(value)).encode("utf-8", "surrogatepass")
+
+
+def _json(schema: Schema | None, value: Any) -> bytes | None:
+    """Write a value as JSON; a lone UTF-16 surrogate, which is not valid text, becomes a JSON escape."""
+    return None if value is None else json_text(value, schema).encode("utf-8", "backslashreplace")

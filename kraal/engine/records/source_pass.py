@@ -1,0 +1,291 @@
+"""The pass over a source's records: transform, encode, or turn into dead letters.
+
+In: some of the columns of a record frame. Out: `OUT`. A row with a `note` is not a record (see the package). Dead
+letters are ordinary rows for their own topic: the same job writes them, before the batch's offsets are stored.
+Source: AbstractWorkerSourceTask.sendRecords, convertTransformedRecord (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kraal.engine.records.fault import Fault, Stage, headers_of
+from kraal.engine.records.steps import Faulty, PassResult, Steps, sliced, with_record
+from kraal.engine.records.topics import Gate, trouble_of
+from kraal.engine.records.values import json_text, times_of, values_of
+from kraal.plugins.model.records import Header, Record
+from kraal.plugins.model.schema import OPTIONAL_BYTES, Schema
+from kraal.plugins.values.java_values import java_text
+
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+OUT: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("headers", HEADERS),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("note", pa.string()),
+    ]
+)
+DDL: Final = (
+    "topic string, partition int, headers array<struct<key:string,value:binary>>, key binary, value binary,"
+    " note string"
+)
+COLUMNS: Final = ("topic", "partition", "timestamp", "headers", "key", "value")
+"""The columns of a frame that a pass reads."""
+
+Pairs = Sequence[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadTopic:
+    """A task's dead letter topic, and whether headers describe the error."""
+
+    name: str
+    tells: bool
+    connector: str
+    task: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePass:
+    """The pass of one batch. Can be pickled."""
+
+    steps: Steps
+    topic: str | None
+    """The topic of records whose frame has no such column."""
+    key_schema: Schema | None = None
+    value_schema: Schema | None = None
+    timestamp_ms: int | None = None
+    """The timestamp of records whose frame has no such column."""
+    origin: str = ""
+    """The batch's source partition and offset, for the log."""
+    dead: DeadTopic | None = None
+    gate: Gate | None = None
+    """Asked for each new topic before records go there; None: Kraal creates no topics."""
+    wait: Callable[[float], None] = time.sleep
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
+        running = _Running(self)
+        for part in sliced(batches):
+            if not running.ledger.over:
+                rows = running.through(part)
+                if running.ledger.trouble is None:
+                    yield rows
+        yield pa.RecordBatch.from_pylist([{"note": running.ledger.summary().note()}], OUT)
+
+
+@dataclass(slots=True)
+class _Rows:
+    topics: list[str] = field(default_factory=list)
+    partitions: list[int | None] = field(default_factory=list)
+    headers: list[Pairs | None] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+
+    def add(
+        self, topic: str, partition: int | None, headers: Pairs | None, key: bytes | None, value: bytes | None
+    ) -> None:
+        self.topics.append(topic)
+        self.partitions.append(partition)
+        self.headers.append(headers)
+        self.keys.append(key)
+        self.values.append(value)
+
+    def batch(self) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array(self.topics, pa.string()),
+                pa.array(self.partitions, pa.int32()),
+                headers_array(self.headers),
+                pa.array(self.keys, pa.binary()),
+                pa.array(self.values, pa.binary()),
+                pa.nulls(len(self.topics), pa.string()),
+            ],
+            schema=OUT,
+        )
+
+
+class _Running:
+    """One call of a pass."""
+
+    def __init__(self, given: SourcePass) -> None:
+        self._given = given
+        self._steps = given.steps
+        self.ledger = PassResult(given.steps.tolerance, given.wait)
+        self._ensure = None if given.gate is None else given.gate.opened()
+
+    def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
+        rows = _Rows()
+        ledger, given = self.ledger, self._given
+        apply, encode_key, encode_value = (
+            self._steps.chain.apply,
+            self._steps.key.encode,
+            self._steps.value.encode,
+        )
+        dead = 0
+        for record in records_of(part, given):
+            ledger.read += 1
+            try:
+                out = apply(record)
+                if out is None:
+                    continue
+                topic = out.topic
+                headers = self._headers(out, record) if out.headers else None
+                key = encode_key(topic, out.key_schema, out.key)
+                value = encode_value(topic, out.value_schema, out.value)
+            except Exception:  # noqa: BLE001 - any error: the careful path identifies and counts it
+                dead += self._carefully(record, rows)
+                if ledger.fatal is not None:
+                    break
+                continue
+            rows.add(topic, out.partition, headers, key, value)
+            ledger.topics.add(topic)
+        if None in rows.topics:
+            raise ValueError("Topic cannot be null.")
+        if self._ensure is not None:
+            ledger.trouble = trouble_of(self._ensure, ledger.topics)
+        if ledger.trouble is None:
+            ledger.written += len(rows.topics) - dead
+        return rows.batch()
+
+    def _carefully(self, record: Record, rows: _Rows) -> int:
+        """Process one record step by step; return 1 if it became a dead letter."""
+        steps, attempt = self._steps, self.ledger.attempt
+        try:
+            out = attempt(Stage.TRANSFORMATION, "", record.topic, lambda: steps.chain.apply(record))
+            if out is None:
+                return 0
+            into = out
+            headers = attempt(
+                Stage.HEADER_CONVERTER, steps.header_class, record.topic, lambda: self._headers(into, record)
+            )
+            key = attempt(
+                Stage.KEY_CONVERTER,
+                steps.key_class,
+                record.topic,
+                lambda: steps.key.encode(into.topic, into.key_schema, into.key),
+            )
+            value = attempt(
+                Stage.VALUE_CONVERTER,
+                steps.value_class,
+                record.topic,
+                lambda: steps.value.encode(into.topic, into.value_schema, into.value),
+            )
+        except Faulty as exc:
+            return self._leave_out(record, exc.fault, rows)
+        rows.add(into.topic, into.partition, headers or None, key, value)
+        self.ledger.topics.add(into.topic)
+        return 0
+
+    def _leave_out(self, record: Record, fault: Fault, rows: _Rows) -> int:
+        dead = self._given.dead
+        shown = with_record(
+            fault, record=f", where source record is = {source_text(record, self._given.origin)}"
+        )
+        self.ledger.give_up(shown, dead_letter=dead is not None)
+        if dead is None:
+            return 0
+        told = headers_of(fault, dead.connector, dead.task) if dead.tells else ()
+        own = [(header.key, header.value) for header in record.headers]
+        key = _as_it_was(self._steps.key.encode, record.topic, record.key_schema, record.key)
+        value = _as_it_was(self._steps.value.encode, record.topic, record.value_schema, record.value)
+        rows.add(dead.name, None, [*own, *told] or None, key, value)
+        return 1
+
+    def _headers(self, out: Record, record: Record) -> Pairs:
+        """Encode a record's headers; those from the frame are bytes already."""
+        encode, own = self._steps.headers.encode_header, {id(header) for header in record.headers}
+        return [
+            (h.key, h.value if id(h) in own else encode(out.topic, h.key, h.schema, h.value))
+            for h in out.headers
+        ]
+
+
+def _as_it_was(
+    encode: Callable[[str, Schema | None, Any], bytes | None], topic: str, schema: Schema | None, value: Any
+) -> bytes | None:
+    """Return a dead letter's key or value: the converter's output, or plain JSON if that fails."""
+    if value is None:
+        return None
+    try:
+        return encode(topic, schema, value)
+    except Exception:  # noqa: BLE001 - the fault is already known; a second error must not lose the record
+        return json_text(value, schema).encode()
+
+
+def records_of(part: pa.RecordBatch, given: SourcePass) -> Iterator[Record]:
+    """Return the records of a frame's rows."""
+    count = part.num_rows
+    nothing: list[Any] = [None] * count
+
+    def column(name: str, schema: Schema | None = None) -> list[Any]:
+        at = part.schema.get_field_index(name)
+        return nothing if at < 0 else values_of(part.column(at), schema)
+
+    at = part.schema.get_field_index("timestamp")
+    times = [given.timestamp_ms] * count if at < 0 else times_of(part.column(at))
+    topics = column("topic") if given.topic is None else [given.topic] * count
+    raw = column("headers")
+    rows = zip(
+        topics,
+        column("partition"),
+        column("key", given.key_schema),
+        column("value", given.value_schema),
+        times,
+        raw,
+        strict=True,
+    )
+    for topic, partition, key, value, timestamp_ms, headers in rows:
+        yield Record(
+            topic=topic,
+            partition=partition,
+            key_schema=given.key_schema,
+            key=key,
+            value_schema=given.value_schema,
+            value=value,
+            timestamp_ms=timestamp_ms,
+            headers=()
+            if not headers
+            else tuple(Header(h["key"], OPTIONAL_BYTES, h["value"]) for h in headers),
+        )
+
+
+def headers_array(headers: Sequence[Pairs | None]) -> pa.Array:
+    """Return a column of headers."""
+    if not any(headers):
+        return pa.nulls(len(headers), HEADERS)
+    return pa.array(
+        [[{"key": k, "value": v} for k, v in each] if each else None for each in headers], HEADERS
+    )
+
+
+def source_text(record: Record, origin: str) -> str:
+    """Return a source's record as Java prints it. Source: SourceRecord.toString, ConnectRecord.toString."""
+
+    def shown(value: object) -> str:
+        return "null" if value is None else str(value)
+
+    def schema(of: Schema | None) -> str:
+        if of is None:
+            return "null"
+        return f"Schema{{{of.type.name}}}" if of.name is None else f"Schema{{{of.name}:{of.type.name}}}"
+
+    headers = ", ".join(
+        f"ConnectHeader(key={h.key}, value={java_text(h.value)}, schema={schema(h.schema)})"
+        for h in record.headers
+    )
+    return (
+        f"SourceRecord{{{origin}}} ConnectRecord{{topic='{record.topic}', "
+        f"kafkaPartition={shown(record.partition)}, key={java_text(record.key)}, "
+        f"keySchema={schema(record.key_schema)}, value={java_text(record.value)}, "
+        f"valueSchema={schema(record.value_schema)}, timestamp={shown(record.timestamp_ms)}, "
+        f"headers=ConnectHeaders(headers={f'[{headers}]' if headers else ''})}}"
+    )

@@ -1,0 +1,82 @@
+"""A connector's error settings: tolerance, retries, logging.
+
+Source: RetryWithToleranceOperator, ConnectorConfig (Kafka 4.3.0); KIP-298.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kraal.config.connector.keys import ERROR_KEYS
+
+FIRST_DELAY_MS: Final = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """The keys `errors.*` of any connector."""
+
+    all: bool = False
+    retry_timeout_ms: int = 0
+    """0: no retries; -1: unlimited."""
+    retry_delay_max_ms: int = 60_000
+    logs: bool = False
+    shows_records: bool = False
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the first error fails the task without further handling."""
+        return not self.all and not self.logs and self.retry_timeout_ms == 0
+
+
+def read_tolerance(config: Mapping[str, str]) -> Tolerance:
+    """Read a connector's config. Raises one ConfigInvalid with every error."""
+    parsed = ERROR_KEYS.parse(config)
+    return Tolerance(
+        all=parsed["errors.tolerance"] == "all",
+        retry_timeout_ms=int(str(parsed["errors.retry.timeout"])),
+        retry_delay_max_ms=int(str(parsed["errors.retry.delay.max.ms"])),
+        logs=parsed["errors.log.enable"] is True,
+        shows_records=parsed["errors.log.include.messages"] is True,
+    )
+
+
+def delay_ms(
+    attempt: int, *, most_ms: int, left_ms: float, draw: Callable[[], float] = random.random
+) -> float:
+    """Return the delay after the `attempt`th try (from 1): 300, 600, 1200 … ms.
+
+    A delay above `most_ms` is replaced by a uniform random one below it (`draw` returns 0 to 1). It never exceeds the
+    remaining time. Source: RetryWithToleranceOperator.backoff.
+    """
+    delay: float = FIRST_DELAY_MS << min(attempt - 1, 40)
+    if delay > most_ms:
+        delay = draw() * max(0, most_ms)
+    return max(0.0, min(delay, left_ms))
+
+
+@dataclass(slots=True)
+class Retries:
+    """The retries of one operation. `wait` and `clock` are for tests, and for runs that are cancelled."""
+
+    tolerance: Tolerance
+    wait: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    attempt: int = 0
+    _began_s: float | None = None
+
+    def again(self) -> bool:
+        """Wait the configured delay after a failed try; False: there is no time for another."""
+        if self._began_s is None:
+            self._began_s = self.clock()
+        self.attempt += 1
+        timeout_ms = self.tolerance.retry_timeout_ms
+        left_ms = float("inf") if timeout_ms < 0 else timeout_ms - (self.clock() - self._began_s) * 1000
+        if left_ms <= 0:
+            return False
+        self.wait(delay_ms(self.attempt, most_ms=self.tolerance.retry_delay_max_ms, left_ms=left_ms) / 1000)
+        return True

@@ -1,0 +1,149 @@
+"""Converts Arrow columns to Connect's values, and Connect's values to plain JSON.
+
+The mapping of types: `kraal.plugins.model.records`.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kraal.plugins.model.records import Float32, Instant, Struct
+from kraal.plugins.model.schema import Schema, Type
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MS: Final = dt.timedelta(milliseconds=1)
+
+Of = Callable[[Any], Any]
+"""Converts one value, never None."""
+
+
+def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
+    """Return a column as Connect's values of `schema`, or of its Arrow type if there is no schema.
+
+    Invalid UTF-8 becomes U+FFFD, as when Java makes a String of the bytes. Raises ValueError for a type without
+    Connect values.
+    """
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return _texts(column)
+    turn = _turn(column.type, schema)
+    found = column.to_pylist()
+    return found if turn is None else [None if value is None else turn(value) for value in found]
+
+
+def _texts(column: pa.Array) -> list[Any]:
+    try:
+        found: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        raw = column.cast(pa.large_binary()).to_pylist()
+        return [None if value is None else value.decode("utf-8", "replace") for value in raw]
+    return found
+
+
+def _turn(kind: pa.DataType, schema: Schema | None) -> Of | None:
+    """Return the conversion for each value from Arrow; None: no conversion."""
+    if pa.types.is_struct(kind):
+        return _struct(kind, schema)
+    if pa.types.is_map(kind):
+        key = _turn(kind.key_type, None if schema is None else schema.key) or _same
+        item = _turn(kind.item_type, None if schema is None else schema.value) or _same
+        return lambda pairs: {key(k): None if v is None else item(v) for k, v in pairs}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        each = _turn(kind.value_type, None if schema is None else schema.value)
+        return None if each is None else lambda found: [None if v is None else each(v) for v in found]
+    return _scalar(kind)
+
+
+def _scalar(kind: pa.DataType) -> Of | None:
+    if pa.types.is_float32(kind):
+        return Float32
+    if pa.types.is_timestamp(kind):
+        return _moment
+    if pa.types.is_date(kind):
+        return lambda day: Instant((day - _EPOCH.date()).days * 86_400_000)
+    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string)
+    more = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_decimal)
+    if any(test(kind) for test in (*known, *more, pa.types.is_null)):
+        return None
+    raise ValueError(f"transforms cannot take columns of type {kind}")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _moment(value: dt.datetime) -> Instant:
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+    return Instant((aware - _EPOCH) // _MS)
+
+
+def _variant(found: Mapping[str, bytes]) -> Any:
+    """Read Spark's VARIANT, whose values have no schema."""
+    from pyspark.sql.types import VariantVal  # noqa: PLC0415 - available wherever such a column comes from
+
+    return VariantVal(found["value"], found["metadata"]).toPython()
+
+
+def _is_variant(kind: pa.StructType) -> bool:
+    return {kind.field(at).name for at in range(kind.num_fields)} == {"value", "metadata"} and all(
+        pa.types.is_binary(kind.field(at).type) for at in range(kind.num_fields)
+    )
+
+
+def _struct(kind: pa.StructType, schema: Schema | None) -> Of:
+    if schema is None and _is_variant(kind):
+        return _variant
+    if schema is None:
+        parts = {kind.field(at).name: _turn(kind.field(at).type, None) for at in range(kind.num_fields)}
+        return lambda found: {name: _applied(parts[name], value) for name, value in found.items()}
+    known = {field.name: field.schema for field in schema.fields}
+    parts = {
+        kind.field(at).name: _turn(kind.field(at).type, known.get(kind.field(at).name))
+        for at in range(kind.num_fields)
+    }
+    return lambda found: Struct(schema, {name: _applied(parts[name], value) for name, value in found.items()})
+
+
+def _applied(turn: Of | None, value: Any) -> Any:
+    return value if turn is None or value is None else turn(value)
+
+
+def times_of(column: pa.Array) -> list[int | None]:
+    """Return a column of timestamps as milliseconds since 1970, rounded down like Spark's columns."""
+    finer = {"us": 1000, "ns": 1_000_000}.get(getattr(column.type, "unit", ""))
+    if finer is not None:
+        return [None if found is None else found // finer for found in column.cast(pa.int64()).to_pylist()]
+    coarse: list[int | None] = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_pylist()
+    return coarse
+
+
+def json_text(value: Any, schema: Schema | None) -> str:
+    """Return a value as plain JSON, for sinks that do not use Connect's types. Bytes are base64."""
+    return json.dumps(_plain(value, schema), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value: Any, schema: Schema | None) -> Any:
+    if isinstance(value, Struct):
+        return {f.name: _plain(value.get(f.name), f.schema) for f in value.schema.fields}
+    if isinstance(value, Mapping):
+        inner = schema.value if schema is not None and schema.type is Type.MAP else None
+        return {str(key): _plain(each, inner) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        inner = schema.value if schema is not None and schema.type is Type.ARRAY else None
+        return [_plain(each, inner) for each in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Instant):
+        return value.ms
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(value)
+    return value

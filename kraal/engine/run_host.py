@@ -1,0 +1,83 @@
+"""What runs share (threads, timers, the state of Spark), and one run's poll timer and reports of waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from kraal.engine.api import RunEvent, Waiting
+from kraal.engine.thread_pool import Owner, Pool
+from kraal.engine.timer import TimerThread
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Run
+
+
+class Host(Protocol):
+    """What runs share: threads, timers and the state of Spark."""
+
+    @property
+    def pool(self) -> Pool:
+        """Threads that may block."""
+
+    @property
+    def poller(self) -> TimerThread:
+        """The thread for timers."""
+
+    def spark_missing(self) -> str | None:
+        """Return why Spark cannot be used now, or None if it can."""
+
+    def failure_cause(self, error: BaseException) -> str | None:
+        """Return what ended Spark if its JVM is dead or dying, else None. May block briefly."""
+
+    def leave_behind(self, owner: Owner) -> None:
+        """Replace the threads that calls of an ended run hold, now and later."""
+
+    def over(self, run: Run) -> None:
+        """Forget the run."""
+
+
+class PollTimer:
+    """Schedules a run's `poll`; a new time replaces the previous one. Guarded by the run's lock."""
+
+    def __init__(self, poller: TimerThread, owner: Owner, poll: Callable[[], None]) -> None:
+        self._poller = poller
+        self._owner = owner
+        self._poll = poll
+        self._number = 0
+
+    def set(self, delay_s: float) -> None:
+        """Call `poll` in `delay_s` seconds; 0: at once."""
+        self.cancel()
+        number = self._number
+
+        def due() -> None:
+            if number == self._number:
+                self._poll()
+
+        if delay_s:
+            self._poller.after(delay_s, due, self._owner)
+        else:
+            self._poller.soon(due, self._owner)
+
+    def cancel(self) -> None:
+        """Do not call `poll` until it is set again."""
+        self._number += 1
+
+
+class WaitingReports:
+    """Reports why a run waits: each retry, and every other reason once until the wait is over."""
+
+    def __init__(self, report: Callable[[RunEvent], None]) -> None:
+        self._report = report
+        self._last: str | None = None
+
+    def add(self, reason: str, *, retry: bool) -> None:
+        """Report a reason, unless it equals the last one."""
+        if retry or self._last != reason:
+            self._last = reason
+            self._report(Waiting(reason, retry=retry))
+
+    def passed(self) -> None:
+        """Record that the run no longer waits."""
+        self._last = None

@@ -1,0 +1,74 @@
+"""The port on which this process accepts calls from Spark's JVM, protected by a token.
+
+PySpark starts it with the first function that the JVM has to call, such as that of `foreachBatch`, and lets any local
+process call it: py4j drops its token on Java's side whenever the port changes. So this module starts the server with a
+new token, and gives Java a client that sends it.
+Source: ensure_callback_server_started (PySpark 4.2.0), PythonClient.copyWith (py4j 0.10.9.9).
+"""
+
+from __future__ import annotations
+
+import threading
+from secrets import token_hex
+from typing import Any, Final
+
+_STARTING: Final = threading.Lock()
+_CLOSE_UNUSED_S: Final = 30
+"""CallbackClient.DEFAULT_MIN_CONNECTION_TIME."""
+
+
+def require_token() -> None:
+    """Make PySpark start its callback server with `start_with_token`. PySpark must be imported."""
+    from pyspark import java_gateway  # noqa: PLC0415 - loaded when Spark is
+
+    module: Any = java_gateway
+    module.ensure_callback_server_started = start_with_token
+
+
+def start_with_token(gateway: Any) -> None:
+    """Start the callback server of PySpark's gateway unless it is running. Any thread. Raises py4j's errors."""
+    from pyspark import java_gateway  # noqa: PLC0415 - as above
+
+    module: Any = java_gateway
+    with _STARTING:
+        # Any name that the gateway does not have refers to a part of the JVM.
+        if gateway.__dict__.get("_callback_server") is not None:
+            return
+        token = token_hex(32)
+        parameters = gateway.callback_server_parameters
+        parameters.auth_token = token
+        parameters.eager_load = parameters.daemonize = parameters.daemonize_connections = True
+        parameters.port = 0
+        gateway.start_callback_server(parameters)
+        server = gateway._callback_server  # noqa: SLF001 - as PySpark does
+        try:
+            server.port = gateway._python_proxy_port = server.server_socket.getsockname()[1]  # noqa: SLF001
+            java_server = module.JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001
+            _call_with(java_server, gateway.jvm, server.port, token)
+        except BaseException:
+            gateway.shutdown_callback_server()
+            gateway._callback_server = None  # noqa: SLF001
+            raise
+
+
+def _call_with(java_server: Any, jvm: Any, port: int, token: str) -> None:
+    """Make the JVM send its calls to a port with a token."""
+    address = java_server.getCallbackClient().getAddress()
+    java_server.resetCallbackClient(address, port)  # closes the connections of the previous client
+    java_gateway = java_server.getGateway()
+    client = jvm.py4j.PythonClient(
+        java_gateway,
+        None,
+        port,
+        address,
+        _CLOSE_UNUSED_S,
+        jvm.java.util.concurrent.TimeUnit.SECONDS,
+        jvm.javax.net.SocketFactory.getDefault(),
+        java_server,
+        True,  # noqa: FBT003 - Java: tell this process which objects it may forget
+        0,
+        token,
+    )
+    field = java_gateway.getClass().getDeclaredField("cbClient")  # no setter keeps a token
+    field.setAccessible(True)
+    field.set(java_gateway, client)

@@ -1,0 +1,98 @@
+"""Java classes in Spark's JVM, compiled on first use with Janino, which Spark ships for its own code.
+
+The sources are in `kraal/engine/java`. A compiled jar in the package would depend on one Java version.
+"""
+
+from __future__ import annotations
+
+import threading
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_SOURCES: Final = Path(__file__).parents[1] / "java"
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+
+def called(name: str, function: Callable[[Any], Any], *columns: Column) -> Column:
+    """Return a column computed by a Java function; `function` receives a new object of the class and returns it.
+
+    Job thread.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
+    from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
+
+    context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
+    given: Any = columns
+    made = loaded(context, name).getDeclaredConstructor(None).newInstance(None)
+    return Classic(function(made).apply(_to_seq(context, [each._jc for each in given])))  # noqa: SLF001 - as above
+
+
+def invoked(name: str, column: Column, *, type_of: str, arguments: tuple[bytes | str, ...]) -> Column:
+    """Return a column of what a Java object's `read` returns for another column, in Spark's internal values.
+
+    Null stays null without a call. `type_of`: the result type, in Spark's DDL; `arguments`: the arguments of the
+    object's constructor. Faster than `called`, which converts Spark's values to Java's and back. Job thread.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
+    from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
+    from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
+
+    context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
+    jvm = context._jvm  # noqa: SLF001 - as above
+    sql = jvm.org.apache.spark.sql
+    catalyst, utils = sql.catalyst.expressions, sql.classic.ExpressionUtils
+    of_class = loaded(context, name)
+    values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))  # noqa: SLF001 - as above
+    for place, each in enumerate(arguments):
+        values[place] = each
+    made = of_class.getConstructors()[0].newInstance(values)
+    propagates_null = may_be_null = is_deterministic = True
+    call = catalyst.objects.Invoke(
+        catalyst.Literal(made, sql.types.ObjectType(of_class)),
+        "read",
+        sql.types.DataType.fromDDL(type_of),
+        _to_seq(context, [utils.expression(column._jc)]),  # noqa: SLF001 - as above
+        _to_seq(context, []),
+        propagates_null,
+        may_be_null,
+        is_deterministic,
+    )
+    return Classic(utils.column(call))
+
+
+def loaded(context: Any, name: str) -> Any:
+    """Return a class of `kraal/engine/java`, compiled and sent to driver and executors on first use.
+
+    Job thread.
+    """
+    with _ONE_AT_A_TIME:
+        loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001 - no public API
+        if loader.getResource(f"{name.replace('.', '/')}.class") is None:
+            source = (_SOURCES / name.rsplit(".", maxsplit=1)[-1]).with_suffix(".java").read_text("utf-8")
+            made = _compiled(context, source, f"{name}.jar")
+            loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())  # noqa: SLF001 - as above
+            context._jsc.sc().addJar(str(made))  # noqa: SLF001 - as above
+        return loader.loadClass(name)
+
+
+def _compiled(context: Any, source: str, jar: str) -> Path:
+    """Compile a unit of Java for a SparkContext's JVM; return the jar file, which is removed with the session."""
+    from pyspark import SparkFiles  # noqa: PLC0415 - loaded when Spark is
+
+    jvm = context._jvm  # noqa: SLF001 - PySpark has no public API
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source)
+    folder = Path(SparkFiles.getRootDirectory()) / "made"
+    folder.mkdir(exist_ok=True)
+    made = folder / jar
+    with zipfile.ZipFile(made, "w") as packed:
+        for name, code in compiler.getBytecodes().items():
+            packed.writestr(f"{name.replace('.', '/')}.class", bytes(code))
+    return made

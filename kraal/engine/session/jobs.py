@@ -1,0 +1,87 @@
+"""Runs code as a task's Spark jobs: FAIR pool, job group, cancellation."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kraal.core.ids import TaskId
+from kraal.engine.session.own_session import with_settings
+from kraal.engine.session.session import Session, Spark
+from kraal.engine.thread_pool import Share
+
+_numbers = itertools.count(1)
+
+
+class JobGroup:
+    """All Spark jobs of one run. Cancelling it also stops jobs that are about to be submitted."""
+
+    def __init__(
+        self, session: Session, task: TaskId, canceller: Share, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a group; `settings`: settings of Spark's session for this run alone."""
+        self._session = session
+        self._settings = dict(settings or {})
+        self._own: tuple[Spark, Spark] | None = None
+        """The worker's Spark, and the same with separate sessions."""
+        self._task = task
+        self._canceller = canceller
+        self._over = False
+        self.renew()
+
+    def renew(self) -> None:
+        """Start a new launch, to which an earlier `interrupt` does not apply."""
+        if not self._over:
+            self._name = f"{self._task}#{next(_numbers)}"
+            self.given_up = False
+            """Whether this launch was cancelled or interrupted."""
+
+    @contextlib.contextmanager
+    def job(self, what: str) -> Iterator[Spark]:
+        """Run the block's Spark jobs in this group. Raises SparkAway while there is no session."""
+        spark = self._session.spark()
+        with job_group(spark, pool=str(self._task), group=self._name, what=what):
+            yield self._with_settings(spark)
+
+    def cancel(self) -> None:
+        """Cancel the group's jobs for good; does not wait, because the call needs a Spark thread."""
+        self._over = True
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Cancel the jobs of this launch; as `cancel`."""
+        self.given_up = True
+        name = self._name
+        self._canceller.submit(lambda: cancel_group(self._session, name))
+
+    def cancel_running(self) -> None:
+        """Cancel the jobs that run now, but not later ones; does not wait."""
+        self._canceller.submit(lambda: cancel_group(self._session, self._name, future=False))
+
+    def _with_settings(self, spark: Spark) -> Spark:
+        if not self._settings:
+            return spark
+        if self._own is None or self._own[0] is not spark:
+            session, tiny = (with_settings(each, self._settings) for each in (spark.session, spark.tiny))
+            self._own = (spark, replace(spark, session=session, tiny=tiny))
+        return self._own[1]
+
+
+def cancel_group(session: Session, group: str, *, future: bool = True) -> None:
+    """Cancel a group's running jobs, and later ones if `future`. Waits for Spark."""
+    with contextlib.suppress(Exception):  # no session, no job
+        context: Any = session.spark().session.sparkContext
+        scala = context._jsc.sc()  # noqa: SLF001 - no Python API
+        (scala.cancelJobGroupAndFutureJobs if future else scala.cancelJobGroup)(group)
+
+
+@contextlib.contextmanager
+def job_group(spark: Spark, *, pool: str, group: str, what: str) -> Iterator[None]:
+    """Set this thread's FAIR pool and job group; its JVM thread passes them to its jobs."""
+    context = spark.session.sparkContext
+    context.setLocalProperty("spark.scheduler.pool", pool)
+    context.setJobGroup(group, what, interruptOnCancel=True)
+    yield

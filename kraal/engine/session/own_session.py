@@ -1,0 +1,27 @@
+"""Spark sessions with their own settings, in the worker's one context."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def with_settings(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a new session with these settings in addition. Raises Spark's error for an invalid value."""
+    made = sibling(session)
+    for key, value in settings.items():
+        made.conf.set(key, value)
+    return made
+
+
+def sibling(session: SparkSession) -> SparkSession:
+    """Return a new session with the same settings."""
+    made = session.newSession()
+    has = made.conf.getAll
+    for key, value in session.conf.getAll.items():
+        if has.get(key) != value:
+            made.conf.set(key, value)
+    return made

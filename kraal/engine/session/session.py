@@ -1,0 +1,317 @@
+"""The worker's Spark session: started in the background, warmed up, watched, restarted when its JVM dies.
+
+The session's thread starts the JVM, then waits for that process to end, which costs nothing and detects
+`kill -9` at once, even while no job runs. PySpark keeps one session per process in class attributes; after a
+death they are reset by hand, or the next session would talk to the dead JVM (SPARK.md, "Starting and
+stopping"). pyspark is imported on that thread only, so a worker answers REST requests long before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kraal.core.private_files import private_opener
+from kraal.engine.api import EngineReady, EngineStarting, EngineState
+from kraal.engine.failure_trace import root_cause
+from kraal.engine.session import settings
+from kraal.engine.session.callbacks import require_token
+from kraal.engine.session.gateway import Starting
+from kraal.engine.session.heap import heap_death
+from kraal.engine.session.warm_up import warm_up
+from kraal.plugins.importing import ONE_AT_A_TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+_BACKOFF_S = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+_END_FINALIZER = "__shutdown__"
+"""py4j.clientserver.SHUTDOWN_FINALIZER_WORKER; that module has no types."""
+_OUTPUT = "spark.out"
+"""The file in the scratch directory with the output of JVMs."""
+_HEALTHY_S = 60.0
+"""A session that lived this long resets the back-off."""
+_LAST_BYTES = 16_384
+"""Number of bytes read from the end of a JVM's output when it has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """One living session. `tiny` shares its context, with settings for jobs over a handful of records."""
+
+    session: SparkSession
+    tiny: SparkSession
+    process: subprocess.Popen[bytes]
+
+    def alive(self, grace_s: float) -> bool:
+        """Whether the JVM is still running after `grace_s` to end."""
+        try:
+            self.process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+
+class Session:
+    """Keeps one Spark session up.
+
+    On the session's thread, `changed` receives every state, and `wanted` returns whether a task waits for Spark.
+    `archive`: the class archive, if there is one.
+    """
+
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        jars: Callable[[], Sequence[Path]],
+        scratch: Path,
+        changed: Callable[[EngineState], None],
+        wanted: Callable[[], bool],
+        archive: Path | None = None,
+    ) -> None:
+        self._worker = worker
+        self._jars = jars
+        self._scratch = scratch
+        self._changed = changed
+        self._wanted = wanted
+        self._archive = archive
+        self._state: EngineState = EngineStarting("Spark is starting")
+        self._spark: Spark | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kraal-spark-session", daemon=True)
+
+    @property
+    def state(self) -> EngineState:
+        """The current state."""
+        return self._state
+
+    @property
+    def current(self) -> Spark | None:
+        """The session that is up, or was before its JVM's end was noticed."""
+        return self._spark
+
+    def start(self) -> None:
+        """Start the session's thread; returns at once."""
+        self._thread.start()
+
+    def spark(self) -> Spark:
+        """Return the living session. Raises SparkAway while there is none."""
+        spark = self._spark
+        if spark is None:
+            raise SparkAway(reason_of(self._state))
+        return spark
+
+    def kill(self, why: str) -> None:
+        """End a JVM that is alive but useless; the session restarts by itself."""
+        process = self._process
+        if process is not None and process.poll() is None and not self._closing.is_set():
+            log.error("Spark is ended and started again: %s", why)
+            process.kill()
+
+    def close(self, timeout_s: float) -> None:
+        """Stop Spark and certainly its JVM; waits for about `timeout_s` at most."""
+        self._closing.set()
+        deadline = time.monotonic() + timeout_s
+        spark, process = self._spark, self._process
+        if spark is not None:
+            stopper = threading.Thread(
+                target=_stop_context, args=(spark,), name="kraal-spark-stop", daemon=True
+            )
+            stopper.start()
+            stopper.join(max(0.1, timeout_s * 0.6))
+        if process is not None:
+            _end(process, max(0.1, min(2.0, deadline - time.monotonic())))
+        if self._thread.is_alive():
+            self._thread.join(max(0.5, deadline - time.monotonic()))
+
+    def _run(self) -> None:
+        failures = 0
+        starting = EngineStarting("Spark is starting")
+        while not self._closing.is_set():
+            if self._state != starting:
+                self._set(starting)
+            if self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
+                break
+            began = time.monotonic()
+            try:
+                spark = self._launch()
+            except BaseException as error:
+                if not self._closing.is_set():
+                    log.warning("Spark did not start", exc_info=error)
+                starting = EngineStarting(f"Spark did not start: {root_cause(error)}; it is tried again")
+                self._distrust_archive()
+                failures += 1
+                self._clean_up()
+                continue
+            self._spark = spark
+            if self._closing.is_set():
+                break
+            log.info("Spark is up after %.1f s", time.monotonic() - began)
+            self._set(EngineReady())
+            code = spark.process.wait()
+            self._spark = None
+            if self._closing.is_set():
+                break
+            lived = time.monotonic() - began
+            failures = 0 if lived > _HEALTHY_S else failures + 1
+            starting = self._why(code, lived)
+            log.error("%s", starting.reason)
+            self._set(starting)
+            self._clean_up()
+        self._clean_up()
+
+    def _why(self, code: int, lived_s: float) -> EngineStarting:
+        """Return what ended the JVM."""
+        heap = heap_death(code, _end_of(self._scratch / _OUTPUT))
+        ending = f"its heap was exhausted: {heap}" if heap else _ending(code)
+        text = f"Spark's JVM ended ({ending}) after {lived_s:.0f} s; it is started again"
+        return EngineStarting(text, out_of_memory=heap is not None)
+
+    def _set(self, state: EngineState) -> None:
+        self._state = state
+        try:
+            self._changed(state)
+        except Exception:
+            log.exception("a listener of the engine's state failed")
+
+    def _launch(self) -> Spark:
+        settings.prepare_environment(self._scratch)
+        values = settings.spark_settings(self._worker, self._jars(), self._scratch, self._archive)
+        with open(self._scratch / _OUTPUT, "ab", opener=private_opener) as out:
+            starting = Starting.of(values, out, settings.jvm_directory(self._scratch))
+        self._process = starting.process
+        session = opened(starting, values, self._closing.is_set)
+        tiny = session.newSession()
+        for key, value in settings.tiny_settings().items():
+            tiny.conf.set(key, value)
+        warm_up(session, tiny, self._worker, self._wanted)
+        return Spark(session, tiny, starting.process)
+
+    def _distrust_archive(self) -> None:
+        """Start without the archive from now on: a damaged one may crash the JVM."""
+        if self._archive is not None:
+            log.warning(
+                "Spark is started without %s; remove it, and `kraal prepare` makes a new one", self._archive
+            )
+            self._archive = None
+
+    def _clean_up(self) -> None:
+        self._spark = None
+        process, self._process = self._process, None
+        if process is not None:
+            _end(process, 0.0)
+        try:
+            _reset_pyspark()
+        except Exception:  # private parts of PySpark; the next start shows whether it matters
+            log.exception("PySpark was not reset in full")
+
+
+def opened(starting: Starting, values: Mapping[str, str], give_up: Callable[[], bool]) -> SparkSession:
+    """Import PySpark while its JVM starts, and open a session there.
+
+    Raises NoGateway, SparkAway, and what Spark raises.
+    """
+    try:
+        import_spark()
+        require_token()
+        gateway = starting.connected(give_up)
+    finally:
+        starting.forget()
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(values.items()))
+    if give_up():
+        raise SparkAway("the worker is stopping")
+    context = SparkContext(gateway=gateway, conf=conf)
+    server: Any = context._accumulatorServer  # noqa: SLF001 - it prints a trace when its JVM dies
+    server.handle_error = lambda *_: None
+    return SparkSession(context)
+
+
+class SparkAway(Exception):
+    """There is no session now; the message says why."""
+
+
+def reason_of(state: EngineState) -> str:
+    """Return the message to show while the engine is in `state`."""
+    return state.reason if isinstance(state, EngineStarting) else "Spark is up"
+
+
+def _stop_context(spark: Spark) -> None:
+    with contextlib.suppress(Exception):
+        spark.session.sparkContext.stop()
+
+
+def _end(process: subprocess.Popen[bytes], patience_s: float) -> None:
+    """End the JVM: close its standard input, which ends it normally; then kill it."""
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+
+
+def _reset_pyspark() -> None:
+    """Make PySpark forget its session, and end the threads that belong to it."""
+    from pyspark import SparkContext  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
+    context: Any = SparkContext
+    active = context._active_spark_context  # noqa: SLF001 - class attributes without a public API
+    server = getattr(active, "_accumulatorServer", None)
+    if server is not None:
+        with contextlib.suppress(Exception):
+            server.shutdown()
+            server.server_close()
+        active._accumulatorServer = None  # noqa: SLF001
+    gateway = context._gateway  # noqa: SLF001
+    if gateway is not None:
+        with contextlib.suppress(AttributeError):  # its thread would outlive a JVM that died
+            gateway._gateway_client.finalizer_deque.appendleft(_END_FINALIZER)  # noqa: SLF001
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+    context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001
+    session: Any = SparkSession
+    session._instantiatedSession = None  # noqa: SLF001
+    session._activeSession = None  # noqa: SLF001
+
+
+def import_spark() -> None:
+    """Import PySpark, which takes a second, while no other thread imports parts of it."""
+    with ONE_AT_A_TIME:
+        import_module("pyspark")
+
+
+def _end_of(path: Path) -> str:
+    """Return the end of a file; an empty string if it cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+        return file.read().decode("utf-8", "replace")
+    return ""
+
+
+def _ending(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def scratch_directory(path: str | None) -> Path:
+    """Return the directory for the session's own files: `path`, or a new temporary one."""
+    return Path(path) if path else Path(tempfile.mkdtemp(prefix="kraal-"))

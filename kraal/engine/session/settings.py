@@ -1,0 +1,162 @@
+"""The Spark settings of the worker's session, and their reasons."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kraal.config.clients.restrictions import java_properties
+from kraal.core.private_files import make_directory, write_private_text
+
+LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {file}
+appender.file.filePattern = {file}.%i
+appender.file.filePermissions = rw-------
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d] %p %m (%c)%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+logger.kafkaconfig.name = org.apache.kafka
+logger.kafkaconfig.level = error
+logger.consumers.name = org.apache.spark.sql.kafka010
+logger.consumers.level = error
+logger.tasks.name = org.apache.spark.scheduler.TaskSetManager
+logger.tasks.level = error
+logger.executor.name = org.apache.spark.executor.Executor
+logger.executor.level = off
+logger.writer.name = org.apache.spark.sql.execution.datasources.v2
+logger.writer.level = off
+logger.streams.name = org.apache.spark.sql.execution.streaming.runtime
+logger.streams.level = off
+"""
+"""Spark's own log goes to a file in the scratch directory: users see failures as a task's trace."""
+
+_DEFAULTS = {
+    "spark.master": "local[*]",
+    "spark.app.name": "kraal",
+    "spark.scheduler.mode": "FAIR",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.authenticate": "true",
+    "spark.submit.deployMode": "client",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.variant.allowDuplicateKeys": "true",  # as in Jackson: the last one wins
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    # No `chmod` process and no .crc file for every local file.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # The buffer for uploads to an object store; on disk it would need another local file system than that.
+    "spark.hadoop.fs.s3a.fast.upload.buffer": "bytebuffer",
+    # Idle costs: fewer wake-ups, fewer gauges, no data for a UI that is off.
+    "spark.executor.heartbeatInterval": "60s",
+    "spark.network.timeout": "300s",
+    "spark.executor.metrics.pollingInterval": "0",
+    "spark.metrics.executorMetricsSource.enabled": "false",
+    "spark.metrics.staticSources.enabled": "false",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "50",
+    "spark.ui.retainedTasks": "200",
+    "spark.cleaner.referenceTracking.blocking": "false",
+    # Each read of a backlog has its own consumers; cached ones would hold some 50 MB of records each.
+    "spark.kafka.consumer.cache.timeout": "5s",
+    "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
+    "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
+    "spark.log.structuredLogging.enabled": "false",
+    # Options of Kafka's clients that no plan may show if the UI or event logs are enabled.
+    "spark.sql.redaction.options.regex": "(?i)url|jaas|password|secret|ssl.*key",
+}
+
+_LOG4J = "spark-log4j2.properties"
+_CRASH = "spark-crash-%p.log"
+_JVM = "jvm"
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+_JAVA_OPTIONS = (
+    "-XX:+ExitOnOutOfMemoryError -XX:+UseParallelGC -XX:-UsePerfData -Djava.net.preferIPv4Stack=true "
+    "-Djdk.lang.Process.launchMechanism=vfork"
+)
+"""Out of memory ends the JVM, and the session restarts; a damaged JVM would not recover."""
+
+
+def is_local(worker: Mapping[str, str]) -> bool:
+    """Whether the worker's Spark master runs in processes on this machine."""
+    return worker.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
+
+
+def spark_settings(
+    worker: Mapping[str, str], jars: Sequence[Path], scratch: Path, archive: Path | None = None
+) -> dict[str, str]:
+    """Return all settings: Kraal's defaults, then the worker config's `spark.*`, then fixed settings.
+
+    `scratch`: the session's directory, prepared by `prepare_environment`. `archive`: the class archive.
+    """
+    settings = dict(_DEFAULTS)
+    local = is_local(worker)
+    if local:
+        settings |= _LOOPBACK | {"spark.local.dir": str(jvm_directory(scratch))}
+        # Python workers must find this process's modules, because plugins' functions are sent by name.
+        settings["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(
+            path or str(Path.cwd()) for path in sys.path
+        )
+    settings |= {key: value for key, value in worker.items() if key.startswith("spark.")}
+    settings["spark.jars"] = ",".join(
+        [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]
+    )
+    # By default a crashing JVM leaves its report, with its environment, in the worker's working directory.
+    options = f'{_JAVA_OPTIONS} "-XX:ErrorFile={scratch / _CRASH}" '
+    options += f"-Dlog4j2.configurationFile={(scratch / _LOG4J).as_uri()}"
+    options += "".join(f' "-D{name}={value}"' for name, value in java_properties(worker).items())
+    if archive is not None:
+        options += f' "-XX:SharedArchiveFile={archive}"'
+    if local:
+        options += f' "-Djava.io.tmpdir={jvm_directory(scratch)}"'
+    settings["spark.driver.extraJavaOptions"] = (
+        f"{options} {settings.get('spark.driver.extraJavaOptions', '')}".strip()
+    )
+    # Kafka through DataSource V2: only there do observed metrics (the record counts) arrive for a batch job.
+    sources = settings.get("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
+    settings["spark.sql.sources.useV1SourceList"] = ",".join(s for s in sources.split(",") if s != "kafka")
+    return settings
+
+
+def jvm_directory(scratch: Path) -> Path:
+    """Return the directory for files that may be lost when a JVM ends."""
+    return scratch / _JVM
+
+
+def tiny_settings() -> dict[str, str]:
+    """Return settings that speed up jobs over a handful of records: no code generation, no re-planning."""
+    return {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "1",
+    }
+
+
+def prepare_environment(scratch: Path) -> None:
+    """Write the log configuration, remove the last JVM's files, and set the interpreter of Python workers.
+
+    A killed JVM does not remove its block directories and temporary files.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
+    shutil.rmtree(jvm_directory(scratch), ignore_errors=True)
+    make_directory(jvm_directory(scratch))
+    file = re.sub(r"\$", "", str(scratch / "spark.log"))
+    write_private_text(scratch / _LOG4J, LOG4J.format(file=file))

@@ -1,0 +1,73 @@
+"""Spark's core slots held by queries in real-time mode; a query that would leave none for other tasks is refused.
+
+A query holds one slot for each partition of its source while it runs. With fewer slots, some partitions would
+never be read; with no free slot, no other task's batch would ever run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kraal.core.ids import TaskId
+
+_FOR_OTHERS: Final = 1
+"""Slots that stay free for the batches of other tasks."""
+
+
+class SlotsMissing(Exception):
+    """Spark has too few slots for a query in real-time mode; the message says how many are missing."""
+
+
+def missing(wanted: int, held: int, total: int) -> int:
+    """Return how many slots a query lacks while other queries hold some; 0: it may run."""
+    return max(0, held + wanted + _FOR_OTHERS - total)
+
+
+def slots_of(context: Any) -> int:
+    """Return the number of slots of a local master's SparkContext, whatever `spark.default.parallelism` says."""
+    return int(context._jsc.sc().schedulerBackend().totalCores())  # noqa: SLF001 - no public API
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """The slots that one run of a task holds."""
+
+    task: TaskId
+    count: int
+
+
+@dataclass(slots=True)
+class Slots:
+    """The slots held by all runs of one engine. Any thread."""
+
+    _held: dict[TaskId, Held] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, task: TaskId, wanted: int, total: int) -> Held:
+        """Give `task` the slots that it needs, in place of those it held. Raises SlotsMissing."""
+        with self._lock:
+            others = {each: held.count for each, held in self._held.items() if each != task}
+            lacks = missing(wanted, sum(others.values()), total)
+            if lacks:
+                raise SlotsMissing(_sentence(wanted, others, total, lacks))
+            held = self._held[task] = Held(task, wanted)
+            return held
+
+    def free(self, held: Held) -> None:
+        """Release slots; does nothing if a later run of the task has taken its own since."""
+        with self._lock:
+            if self._held.get(held.task) is held:
+                del self._held[held.task]
+
+
+def _sentence(wanted: int, others: Mapping[TaskId, int], total: int, lacks: int) -> str:
+    names = ", ".join(sorted(map(str, others)))
+    held = f"{sum(others.values())} are held by {names}" if others else "none is held by others"
+    return (
+        f"In real-time mode each partition holds one of Spark's core slots. This task has {wanted} partitions, "
+        f"{held}, {_FOR_OTHERS} must stay free for all other tasks, and Spark has {total}: {lacks} missing. "
+        f"Give the worker spark.master=local[{total + lacks}] or more, or mirror fewer partitions in real time."
+    )

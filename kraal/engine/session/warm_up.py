@@ -1,0 +1,138 @@
+"""Warms up a new Spark before it counts as up, so that a task's first batch is nearly as quick as its hundredth.
+
+A JVM loads classes and compiles code on first use: without the warm-up the first batch takes seconds, during which a
+task that has just moved here from another worker stands still. Nothing is written anywhere. If tasks already wait for
+Spark, the warm-up ends: their own first batches have the same effect, and write data meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kraal.engine import client_options
+from kraal.engine.failure_trace import root_cause
+from kraal.engine.session.arrow import map_in_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameWriter, SparkSession
+
+log = logging.getLogger(__name__)
+
+_QUICK_S = 0.1
+_QUICK_BATCHES = 5
+"""Spark is warm when this many consecutive batches took less than `_QUICK_S` each."""
+_LONGEST_S = 8.0
+"""Time limit, because a busy machine does not get quicker."""
+_BROKER_MS = "3000"
+_BYTES = "org.apache.kafka.common.serialization.ByteArraySerializer"
+_GROUP = "warm-up"
+_NO_TOPIC = "no/topic"
+"""A name that brokers refuse, so that the topic can be neither written to nor created."""
+
+
+def warm_up(
+    session: SparkSession, tiny: SparkSession, worker: Mapping[str, str], wanted: Callable[[], bool]
+) -> None:
+    """Run what small batches run; failures are logged. Takes some seconds of the session's thread.
+
+    `wanted`: whether a task waits for Spark. It is called between the steps, and True ends the warm-up.
+    """
+    began_s = time.monotonic()
+    producer = client_options.producer_options(worker, {}, client_options.SHARED_CLIENT)
+    steps: dict[str, Callable[[], object]] = {
+        "the Python worker": lambda: _python(session),
+        "Kafka's clients": lambda: _kafka(session, tiny, producer, wanted),
+        "small batches": lambda: _batches(tiny, wanted),
+    }
+    done = [what for what, step in steps.items() if not wanted() and _tried(what, step)]
+    log.info("Spark was warmed up by %s in %.1f s", ", ".join(done) or "nothing", time.monotonic() - began_s)
+
+
+def _python(session: SparkSession) -> None:
+    """Fork the Python worker."""
+
+    def same(batches: Any) -> Any:
+        yield from batches
+
+    map_in_arrow(session.range(1), same, "id long").write.format("noop").mode("append").save()
+
+
+def _kafka(
+    session: SparkSession, tiny: SparkSession, producer: Mapping[str, str], wanted: Callable[[], bool]
+) -> None:
+    """Use Kafka's clients, first without Spark, which detects unavailable brokers sooner."""
+    _clients(session, producer)
+    if not wanted():
+        _refused(tiny, producer)
+
+
+def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
+    """Create a producer, and ask the brokers for their cluster id with the usual client settings."""
+    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public API for it
+    settings = jvm.java.util.HashMap()
+    for key, value in producer.items():
+        settings.put(key.removeprefix("kafka."), value)
+    settings.put("request.timeout.ms", _BROKER_MS)
+    settings.put("default.api.timeout.ms", _BROKER_MS)
+    settings.put("delivery.timeout.ms", str(2 * int(_BROKER_MS)))
+    settings.put("key.serializer", _BYTES)
+    settings.put("value.serializer", _BYTES)
+    clients = jvm.org.apache.kafka.clients
+    clients.producer.KafkaProducer(settings).close()
+    admin = clients.admin.AdminClient.create(settings)
+    try:
+        admin.describeCluster().clusterId().get()
+    finally:
+        admin.close()
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    jvm.java.lang.Class.forName("org.apache.kafka.clients.consumer.KafkaConsumer", True, loader)  # noqa: FBT003 - Java
+
+
+def _refused(tiny: SparkSession, producer: Mapping[str, str]) -> None:
+    """Write one record to an invalid topic, which exercises the path to a broker and back.
+
+    It uses the producer that tasks share, which Spark caches by its settings.
+    """
+    context: Any = tiny.sparkContext
+    context.setJobGroup(_GROUP, "warm-up", interruptOnCancel=True)
+    # Tasks, and so their producer, wait for unavailable brokers; the warm-up does not.
+    late = threading.Timer(_LONGEST_S, context.cancelJobGroup, (_GROUP,))
+    late.start()
+    try:
+        with contextlib.suppress(Exception):  # the failure is intended
+            _one(tiny).format("kafka").options(**producer).save()
+    finally:
+        late.cancel()
+
+
+def _batches(tiny: SparkSession, wanted: Callable[[], bool]) -> None:
+    """Write batches to a no-op sink until they are quick, or until a task waits for Spark."""
+    end_s = time.monotonic() + _LONGEST_S
+    quick = 0
+    while quick < _QUICK_BATCHES and time.monotonic() < end_s and not wanted():
+        began_s = time.monotonic()
+        _one(tiny).format("noop").save()
+        quick = quick + 1 if time.monotonic() - began_s < _QUICK_S else 0
+
+
+def _one(tiny: SparkSession) -> DataFrameWriter:
+    """Return the writer of a one-record batch."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and needed by this thread only
+
+    frame = tiny.createDataFrame(pa.table({"topic": [_NO_TOPIC], "value": ["v"]})).coalesce(1)
+    return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
+
+
+def _tried(what: str, step: Callable[[], object]) -> bool:
+    """Run a step; return False if it fails: the first real batch reports the error and its task."""
+    try:
+        step()
+    except Exception as error:  # noqa: BLE001 - as above
+        log.info("Spark is up without having been warmed up by %s: %s", what, root_cause(error))
+        return False
+    return True

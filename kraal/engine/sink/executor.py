@@ -1,0 +1,374 @@
+"""The executor of sink tasks: follow the group, read a range, have it written, commit.
+
+There are two ways to read. A *tail* (records that the member has fetched already, fewer than `TAIL`) becomes an Arrow
+table; Spark reads a *backlog*, range by range, while the member's partitions are paused. From the launch of a
+job until the commit of its batch only `KeepAlive` polls the member, and makes a rebalance wait for the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kraal.core.ids import TopicName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine import client_options
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.columns.sink import SinkColumns
+from kraal.engine.context import ExecutorContext
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.record_path import record_path
+from kraal.engine.records.reports import Reports
+from kraal.engine.records.steps import Summary
+from kraal.engine.records.tolerance import Tolerance
+from kraal.engine.session.jobs import JobGroup
+from kraal.engine.sink.batch_size import Sizes
+from kraal.engine.sink.frame import connect_frame, tail_table
+from kraal.engine.sink.keep_alive import KeepAlive, Timing
+from kraal.engine.sink.member import Member, Record
+from kraal.engine.sink.range_reader import RangeReader
+from kraal.engine.sink.ranges import Bounds, Ranges, ends_of, next_ranges, offsets_of, start_of
+from kraal.engine.sink.record_batches import SinkRecords, settle_written
+from kraal.engine.task_plugins import Converters, make_converters
+from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, SinkValues, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from kraal.engine.session.session import Spark
+
+log = logging.getLogger(__name__)
+
+TAIL = 500
+"""From this number of records on, there is a backlog: Spark reads these records and all that follow."""
+
+Through = Callable[["Spark", Callable[..., None]], Summary | None]
+
+
+class SinkExecutor:
+    """The executor of a sink task."""
+
+    polls_idle = True
+    runs_on = False
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        task_class: type[SinkTask],
+        version: str,
+        context: ExecutorContext,
+        group: JobGroup,
+    ) -> None:
+        self._spec = spec
+        self._class = task_class
+        self._version = version
+        self._context, self._group = context, group
+        self._policy = client_options.reset_policy(context.worker, spec.connector_config)
+        options = client_options.consumer_options(context.worker, spec.connector_config, spec.task.connector)
+        self._reader = RangeReader(options, loses=self._policy != "none")
+        self._task: SinkTask | None = None
+        self._member: Member | None = None
+        self._converters: Converters | None = None
+        self._records: SinkRecords | None = None
+        """The record path; used with transforms or error handling."""
+        self._columns: SinkColumns | None = None
+        """The column path for backlogs of the record path, if their schemas allow it."""
+        self._positions: dict[TopicPartition, int] = {}
+        self._backlog = False
+        self._uncommitted: Ranges = {}
+        batches = context.batches(spec)
+        self.poll_interval_s = batches.poll_s or context.poll_interval_s
+        self._settings = client_options.member_config(context.worker, spec.connector_config, spec.task)
+        timing = Timing.of(self._settings)
+        self._sizes = Sizes(spec.task, batches.max_records, timing.poll_limit_s)
+        self._alive = KeepAlive(spec.task, timing, context.after, spec.lease, group.cancel_running)
+
+    @property
+    def owes_commit(self) -> bool:
+        """Whether a batch was reported and not committed yet."""
+        return bool(self._uncommitted)
+
+    def open(self) -> str | None:
+        """Make converters and plugin, start the plugin, join the group."""
+        spec = self._spec
+        self._converters = make_converters(self._context.plugins, self._context.worker, spec)
+        path = record_path(self._context, spec, self._converters)
+        self._task = self._class()
+        self._task.start(spec.task_config, self._context.task_context(spec))
+        if path is not None:
+            self._columns = SinkColumns.of(path[0], self._task.values)
+            self._records = SinkRecords(spec, path[0], self._task.values, path[1])
+        self._member = _joined(self._context, spec, self._settings)
+        self._alive.keep(self._member)
+        return self._version
+
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        """Serve the group; return a job when a batch is requested and there are records."""
+        if self._member is None or self._uncommitted or not self._alive.idle:
+            return None
+        launch = self._look(self._member, asked=asked)
+        return None if launch is None else self._alive.guard(launch)
+
+    def _look(self, member: Member, *, asked: bool) -> JobLauncher | None:
+        if not asked:
+            member.pause()
+            self._forget(member.poll(1))
+            return None
+        dead = None if self._records is None else self._records.dead
+        if dead is not None and not dead.ready:
+            return self._context.launch(dead.prepare)
+        if not member.changed and not self._backlog:
+            member.resume()
+        records = member.poll(min(TAIL, self._sizes.most))
+        if member.changed:
+            return self._context.launch(self._find_positions) if member.assigned else None
+        if self._backlog or len(records) >= TAIL:
+            self._sizes.seen(records)
+            member.pause()
+            self._backlog = True
+            return self._context.launch(self._bulk)
+        return self._context.launch(lambda: self._tail(records)) if records else None
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit a reported batch through the member."""
+        assert self._member is not None  # noqa: S101 - commit comes after open
+        self._alive.commit(partial(self._member.commit, ends_of(offsets)))
+        self._uncommitted = {}
+
+    def close(self) -> None:
+        """Stop the plugin and leave the group."""
+        self._alive.stop()
+        task, self._task = self._task, None
+        member, self._member = self._member, None
+        try:
+            if task is not None:
+                try:
+                    if self._positions:
+                        task.close(self._positions.keys())
+                finally:
+                    task.stop()
+        finally:
+            if member is not None:
+                member.close()
+            if self._records is not None and self._records.dead is not None:
+                self._records.dead.close()
+
+    def cancel(self) -> None:
+        """Cancel the running job."""
+        self._alive.stop(wait_s=0)
+        if self._records is not None:
+            self._records.cancel()
+        self._group.cancel()
+
+    def interrupt(self) -> bool:
+        """Let a running batch end: the plugin may have written it, and nothing is committed without a lease."""
+        return False
+
+    # --- jobs -----------------------------------------------------------------------------------------------
+
+    def _find_positions(self) -> None:
+        """Determine each partition's start after a rebalance, and start there."""
+        member = self._member
+        if member is None:
+            return
+        committed = member.committed()
+        bounds = member.bounds(sorted(committed))
+        positions: dict[TopicPartition, int] = {}
+        for partition, offset in committed.items():
+            if partition in bounds:
+                positions[partition] = self._start(partition, offset, bounds[partition])
+        if self._is_lost():
+            return
+        self._assign(positions)
+        member.start(positions)
+        waiting = sum(bounds[p].high - o for p, o in positions.items())
+        self._backlog = waiting >= TAIL
+        if self._backlog:
+            member.pause()
+
+    def _assign(self, positions: dict[TopicPartition, int]) -> None:
+        """Tell the plugin its current partitions."""
+        task, before = self._task, self._positions
+        self._positions = {}
+        if task is not None:
+            if before:
+                task.close(before.keys())
+            task.open(positions.keys())
+        self._positions = positions
+
+    def _start(self, place: TopicPartition, offset: int | None, bounds: Bounds) -> int:
+        start = start_of(place, offset, bounds, self._policy)
+        if start.gap is not None:
+            log.warning("%s: %s", self._spec.task, start.gap)
+        return start.offset
+
+    def _tail(self, records: Sequence[Record]) -> JobResult:
+        """Write the records that the member has read."""
+        self._sizes.seen(records)
+        ranges, table = _ranges_of(records), tail_table(records)
+        by_records = self._records
+        if by_records is not None:
+            few = partial(by_records.few, table, ranges)
+            return self._write(ranges, len(records), lambda spark, put: few(spark, self._shown(put)), table)
+        return self._write(
+            ranges,
+            len(records),
+            lambda spark, put: self._plain(
+                spark.tiny.createDataFrame(table).coalesce(1), partial(put, records=len(records))
+            ),
+            table,
+        )
+
+    def _bulk(self) -> JobResult:
+        """Have Spark read a range; when no range is left, the member continues to read."""
+        member = self._member
+        if member is None:
+            return None
+        bounds = member.bounds(sorted(self._positions))
+        for place, known in bounds.items():
+            self._positions[place] = self._start(place, self._positions[place], known)
+        ranges = next_ranges(
+            self._positions, bounds, record_bytes=self._sizes.record_bytes, most=self._sizes.most
+        )
+        if sum(end - start for start, end in ranges.values()) < TAIL:
+            self._backlog = False
+            member.start(self._positions)
+            return None
+        records = sum(end - start for start, end in ranges.values())
+        by_records = self._records
+        if by_records is not None:
+            return self._write(ranges, records, partial(self._many, by_records, ranges))
+        return self._write(
+            ranges,
+            records,
+            lambda spark, put: self._plain(
+                self._reader.read(spark.session, ranges), self._whole(put, ranges)
+            ),
+        )
+
+    def _many(
+        self, by_records: SinkRecords, ranges: Ranges, spark: Spark, put: Callable[..., None]
+    ) -> Summary | None:
+        """Take a backlog through transforms, by columns if possible, else record by record."""
+        columns, task = self._columns, self._task
+        put = self._whole(self._shown(put), ranges)
+        if columns is not None and task is not None:
+            raw = partial(self._reader.by_topic, spark.session, ranges)
+            if columns.write(raw, put, all_or_nothing=task.all_or_nothing):
+                return None
+        return by_records.many(self._reader.read(spark.session, ranges), ranges, put)
+
+    def _shown(self, put: Callable[..., None]) -> Callable[..., None]:
+        """Wrap `put` so that keys and values have the form that the task expects."""
+        return put if self._task is None else partial(put, values=self._task.values)
+
+    def _whole(self, put: Callable[..., None], ranges: Ranges) -> Callable[..., None]:
+        """Wrap `put` so that a task that needs it gets a frame that is read in pieces as one whole."""
+        if self._task is None or self._task.takes_pieces or len(ranges) > 1:
+            return put
+        return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)
+
+    def _write(
+        self, ranges: Ranges, records: int, through: Through, table: pa.Table | None = None
+    ) -> JobResult:
+        """Take a batch through to the plugin; `through` returns the outcomes, or None if all records were written.
+
+        `table`: the records, if they are in this process.
+        """
+        if self._is_lost():
+            return None
+        began, by_records = time.monotonic(), self._records
+        self._alive.writes(records)
+        reports = Reports(ranges, Tolerance() if by_records is None else by_records.steps.tolerance)
+        with self._group.job(f"{self._spec.task} sink") as spark:
+            summary: Summary | None = None
+            try:
+                summary = through(spark, partial(self._put, ranges, reports.report))
+            except Exception:
+                if not self._is_lost() and reports.fatal is None:
+                    raise
+            if self._is_lost():
+                return None
+            read = partial(self._reader.read, spark.session)
+            reported = settle_written(self._spec.task, reports, by_records, read, table)
+        self._positions |= {place: end for place, (_, end) in ranges.items()}
+        self._uncommitted = ranges
+        names = {p.topic for p in ranges} if summary is None else summary.topics
+        duration_s = time.monotonic() - began
+        self._sizes.written(records, duration_s)
+        return BatchDone(
+            offsets=offsets_of(ranges),
+            records=records if summary is None else summary.written,
+            read=records if summary is None else summary.read,
+            topics=frozenset(map(TopicName, names)),
+            duration_s=duration_s,
+            errors=reported if summary is None else summary.counts + reported,
+        )
+
+    def _plain(self, raw: DataFrame, put: Callable[..., None]) -> None:
+        """Have the plugin write a frame that the converters decode by columns."""
+        assert self._converters is not None  # noqa: S101 - a job runs while the task is open
+        converted, key_schema, value_schema = connect_frame(raw, self._converters)
+        put(converted, key_schema, value_schema)
+
+    def _put(
+        self,
+        ranges: Ranges,
+        reporter: Reporter,
+        frame: DataFrame,
+        key_schema: Schema | None = None,
+        value_schema: Schema | None = None,
+        values: SinkValues | None = None,
+        records: int | None = None,
+    ) -> None:
+        assert self._task is not None  # noqa: S101 - as above
+        self._task.write(
+            SinkBatch(
+                frame=frame,
+                ranges=dict(ranges),
+                key_schema=key_schema,
+                value_schema=value_schema,
+                values=values,
+                records=records,
+                reporter=reporter,
+                ownership=self._alive.check_owned,
+            )
+        )
+
+    def _is_lost(self) -> bool:
+        """Whether the batch is lost to another task; if so, have the positions determined again."""
+        if self._alive.lost and self._member is not None:
+            self._member.changed = True
+        return self._alive.lost
+
+    def _forget(self, records: Sequence[Record]) -> None:
+        """Discard records that arrived without a request, and read them again from the run's position."""
+        if records and self._member is not None:
+            self._member.changed = True
+
+
+def _ranges_of(records: Iterable[Record]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the first offset and the end of each partition's records; a partition's records are in order."""
+    ranges: dict[TopicPartition, tuple[int, int]] = {}
+    for record in records:
+        place = TopicPartition(record.topic, record.partition)
+        first = ranges[place][0] if place in ranges else record.offset
+        ranges[place] = (first, record.offset + 1)
+    return ranges
+
+
+def _joined(context: ExecutorContext, spec: TaskSpec, settings: Mapping[str, str | int | bool]) -> Member:
+    """Return a member that joins the connector's group."""
+    config = spec.connector_config
+    topics = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
+    return Member(
+        settings,
+        topics,
+        None if topics else config.get("topics.regex", ""),
+        partial(context.leave, client_options.consumer_settings(context.worker, config)),
+        spec.assigned,
+    )

@@ -1,0 +1,79 @@
+"""Kafka records as the frame of a sink task: converted, or failing with the record's coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kraal.engine.sink.member import Record
+from kraal.engine.task_plugins import Converters
+from kraal.plugins.api import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def tail_table(records: Sequence[Record]) -> Any:
+    """Return the records as an Arrow table with the columns and types of Spark's Kafka reader.
+
+    Records of one partition stay in order and adjacent.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+
+    rows = sorted(records, key=lambda r: (r.topic, r.partition, r.offset))
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    return pa.table(
+        {
+            "topic": pa.array([r.topic for r in rows], pa.string()),
+            "partition": pa.array([r.partition for r in rows], pa.int32()),
+            "offset": pa.array([r.offset for r in rows], pa.int64()),
+            "timestamp": pa.array([r.timestamp_ms * 1000 for r in rows], pa.timestamp("us", tz="UTC")),
+            "timestampType": pa.array([r.timestamp_type for r in rows], pa.int32()),
+            "headers": pa.array(
+                [[{"key": k, "value": v} for k, v in r.headers] or None for r in rows], pa.list_(header)
+            ),
+            "key": pa.array([r.key for r in rows], pa.binary()),
+            "value": pa.array([r.value for r in rows], pa.binary()),
+        }
+    )
+
+
+def connect_frame(raw: DataFrame, converters: Converters) -> tuple[DataFrame, Schema | None, Schema | None]:
+    """Return the frame for the sink, and the key's and value's schemas.
+
+    A value that its converter cannot read fails the job that needs it, with topic-partition@offset in the
+    error: the check is part of the expression, so nothing is read twice.
+    """
+    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+
+    topic = functions.col("topic")
+    key, key_error, key_schema = converters.key.to_connect(topic, functions.col("key"))
+    value, value_error, value_schema = converters.value.to_connect(topic, functions.col("value"))
+    frame = raw.select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "headers",
+        _checked(key, key_error, "key").alias("key"),
+        _checked(value, value_error, "value").alias("value"),
+    )
+    return frame, key_schema, value_schema
+
+
+def _checked(value: Column, error: Column | None, what: str) -> Column:
+    from pyspark.sql import functions  # noqa: PLC0415 - as above
+
+    if error is None:
+        return value
+    place = functions.concat(
+        functions.lit(f"The {what} of "),
+        functions.col("topic"),
+        functions.lit("-"),
+        functions.col("partition").cast("string"),
+        functions.lit("@"),
+        functions.col("offset").cast("string"),
+        functions.lit(" cannot be converted: "),
+        error,
+    )
+    return functions.when(error.isNotNull(), functions.raise_error(place)).otherwise(value)

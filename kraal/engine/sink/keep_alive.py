@@ -1,0 +1,341 @@
+"""Keeps a sink's member in its group while a job runs, and makes rebalances wait for the job's batch.
+
+A quick job costs nothing: the run polls the member before and after it. When a job has run for `Timing.first_s`, a
+separate thread polls the member, with its partitions paused, until the batch is committed; so a write may take longer
+than `max.poll.interval.ms`. A rebalance that arrives meanwhile waits in that thread, inside the client's callback,
+until the same thread has committed the batch: during a callback, the client blocks commits of other threads. The
+group waits for a member for `max.poll.interval.ms`: when that time is nearly over, the partitions are released and the
+batch is *lost*. `check_owned` then refuses to move its output into place, and nothing of it is committed. A batch that
+waits for a retry is lost at once.
+
+    NONE ──► RUNNING ──► WRITTEN ──► NONE      launched, reported, committed
+                │ ▲
+                ▼ │
+             RETRYING                          failed, retried later
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from kraal.core.ids import TaskId
+from kraal.core.logging import carried
+from kraal.engine.api import BatchDone
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.sink.member import Record, Release
+from kraal.plugins.api import PartitionsLost, RetriableError
+
+log = logging.getLogger(__name__)
+
+_STOP_S = 5.0
+"""Maximum time for a poll to return."""
+_ADVICE = "Reduce max.records.per.batch or increase consumer.override.max.poll.interval.ms."
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Durations in seconds."""
+
+    poll_limit_s: float
+    """`max.poll.interval.ms`"""
+    hold_s: float
+    """Maximum time that a rebalance waits, counted from the latest poll that did not show it."""
+    first_s: float
+    """Time after which the member of a running job is polled."""
+    every_s: float
+    """Interval of these polls."""
+
+    @staticmethod
+    def of(config: Mapping[str, str | int | bool]) -> Timing:
+        """Derive the timing from the settings of a member.
+
+        The broker counts from the start of a rebalance. The client learns of it with its next heartbeat, whose timer
+        may be a second late.
+        """
+        limit_s = int(config.get("max.poll.interval.ms", 300_000)) / 1000
+        heartbeat_s = int(config.get("heartbeat.interval.ms", 3000)) / 1000
+        return Timing(
+            poll_limit_s=limit_s,
+            hold_s=max(limit_s / 4, 0.95 * limit_s - heartbeat_s - 1),
+            first_s=min(1.0, limit_s / 10),
+            every_s=min(1.0, limit_s / 10),
+        )
+
+
+class Kept(Protocol):
+    """The part of a group member that keep-alive uses."""
+
+    release: Release
+    """Called before partitions are released; may block."""
+    changed: bool
+    """Whether its records must be read again from the committed offsets."""
+    polled_s: float
+    """When its latest poll ended."""
+
+    def pause(self) -> None:
+        """Stop taking records."""
+
+    def poll(self, limit: int) -> Sequence[Record]:
+        """Serve the group."""
+
+
+class _Stage(Enum):
+    NONE = auto()
+    RUNNING = auto()
+    RETRYING = auto()
+    WRITTEN = auto()
+
+
+class KeepAlive:
+    """Keeps one member alive. Methods may be called on any thread; only `stop` waits for Kafka."""
+
+    _member: Kept
+
+    def __init__(
+        self,
+        task: TaskId,
+        timing: Timing,
+        after: Callable[[float, Callable[[], None]], None],
+        leased: Callable[[], bool] = lambda: True,
+        cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            task: for log lines.
+            timing: when to poll, and how long a rebalance may wait.
+            after: calls a function later.
+            leased: returns whether the worker may write for the task.
+            cancel: called when a batch is lost while its job runs; must not wait.
+        """
+        self._task = task
+        self._timing = timing
+        self._after = after
+        self._leased = leased
+        self._cancel = cancel
+        self._changed = threading.Condition()
+        self._stage = _Stage.NONE
+        self._lost = self._stopped = self._armed = False
+        self._began_s = 0.0
+        self._records = 0
+        self._thread: threading.Thread | None = None
+        self._commits = False
+        """Another thread is committing, so this one does not start."""
+        self._errand: Callable[[], None] | None = None
+        """A commit for the thread to perform."""
+        self._error: Exception | None = None
+        """The exception that it raised."""
+
+    def keep(self, member: Kept) -> None:
+        """Poll this member when needed; its rebalances wait from now on. Call once, before the first job."""
+        self._member = member
+        member.release = self._release
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job runs and this object does not poll the member, so that others may."""
+        with self._changed:
+            return self._stage is _Stage.NONE and self._thread is None
+
+    @property
+    def lost(self) -> bool:
+        """Whether the current batch must not be moved into place or committed."""
+        with self._changed:
+            return self._lost
+
+    def guard(self, launch: JobLauncher) -> JobLauncher:
+        """Return a launcher for the same job that keeps the member alive; it may be launched again after an error."""
+        begun = False
+
+        def start(done: Callable[[JobResult], None]) -> None:
+            nonlocal begun
+            if self._begin(again=begun):
+                begun = True
+                launch(lambda outcome: done(self._ended(outcome)))
+            else:
+                done(None)  # lost while it waited for a retry
+
+        return start
+
+    def writes(self, records: int) -> None:
+        """Record how many records the job writes."""
+        self._records = records
+
+    def check_owned(self) -> None:
+        """Raise PartitionsLost if the batch is lost or the worker's lease has ended, which also loses the batch."""
+        leased = self._leased()
+        with self._changed:
+            if self._lost or self._stopped or not leased:
+                self._lost = True
+                why = "the task was cancelled" if self._stopped else "its partitions belong to another task"
+                if not leased:
+                    why = "this worker may not write for the task: its lease has ended"
+                raise PartitionsLost(f"{self._task}: the batch is not put in place: {why}")
+
+    def commit(self, function: Callable[[], None]) -> None:
+        """Call `function`, which commits the reported batch, unless the batch is lost. Raises its errors."""
+        with self._changed:
+            if self._thread is not None and not self._lost:
+                self._errand = function
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._errand is None)
+                error, self._error = self._error, None
+                if error is not None:
+                    raise error
+                return
+            lost, self._commits = self._lost, True
+        try:
+            if not lost:
+                function()
+            self._move(_Stage.NONE)
+        finally:
+            self._commits = False
+
+    def stop(self, wait_s: float = _STOP_S) -> None:
+        """Stop polling; a waiting rebalance continues. Waits until the member is free."""
+        with self._changed:
+            self._stopped = True
+            self._stage = _Stage.NONE
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._thread is None, wait_s)
+
+    # --- jobs -----------------------------------------------------------------------------------------------
+
+    def _begin(self, *, again: bool) -> bool:
+        with self._changed:
+            if again and self._lost:
+                self._stage = _Stage.NONE
+                self._changed.notify_all()
+                return False
+            if not again:
+                self._lost, self._records = False, 0
+            self._began_s = time.monotonic()
+            if not self._stopped:
+                self._stage = _Stage.RUNNING
+                self._arm(self._timing.first_s)
+            return True
+
+    def _ended(self, outcome: JobResult) -> JobResult:
+        if isinstance(outcome, BatchDone):
+            self._move(_Stage.WRITTEN)
+        else:
+            self._move(_Stage.RETRYING if isinstance(outcome, RetriableError) else _Stage.NONE)
+        return outcome
+
+    def _move(self, stage: _Stage) -> None:
+        with self._changed:
+            if not self._stopped:
+                self._stage = stage
+            self._changed.notify_all()
+
+    def _arm(self, delay_s: float) -> None:
+        """Check later whether the job still runs; one timer serves all jobs. Holds the lock."""
+        if not self._armed and self._thread is None:
+            self._armed = True
+            self._after(delay_s, self._look)
+
+    def _look(self) -> None:
+        with self._changed:
+            self._armed = False
+            if self._stage is _Stage.NONE:
+                return
+            left_s = self._began_s + self._timing.first_s - time.monotonic()
+            if left_s > 0 or self._commits:
+                self._arm(max(left_s, self._timing.every_s))
+                return
+            run = carried(self._run)
+            self._thread = threading.Thread(target=run, name=f"keep-alive-{self._task}", daemon=True)
+            self._thread.start()
+
+    # --- the thread -----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Poll the member until no batch is in progress."""
+        polls, warned = True, False
+        while True:
+            try:
+                if polls:
+                    self._member.pause()
+                    if self._member.poll(1):
+                        self._member.changed = True  # a record that is not taken here
+            except Exception as error:  # noqa: BLE001 - the run's own next poll raises it again
+                log.warning("%s: the group member cannot be polled: %s", self._task, error)
+                polls = False
+            with self._changed:
+                self._wait({_Stage.NONE}, self._timing.every_s)
+                if self._stage is _Stage.NONE:
+                    self._thread = None
+                    self._changed.notify_all()
+                    return
+                took_s = time.monotonic() - self._began_s
+                late = self._stage is _Stage.RUNNING and took_s > self._timing.poll_limit_s
+            if late and not warned and not self._lost:
+                warned = True
+                log.warning(
+                    "Sink task %s: %s has been running for %.0f s, longer than "
+                    "max.poll.interval.ms (%d). The task keeps its partitions until another member joins or "
+                    "leaves the group: a rebalance does not wait longer than max.poll.interval.ms. %s",
+                    self._task, self._what, took_s, self._timing.poll_limit_s * 1000, _ADVICE,
+                )  # fmt: skip
+
+    @property
+    def _what(self) -> str:
+        return f"the write of {self._records} records" if self._records else "a job"
+
+    def _wait(self, stages: Collection[_Stage], most_s: float) -> None:
+        """Wait for one of these stages, and commit on request. Holds the lock, except during a commit."""
+        until_s = time.monotonic() + most_s
+        while True:
+            self._changed.wait_for(
+                lambda: self._errand is not None or self._stage in stages,
+                max(0.0, until_s - time.monotonic()),
+            )
+            function = self._errand
+            if function is None:
+                return
+            self._changed.release()
+            try:
+                function()
+            except Exception as error:  # noqa: BLE001 - raised to the thread that requested the commit
+                self._error = error
+            finally:
+                self._changed.acquire()
+            if self._error is None:
+                self._stage = _Stage.NONE
+            self._errand = None
+            self._changed.notify_all()
+
+    def _release(self, *, lost: bool) -> None:
+        """Wait for the current batch as long as the group does; after that it is lost."""
+        with self._changed:
+            if not lost and self._stage in {_Stage.RUNNING, _Stage.WRITTEN} and not self._lost:
+                log.info("Sink task %s: a rebalance of the group waits for the batch under way", self._task)
+                until_s = self._member.polled_s + self._timing.hold_s
+                self._wait({_Stage.NONE, _Stage.RETRYING}, until_s - time.monotonic())
+            if self._stage is _Stage.NONE or self._lost:
+                return
+            self._lost = True
+            stage, what, took_s = self._stage, self._what, time.monotonic() - self._began_s
+        if stage is _Stage.RETRYING:
+            log.info("Sink task %s: a rebalance ends the retries of a batch; it is read again", self._task)
+            return
+        if stage is _Stage.RUNNING:
+            self._cancel()
+        log.warning(
+            "Sink task %s: %s has taken %.1f s and %s (max.poll.interval.ms is %d). The "
+            "partitions are given to other tasks and the records are delivered again. %s",
+            self._task,
+            what,
+            took_s,
+            "the group has removed the member"
+            if lost
+            else "a rebalance of the group cannot wait longer for it",
+            self._timing.poll_limit_s * 1000,
+            _ADVICE,
+        )

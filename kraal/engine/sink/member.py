@@ -1,0 +1,356 @@
+"""A sink task's membership in its consumer group, based on librdkafka. The only user of confluent-kafka here.
+
+The member shares partitions with the connector's other tasks, keeps the offsets alive and commits with its
+generation, so an old owner cannot commit. It reads small tails itself; Spark reads backlogs. Rebalances happen only
+inside `poll`, which the run calls only between batches; `kraal.engine.sink.keep_alive` calls it during a batch and
+makes a rebalance wait for that batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import confluent_kafka as ck
+
+from kraal.config.patterns import why_refused_for_group
+from kraal.config.values import invalid
+from kraal.core.errors import BadRequest
+from kraal.core.kafka_errors import NOT_AUTHENTICATED
+from kraal.engine.sink.ranges import Bounds
+from kraal.plugins.api import RetriableError, TopicPartition
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+_ID_S = 0.5
+_LOOK_S = 0.005
+_MANY = 500
+"""Number of records at once that are fetched to be dropped."""
+_CLOSE_S = 0.25
+_CLOSE_JOINING_S = 0.02
+"""Time for the client to leave by itself: once it was in the group, and before."""
+_GONE = frozenset(
+    {
+        ck.KafkaError.ILLEGAL_GENERATION,
+        ck.KafkaError.UNKNOWN_MEMBER_ID,
+        ck.KafkaError.FENCED_INSTANCE_ID,
+        ck.KafkaError._ASSIGNMENT_LOST,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+    }
+)
+_FATAL = NOT_AUTHENTICATED | {
+    ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
+    ck.KafkaError.TOPIC_EXCEPTION,
+    ck.KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+    ck.KafkaError._FATAL,  # noqa: SLF001 - as above
+}
+
+
+_MISSING = frozenset(
+    {ck.KafkaError.UNKNOWN_TOPIC_OR_PART, ck.KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001 - as above
+)
+
+
+def _nobody(count: int) -> None:
+    """Ignore the number of partitions."""
+
+
+class Release(Protocol):
+    """Called when partitions are about to be released."""
+
+    def __call__(self, *, lost: bool) -> None:
+        """Handle the release; `lost`: other members own the partitions already."""
+
+
+def _at_once(*, lost: bool) -> None:
+    del lost
+
+
+class MemberFailed(Exception):
+    """The group or the broker rejects this member permanently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as the member read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    headers: Sequence[tuple[str, bytes | None]]
+    key: bytes | None
+    value: bytes | None
+    timestamp_type: int = 0
+    """Kafka's number: 0 set by the producer, 1 by the broker, -1 none."""
+
+
+class Member:
+    """One group member.
+
+    One thread at a time, except that `poll` and `pause` may be called while another thread is in `committed`, `bounds`
+    or `start`.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str | int | bool],
+        topics: Sequence[str],
+        pattern: str | None,
+        leave: Callable[[str, str], None],
+        told: Callable[[int], None] = _nobody,
+    ) -> None:
+        """Join the group in the background, for `topics` or those that match `pattern`.
+
+        `leave(group, member id)` removes this member from the group over another connection. `told` is called with the
+        number of partitions whenever it changes. Raises BadRequest for a pattern that librdkafka should not get.
+        """
+        if pattern is not None and (reason := why_refused_for_group(pattern)) is not None:
+            raise BadRequest(invalid("topics.regex", pattern, f"Invalid regex: {reason}"))
+        self.group = str(config["group.id"])
+        self._leave = leave
+        self._told = told
+        self._joined = False
+        self.assigned: frozenset[TopicPartition] = frozenset()
+        self.changed = False
+        """The assignment is new: positions must be determined and passed to `start`."""
+        self.release: Release = _at_once
+        """Called before partitions are released; may block."""
+        self.polled_s = time.monotonic()
+        """When the latest `poll` ended."""
+        self._lock = threading.Lock()
+        """Held while the client is given an assignment."""
+        self._rebalances = self._known = 0
+        """The number of assignment changes, and that number at the latest call of `committed`."""
+        self._paused = False
+        settings: dict[str, Any] = dict(config)
+        settings["error_cb"] = self._error
+        self._fatal: str | None = None
+        self._said: set[int] = set()
+        """Codes of errors already logged: while brokers are away, librdkafka repeats them several times a second."""
+        self._consumer: Any = ck.Consumer(settings, logger=log)
+        # Java matches the whole name, librdkafka any part of it.
+        wanted = [f"^({pattern})$"] if pattern is not None else list(topics)
+        self._consumer.subscribe(
+            wanted, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+        )
+
+    def poll(self, limit: int) -> list[Record]:
+        """Serve the group and return at most `limit` records that are fetched already. Does not wait.
+
+        Raises MemberFailed for permanent errors.
+        """
+        records: list[Record] = []
+        for message in self._consumer.consume(limit, 0):
+            error = message.error()
+            if error is None:
+                if TopicPartition(message.topic(), message.partition()) in self.assigned and not self.changed:
+                    records.append(_record(message))
+            elif error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+                log.warning("%s: %s", self.group, error.str())
+                self.changed = True
+            elif error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001
+                log.warning(
+                    "%s: the member has left its group, because it was not polled for max.poll.interval.ms; "
+                    "its partitions are given to others and what was not committed is delivered again: %s",
+                    self.group,
+                    error.str(),
+                )
+            elif error.code() in _FATAL or error.fatal():
+                self._fatal = error.str()
+        self.polled_s = time.monotonic()
+        if self._fatal is not None:
+            raise MemberFailed(self._fatal)
+        return [] if self.changed else records
+
+    def pause(self) -> None:
+        """Stop taking records until `resume`; the group is still served."""
+        if not self._paused and self.assigned:
+            self._consumer.pause(self._parts())
+            self._paused = True
+
+    def resume(self) -> None:
+        """Take records again."""
+        if self._paused and self.assigned:
+            self._consumer.resume(self._parts())
+            self._paused = False
+
+    def start(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Continue reading at `positions`, which contain every assigned partition; not paused.
+
+        Does nothing if the assignment has changed since the latest call of `committed`.
+        """
+        with self._lock:
+            if self._known != self._rebalances:
+                return
+            self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
+            if positions:
+                self._consumer.resume(self._parts())  # an assignment keeps paused partitions paused
+            self._paused = False
+            self.changed = False
+
+    def committed(self) -> dict[TopicPartition, int | None]:
+        """Return the group's offsets of the assigned partitions. Blocks. Raises RetriableError."""
+        self._known = self._rebalances
+        if not self.assigned:
+            return {}
+        try:
+            found = self._consumer.committed(self._parts(), timeout=_TIMEOUT_S)
+        except ck.KafkaException as error:
+            raise _told(error) from error
+        for part in found:
+            if part.error is not None:
+                raise _told(ck.KafkaException(part.error))
+        return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in found}
+
+    def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        """Return each partition's offset range; missing partitions are left out. Blocks. Raises RetriableError."""
+        found: dict[TopicPartition, Bounds] = {}
+        for partition in partitions:
+            try:
+                low, high = self._consumer.get_watermark_offsets(
+                    ck.TopicPartition(partition.topic, partition.partition), timeout=_TIMEOUT_S
+                )
+            except ck.KafkaException as error:
+                code = error.args[0].code()
+                if code in _MISSING:
+                    log.warning("%s: %s is gone", self.group, partition)
+                    continue
+                raise _told(error) from error
+            found[partition] = Bounds(low, high)
+        return found
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit. Partitions no longer owned are left out and logged. Blocks. Raises RetriableError."""
+        owned = {p: o for p, o in offsets.items() if p in self.assigned}
+        if len(owned) < len(offsets):
+            lost = len(offsets) - len(owned)
+            log.warning("%s: %d partitions were lost before their commit", self.group, lost)
+        if not owned:
+            return
+        parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned.items()]
+        try:
+            done = self._consumer.commit(offsets=parts, asynchronous=False)
+        except ck.KafkaException as error:
+            if error.args[0].code() in _GONE:
+                log.warning("%s: not committed, the group went on without this member: %s", self.group, error)
+                self.changed = True
+                return
+            raise _told(error) from error
+        for part in done or ():
+            if part.error is not None:
+                raise _told(ck.KafkaException(part.error))
+
+    def close(self) -> None:
+        """Leave the group, also in the middle of a join. Blocks.
+
+        Until a join is answered the broker handles no other request of this client, and it waits for a member that has
+        only its id; both would block the whole group and this task's next start.
+
+        No rebalance callback may be left for the client's own close: by then librdkafka may drop the call that answers
+        it and never return, with the GIL held (librdkafka's issue 4884).
+        """
+        self._withdraw(self.pause)
+        member_id = self._id()
+        closed = threading.Event()
+        patience_s = _CLOSE_S if self._joined else _CLOSE_JOINING_S
+
+        def help_out() -> None:
+            if not closed.wait(patience_s):
+                self._leave(self.group, member_id)
+
+        helper = threading.Thread(target=help_out, name=f"leave-{self.group}", daemon=True)
+        if member_id:
+            helper.start()
+        try:
+            self._withdraw(self._consumer.unsubscribe)
+            self._consumer.close()
+        finally:
+            closed.set()
+            self._told(0)
+        if member_id and not self._joined:
+            helper.join()
+
+    def _withdraw(self, step: Callable[[], None]) -> None:
+        """Run `step` and process all events of the client; records are no longer taken."""
+        with contextlib.suppress(ck.KafkaException, RuntimeError):
+            step()
+            while len(self._consumer.consume(_MANY, 0)) == _MANY:
+                pass
+
+    def _id(self) -> str:
+        """Return the member's id; waits briefly for an id that the broker is about to assign."""
+        until_s = time.monotonic() + _ID_S
+        while not (member_id := self._consumer.memberid()) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        return member_id or ""
+
+    def _parts(self) -> list[Any]:
+        return [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
+
+    def _on_assign(self, consumer: Any, parts: Sequence[Any]) -> None:
+        with self._lock:
+            self._rebalances += 1
+            self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
+            self.changed = self._joined = True
+            # Fetch nothing before the run has decided where to start.
+            consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
+            consumer.pause(parts)
+            self._paused = True
+        self._said.clear()
+        self._told(len(self.assigned))
+        names = ", ".join(f"{p.topic}-{p.partition}" for p in parts)
+        log.info("%s: assigned %s", self.group, names or "nothing")
+
+    def _on_revoke(self, consumer: Any, parts: Sequence[Any]) -> None:
+        del parts
+        self.release(lost=False)
+        self._unassign(consumer)
+
+    def _on_lost(self, consumer: Any, parts: Sequence[Any]) -> None:
+        del parts
+        self.release(lost=True)
+        self._unassign(consumer)
+
+    def _unassign(self, consumer: Any) -> None:
+        with self._lock:
+            self._rebalances += 1
+            self.assigned = frozenset()
+            self.changed, self._joined = True, False
+            consumer.unassign()
+        self._told(0)
+
+    def _error(self, error: Any) -> None:
+        if error.code() in _FATAL or error.fatal():
+            self._fatal = error.str()
+        elif error.code() not in self._said:
+            self._said.add(error.code())
+            log.info("%s: %s", self.group, error.str())
+
+
+def _told(error: Any) -> Exception:
+    """Return the exception for a client's error: retriable or not."""
+    cause = error.args[0]
+    if cause.code() in _FATAL or cause.fatal():
+        return MemberFailed(cause.str())
+    return RetriableError(cause.str())
+
+
+def _record(message: Any) -> Record:
+    kind, timestamp = message.timestamp()
+    return Record(
+        message.topic(),
+        message.partition(),
+        message.offset(),
+        timestamp,
+        message.headers() or (),
+        message.key(),
+        message.value(),
+        kind - 1,  # librdkafka counts from "none"
+    )

@@ -1,0 +1,114 @@
+"""Decides which offsets a sink reads next, before any job, because Spark's reader fails on gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.plugins.api import TopicPartition
+
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+"""Offsets `[start, end)` of each partition."""
+
+PIECE_RECORDS = 50_000
+"""Number of records per Spark task from which several tasks read a single partition."""
+MAX_BYTES = 512 * 1024 * 1024
+"""Maximum size of a batch, estimated from the mean size of the latest records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The offsets of a partition on the broker: `[low, high)`."""
+
+    low: int
+    high: int
+
+
+class OffsetOutOfRange(Exception):
+    """A partition has no usable position, and `auto.offset.reset` is `none`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The start offset of a partition; `gap` explains why it differs from the group's last offset."""
+
+    offset: int
+    gap: str | None = None
+
+
+def start_of(partition: TopicPartition, committed: int | None, bounds: Bounds, policy: str) -> Start:
+    """Determine the start offset. Raises OffsetOutOfRange if there is no valid offset and the policy is `none`.
+
+    Source: consumer's `auto.offset.reset`; KafkaConsumer treats missing and out-of-range offsets alike.
+    """
+    if committed is not None and bounds.low <= committed <= bounds.high:
+        return Start(committed)
+    where = f"{partition.topic}-{partition.partition}"
+    if policy not in {"earliest", "latest"}:
+        has = "no committed offset" if committed is None else f"the committed offset {committed}"
+        raise OffsetOutOfRange(
+            f"{where}: {has} is not in [{bounds.low}, {bounds.high}] and auto.offset.reset is {policy}"
+        )
+    offset = bounds.low if policy == "earliest" else bounds.high
+    if committed is None:
+        return Start(offset)
+    return Start(
+        offset, f"{where}: offset {committed} is not in [{bounds.low}, {bounds.high}]; goes on at {offset}"
+    )
+
+
+def next_ranges(
+    positions: Mapping[TopicPartition, int],
+    bounds: Mapping[TopicPartition, Bounds],
+    *,
+    record_bytes: float = 0.0,
+    most: int = DEFAULT_MAX_RECORDS,
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return `[start, end)` for each partition with new records, `most` records at most, shared fairly."""
+    waiting = {
+        partition: bounds[partition].high - position
+        for partition, position in positions.items()
+        if partition in bounds and bounds[partition].high > position
+    }
+    budget = most
+    if record_bytes > 0:
+        budget = min(budget, max(1000, int(MAX_BYTES / record_bytes)))
+    ranges: dict[TopicPartition, tuple[int, int]] = {}
+    for done, (partition, count) in enumerate(sorted(waiting.items(), key=lambda item: item[1])):
+        share = max(1, budget // (len(waiting) - done))
+        taken = min(count, share)
+        budget = max(0, budget - taken)
+        ranges[partition] = (positions[partition], positions[partition] + taken)
+    return dict(sorted(ranges.items()))
+
+
+def offsets_of(ranges: Ranges) -> dict[SourcePartition, Offset]:
+    """Return the ends of ranges in the form of Connect's sink offsets."""
+    return {
+        SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {"kafka_offset": end}
+        for p, (_, end) in ranges.items()
+    }
+
+
+def ends_of(offsets: Mapping[SourcePartition, Offset]) -> dict[TopicPartition, int]:
+    """Return the ends that `offsets_of` received."""
+    ends: dict[TopicPartition, int] = {}
+    for partition, offset in offsets.items():
+        fields = partition.as_dict()
+        place = TopicPartition(str(fields["kafka_topic"]), int(str(fields["kafka_partition"])))
+        ends[place] = int(str(offset["kafka_offset"]))
+    return ends
+
+
+def pieces(ranges: Ranges, cores: int) -> int:
+    """Return the number of Spark partitions for reading the ranges.
+
+    A partition's records stay together unless it is the only one: several partitions keep the cores busy anyway, and a
+    sink that writes one file per partition needs each in one piece.
+    """
+    if len(ranges) != 1:
+        return len(ranges)
+    count = sum(end - start for start, end in ranges.values())
+    return max(1, min(cores, count // PIECE_RECORDS))

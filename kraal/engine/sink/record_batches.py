@@ -1,0 +1,170 @@
+"""The record path for batches of a sink task.
+
+A tail passes in the worker, on a job thread; a backlog in Spark's Python processes, and the result is kept (`persist`)
+until the sink has written it: a sink may run several jobs over its frame, and a record must be processed only
+once. Dead letters are written before the sink is called, and both before the batch's offsets are committed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kraal.core.ids import TaskId
+from kraal.engine.api import TaskSpec
+from kraal.engine.kafka.dead_letters import DeadLetter, DeadLetters
+from kraal.engine.records.fault import Fault, headers_of
+from kraal.engine.records.outcomes import settle_outcomes
+from kraal.engine.records.reports import Reports, settle_reports
+from kraal.engine.records.sink_pass import COLUMNS, DDL, OUT, Raw, SinkPass
+from kraal.engine.records.steps import Steps, Summary, summed
+from kraal.engine.session.arrow import map_in_arrow
+from kraal.engine.sink.ranges import Ranges
+from kraal.engine.source.record_batches import RunCancelled
+from kraal.metrics.errors import NO_ERRORS, ErrorCounts
+from kraal.plugins.api import SinkValues, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from kraal.engine.session.session import Spark
+
+Put = Callable[..., None]
+"""Has the sink write a frame with `records` records."""
+
+
+@dataclass(slots=True)
+class SinkRecords:
+    """The record path of one run."""
+
+    spec: TaskSpec
+    steps: Steps
+    shown: SinkValues
+    dead: DeadLetters | None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    _judged: Ranges | None = None
+    """The batch whose dead letters are already written, in case the sink gets it again."""
+    _undelivered: int = 0
+
+    def few(self, table: pa.Table, ranges: Ranges, spark: Spark, put: Put) -> Summary:
+        """Process a tail. Raises ToleranceExceeded, and the errors of the sink and of dead letters."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+
+        one = replace(self._pass(), wait=self._wait)
+        found = pa.Table.from_batches(list(one(table.select(list(COLUMNS)).to_batches())), OUT)
+        is_note = found["note"].is_valid()
+        summary = self._judge(found.filter(is_note), ranges)
+        if summary.written:
+            rows = found.filter(found["note"].is_null()).drop_columns(["note"])
+            put(self._frame(spark.tiny.createDataFrame(rows).coalesce(1)), records=rows.num_rows)
+        return summary
+
+    def many(self, raw: DataFrame, ranges: Ranges, put: Put) -> Summary:
+        """Process a backlog. Raises as `few`."""
+        found = map_in_arrow(raw.select(*COLUMNS), self._pass(), DDL).persist()
+        try:
+            summary = self._judge(found.where("note is not null").toArrow(), ranges)
+            if summary.written:
+                put(self._frame(found.where("note is null").drop("note")), records=summary.written)
+        finally:
+            found.unpersist()
+        return summary
+
+    def bury(self, found: Iterable[tuple[Raw, Fault]]) -> None:
+        """Write dead letters for records that the sink has reported, if enabled. Raises as `few`."""
+        if self.dead is not None:
+            letters = [
+                DeadLetter([*raw.headers, *self._told(fault)], raw.key, raw.value, raw.timestamp_ms)
+                for raw, fault in found
+            ]
+            self._bury(self.dead, letters)
+
+    def cancel(self) -> None:
+        """Make all blocking calls end soon; any thread."""
+        self.cancelled.set()
+        if self.dead is not None:
+            self.dead.cancel()
+
+    def _pass(self) -> SinkPass:
+        return SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
+
+    def _judge(self, noted: pa.Table, ranges: Ranges) -> Summary:
+        """Write a batch's dead letters and log lines, once. Raises ToleranceExceeded."""
+        summary, faults = summed(noted["note"].to_pylist())
+        if self._judged != ranges:
+            if self.dead is not None:
+                rows = [row for row in noted.to_pylist() if row["topic"] is not None]
+                self._bury(
+                    self.dead, [self._letter(row, fault) for row, fault in zip(rows, faults, strict=True)]
+                )
+            settle_outcomes(self.spec.task, summary, self.steps.tolerance)
+            self._judged = ranges
+        lost, self._undelivered = self._undelivered, 0
+        more = NO_ERRORS if not lost else ErrorCounts(dead_letters=lost, dead_letters_failed=lost)
+        return replace(summary, counts=summary.counts + more)
+
+    def _bury(self, dead: DeadLetters, letters: list[DeadLetter]) -> None:
+        try:
+            dead.write(letters)
+        except Exception:
+            self._undelivered += len(letters)
+            raise
+
+    def _letter(self, row: Mapping[str, Any], fault: Fault) -> DeadLetter:
+        own = [(header["key"], header["value"]) for header in row["headers"] or ()]
+        stamp = row["timestamp"]
+        stamp_ms = None if stamp is None else round(stamp.timestamp() * 1000)
+        return DeadLetter([*own, *self._told(fault)], row["key"], row["value"], stamp_ms)
+
+    def _told(self, fault: Fault) -> Sequence[tuple[str, bytes | None]]:
+        task = self.spec.task
+        assert self.dead is not None  # noqa: S101 - otherwise dead letters are disabled
+        return headers_of(fault, task.connector, task.task) if self.dead.topic.tells else ()
+
+    def _frame(self, rows: DataFrame) -> DataFrame:
+        """Return the rows in the form that the sink expects."""
+        if self.shown != "json":
+            return rows.selectExpr(
+                "topic", "partition", "offset", "timestamp", "headers",
+                "cast(key as string) as key", "cast(value as string) as value",
+            )  # fmt: skip
+        return rows.selectExpr(
+            "topic", "partition", "offset", "timestamp", "headers",
+            "try_parse_json(cast(key as string)) as key", "try_parse_json(cast(value as string)) as value",
+        )  # fmt: skip
+
+    def _wait(self, seconds: float) -> None:
+        if self.cancelled.wait(seconds):
+            raise RunCancelled
+
+
+def settle_written(
+    task: TaskId,
+    reports: Reports,
+    by_records: SinkRecords | None,
+    read: Callable[[Ranges], DataFrame],
+    table: pa.Table | None,
+) -> ErrorCounts:
+    """Handle the records that the plugin has reported; they are read again for dead letters and the log.
+
+    `table`: the records, if they are in this process.
+    """
+    tolerance = reports.tolerance
+    buries = by_records is not None and by_records.dead is not None
+    shows = tolerance.logs and tolerance.shows_records
+
+    def read_again(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
+        if table is not None:
+            return table
+        raw = read({place: (offsets[0], offsets[-1] + 1)})
+        return raw.where(raw["offset"].isin(*offsets)).select(*COLUMNS).toArrow()
+
+    return settle_reports(
+        task,
+        reports,
+        read_again if buries or shows else None,
+        by_records.bury if by_records is not None and buries else None,
+    )

@@ -1,0 +1,240 @@
+"""A source task with exactly-once delivery: each batch's records and offsets are written in one transaction.
+
+Spark's Kafka sink has no transactions. So the worker receives a batch as Arrow columns, after the same transforms and
+converters, and the task's own producer sends it: slower than Spark, but atomically. A batch with an error is aborted;
+if it was alone in its transaction, the run repeats it, starting with the read.
+
+With `transaction.boundary=interval` a transaction holds all batches of that time. It ends before a pause and a stop,
+and also when no more data arrives. An error in it fails the task, because its earlier batches cannot be read again.
+Source: ExactlyOnceWorkerSourceTask (Kafka 4.3.0); contract 6.6.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
+
+from kraal.config.connector.source import BOUNDARY_INTERVAL, TRANSACTION_BOUNDARY
+from kraal.core.errors import StoreAway
+from kraal.core.ids import TopicName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine import client_options
+from kraal.engine.api import BatchDone, Transactions
+from kraal.engine.columns.source import is_doubt
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.kafka.writer import kafka_frame
+from kraal.engine.records.steps import summed
+from kraal.engine.source.executor import SourceExecutor, found_by, frame_of
+from kraal.plugins.api import RetriableError, SourceBatch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kraal.engine.session.session import Spark
+    from kraal.engine.source.spill import Rows
+
+log = logging.getLogger(__name__)
+
+ROWS: Final = 20_000
+"""Number of records converted to Python objects at a time."""
+_ALWAYS: Final = ("topic", "value")
+_COLUMNS: Final = (*_ALWAYS, "key", "headers", "partition", "timestamp")
+_FLUSH_INTERVAL: Final = "offset.flush.interval.ms"
+_FLUSH_MS: Final = "60000"
+
+
+class TransactionalSourceExecutor(SourceExecutor):
+    """The executor of a source task that writes in transactions."""
+
+    @property
+    @override
+    def runs_on(self) -> bool:
+        """Whether a transaction is open or the plugin reads continuously: both end before a pause or a stop."""
+        return self._transactions.is_open or self._reads_on
+
+    @property
+    def _transactions(self) -> Transactions:
+        assert self._spec.transactions is not None  # noqa: S101 - such tasks alone come here
+        return self._spec.transactions
+
+    @override
+    def open(self) -> str | None:
+        self._begin_transactions()
+        return super().open()
+
+    def _begin_transactions(self) -> None:
+        self._interval_s = interval_s(self._spec.connector_config, self._context.worker)
+        self._pending: dict[SourcePartition, Offset] = {}
+        self._due_s = 0.0
+
+    @override
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        if self._transactions.is_open and (not asked or time.monotonic() >= self._due_s):
+            return self._context.launch(self._end)
+        return super().poll(asked=asked)
+
+    @override
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            self._transactions.close()
+
+    @override
+    def cancel(self) -> None:
+        super().cancel()
+        self._transactions.give_up()
+
+    @override
+    def interrupt(self) -> bool:
+        """Let an open transaction end: the brokers refuse it if a newer task writes."""
+        return False
+
+    @override
+    def _launch_of(self, batch: SourceBatch) -> JobLauncher:
+        number, poll_s = self._batches, self._poll_s
+        return self._context.launch(lambda: self._write(batch, number, poll_s))
+
+    def _write(self, batch: SourceBatch, number: int, poll_s: float) -> JobResult:
+        from kraal.engine.source.spill import rows_of  # noqa: PLC0415 - loads Arrow; with the first batch
+
+        began_s = time.monotonic()
+        records = self._records
+        if records is not None and records.takes(batch):
+            table, summary = records.table(batch)
+            done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+            return self._sent(rows_of(table), None, done, began_s)
+        with self._group.job(f"{self._spec.task} batch {number}") as spark:
+            found = found_by(batch, spark.session)
+            if found is None:
+                return None
+            rows, topic = self._read(found, spark)
+        try:
+            return self._sent(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)
+        finally:
+            rows.close()
+
+    def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
+        """Have Spark read, transform and convert a batch; return its rows, and the topic of rows without one."""
+        from kraal.engine.source.spill import collected  # noqa: PLC0415 - as above
+
+        is_small = batch.table is not None
+        view = self._context.view
+        scratch = view.scratch if view.spark_is_local and not is_small else None
+        frame = frame_of(batch, spark.tiny if is_small else spark.session)
+        records = self._records
+        if records is None:
+            plan = self._plan(batch, client_options.SHARED_CLIENT)
+            return collected(kafka_frame(frame, plan, batch.topic, for_spark=False), scratch), batch.topic
+        by_columns = records.column_frame(frame, batch)
+        if by_columns is not None:
+            try:
+                return collected(by_columns[0], scratch), by_columns[1]
+            except Exception as exc:
+                if not is_doubt(exc):
+                    raise
+                log.info("%s: a batch goes record by record: %s", self._spec.task, exc)
+        return collected(records.pass_frame(frame, batch), scratch), None
+
+    def _done(
+        self, batch: SourceBatch, rows: Rows, topic: str | None, began_s: float, poll_s: float
+    ) -> BatchDone:
+        """Return the report for a batch's rows before they are written, and create missing topics."""
+        if rows.notes and self._records is not None:
+            summary = summed(rows.notes)[0]
+            return self._records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+        topics = rows.topics if topic is None else frozenset({topic} if rows.count else ())
+        if self._topics is not None:
+            self._topics.ensure(sorted(topics))
+        return BatchDone(
+            offsets=batch.offsets,
+            records=rows.count,
+            topics=frozenset(map(TopicName, topics)),
+            duration_s=0.0,
+            poll_s=poll_s,
+        )
+
+    def _sent(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
+        """Write a batch, and end the transaction if it is due. The task has no offsets left to store."""
+        transactions = self._transactions
+        goes_on = transactions.is_open
+        # A plugin that reads continuously treats each batch as stored, so it must be.
+        if not goes_on and self._interval_s is not None and not self._reads_on:
+            self._due_s = time.monotonic() + self._interval_s
+
+        def write() -> int | None:
+            for columns in python_columns(rows.batches()):
+                transactions.write(topic, columns)
+            self._pending.update(done.offsets)
+            if transactions.is_open and time.monotonic() < self._due_s:
+                return None
+            return self._commit()
+
+        count = self._tried(write, again=not goes_on)
+        duration_s = time.monotonic() - began_s
+        return replace(done, offsets={}, transaction=count, duration_s=duration_s)
+
+    def _end(self) -> JobResult:
+        """Commit the open transaction."""
+        began_s = time.monotonic()
+        count = self._tried(self._commit, again=False)
+        return BatchDone(
+            offsets={},
+            records=0,
+            topics=frozenset(),
+            duration_s=time.monotonic() - began_s,
+            transaction=count,
+        )
+
+    def _commit(self) -> int:
+        count = self._transactions.commit(self._pending)
+        self._pending = {}
+        return count
+
+    def _tried(self, what: Callable[[], int | None], *, again: bool) -> int | None:
+        """Call a function; if it may be called `again` and a retry may help, raise so that the run retries."""
+        try:
+            return what()
+        except StoreAway as exc:
+            self._pending = {}
+            if again:
+                raise RetriableError(str(exc)) from exc
+            raise
+
+
+def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float | None:
+    """Return the length of a transaction; None: one batch. Raises ValueError for unsupported boundaries."""
+    boundary = connector.get(TRANSACTION_BOUNDARY, "poll").strip().lower()
+    if boundary == "poll":
+        return None
+    if boundary == "interval":
+        text = connector.get(BOUNDARY_INTERVAL) or worker.get(_FLUSH_INTERVAL) or _FLUSH_MS
+        return int(text) / 1000
+    message = f"{TRANSACTION_BOUNDARY}={boundary}: the connector does not say where its transactions end"
+    raise ValueError(message)
+
+
+def python_columns(batches: Iterable[pa.RecordBatch]) -> Iterator[Mapping[str, Sequence[Any]]]:
+    """Yield columns as lists, some rows at a time; columns without values are left out, except `value`."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROWS):
+            yield _python_columns(batch.slice(start, ROWS))
+
+
+def _python_columns(part: pa.RecordBatch) -> Mapping[str, Sequence[Any]]:
+    columns: dict[str, list[Any]] = {}
+    for name in _COLUMNS:
+        at = part.schema.get_field_index(name)
+        if at >= 0 and (name in _ALWAYS or part.column(at).null_count < part.num_rows):
+            columns[name] = part.column(at).to_pylist()
+    if "headers" in columns:
+        columns["headers"] = [
+            [(each["key"], each["value"]) for each in headers] if headers else None
+            for headers in columns["headers"]
+        ]
+    return columns

@@ -1,0 +1,253 @@
+"""The topics of a source task's records: looked up before the first record is sent, and created if missing.
+
+A run remembers the topics that it has seen, like Java's task; only other topics cost a request. If the topics are known
+before a job, a job thread asks (`SourceTopics.ensure`). If a transform sets them in Spark's Python processes, those ask
+before they pass the records on (`SourcePass`), because knowing them earlier would need two passes over every record.
+Source: AbstractWorkerSourceTask.maybeCreateTopic, TopicAdmin.describeTopics, createOrFindTopics (Kafka 4.3.0); KIP-158.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import confluent_kafka as ck
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from typing_extensions import override
+
+from kraal.config.connector.topic_creation import TopicRules, WantedTopic, read_rules_of
+from kraal.core.ids import TaskId
+from kraal.core.kafka_errors import NOT_AUTHORIZED, RETRIABLE, UNKNOWN_TOPIC
+from kraal.engine import client_options
+from kraal.engine.records.topics import Ensure, TopicFailed, TopicsCancelled
+from kraal.plugins.api import RetriableError, SourceBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+_ASK_S: Final = 30.0
+_LOOK_S: Final = 0.2
+_CANNOT: Final = frozenset({ck.KafkaError.UNSUPPORTED_VERSION, ck.KafkaError._UNSUPPORTED_FEATURE})  # noqa: SLF001 - librdkafka names its own errors this way
+_LATE: Final = RETRIABLE | {ck.KafkaError._DESTROY}  # noqa: SLF001
+"""Errors after which Java's client retries until its timeout."""
+
+
+class Cluster(Protocol):
+    """The brokers, as seen by topic lookups. Calls block; nothing is cached between them."""
+
+    @property
+    def brokers(self) -> str:
+        """Return the address list of the brokers."""
+
+    def describe(self, names: Collection[str]) -> Mapping[str, ck.KafkaError | None]:
+        """Return for each topic the error of its lookup; None: the topic exists."""
+
+    def create(self, topics: Collection[WantedTopic]) -> Mapping[str, ck.KafkaError | None]:
+        """Create topics; return for each topic its error; None: it was created."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMaker:
+    """Looks up topics and creates missing ones. Can be pickled together with its cluster."""
+
+    task: str
+    rules: TopicRules
+    cluster: Cluster
+
+    def make(self, names: Collection[str]) -> None:
+        """Ensure that each topic exists. Blocks. Raises RetriableError and TopicFailed, with Connect's messages."""
+        for name in names:
+            log.info("%s: The task will send records to topic '%s' for the first time. Checking whether "
+                     "topic exists", self.task, name)  # fmt: skip
+        missing = []
+        for name, error in self.cluster.describe(names).items():
+            if error is None:
+                log.info("%s: Topic '%s' already exists.", self.task, name)
+            elif error.code() in UNKNOWN_TOPIC:
+                missing.append(name)
+            else:
+                raise _undescribed(name, error, self.cluster.brokers)
+        if not missing:
+            return
+        wanted = {name: self.rules.group_of(name).topic(name) for name in missing}
+        for name, error in self.cluster.create(wanted.values()).items():
+            topic = wanted[name]
+            if error is None:
+                group = self.rules.group_of(name).name
+                log.info("%s: Created topic '%s' using creation group %s", self.task, topic, group)
+            elif error.code() == ck.KafkaError.TOPIC_ALREADY_EXISTS:
+                log.info("%s: Found existing topic '%s'", self.task, topic)
+            else:
+                raise _uncreated(topic, error)
+
+
+@dataclass(slots=True)
+class SourceTopics:
+    """The topics that one run has seen. One thread at a time."""
+
+    maker: TopicMaker
+    _seen: set[str] = field(default_factory=set)
+
+    def unseen(self, names: Iterable[str | None]) -> list[str]:
+        """Return the topics that have not been seen yet, sorted."""
+        return sorted({name for name in names if name} - self._seen)
+
+    def ensure(self, names: Iterable[str | None]) -> None:
+        """Ensure that the topics exist. Blocks for new topics. Raises as `TopicMaker.make`."""
+        if unseen := self.unseen(names):
+            self.maker.make(unseen)
+            self._seen.update(unseen)
+
+    def note(self, names: Iterable[str]) -> None:
+        """Remember topics that records were written to."""
+        self._seen.update(names)
+
+    def gate(self) -> TopicGate:
+        """Return the gate that a pass uses; it is sent to Spark's processes."""
+        return TopicGate(self.maker, frozenset(self._seen))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicGate:
+    """Checks topics before a pass hands its records on. Can be pickled."""
+
+    maker: TopicMaker
+    seen: frozenset[str]
+
+    def opened(self) -> Ensure:
+        """Return a function that ensures topics during one pass, each once."""
+        return SourceTopics(self.maker, set(self.seen)).ensure
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCluster:
+    """The brokers through librdkafka's admin client, a new one per question because tasks ask rarely."""
+
+    settings: Mapping[str, Any] = field(repr=False)
+    cancelled: threading.Event | None = None
+    """Aborts a wait; unknown in other processes, whose jobs Spark cancels."""
+
+    @property
+    def brokers(self) -> str:
+        """See Cluster."""
+        return str(self.settings["bootstrap.servers"])
+
+    def describe(self, names: Collection[str]) -> Mapping[str, ck.KafkaError | None]:
+        """See Cluster."""
+        admin: Any = AdminClient(dict(self.settings))
+        asked = ck.TopicCollection(list(names))
+        return self._errors(admin.describe_topics(asked, request_timeout=_ASK_S))
+
+    def create(self, topics: Collection[WantedTopic]) -> Mapping[str, ck.KafkaError | None]:
+        """See Cluster."""
+        admin: Any = AdminClient(dict(self.settings))
+        new = [
+            NewTopic(
+                topic.name,
+                num_partitions=topic.partitions,
+                replication_factor=topic.replication_factor,
+                config=dict(topic.settings),
+            )
+            for topic in topics
+        ]
+        return self._errors(admin.create_topics(new, operation_timeout=_ASK_S, request_timeout=_ASK_S))
+
+    @override
+    def __getstate__(self) -> Mapping[str, Any]:
+        return self.settings
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "settings", state)
+        object.__setattr__(self, "cancelled", None)
+
+    def _errors(self, answers: Mapping[str, Future[Any]]) -> dict[str, ck.KafkaError | None]:
+        return {name: self._error(answer) for name, answer in answers.items()}
+
+    def _error(self, answer: Future[Any]) -> ck.KafkaError | None:
+        until_s = time.monotonic() + _ASK_S + 1
+        while True:
+            try:
+                answer.result(_LOOK_S)
+            except TimeoutError:
+                if self.cancelled is not None and self.cancelled.is_set():
+                    raise TopicsCancelled from None
+                if time.monotonic() > until_s:
+                    return ck.KafkaError(ck.KafkaError._TIMED_OUT)  # noqa: SLF001 - as above
+            except ck.KafkaException as exc:
+                error: ck.KafkaError = exc.args[0]
+                return error
+            else:
+                return None
+
+
+def read_source_topics(
+    task: TaskId, worker: Mapping[str, str], connector: Mapping[str, str], cancelled: threading.Event
+) -> SourceTopics | None:
+    """Return a run's topics; None: Kraal creates no topics for it. Connects on first use. Raises ConfigInvalid."""
+    rules = read_rules_of(worker, connector)
+    if rules is None:
+        return None
+    settings = client_options.admin_options(worker, connector, f"connector-adminclient-{task}")
+    return SourceTopics(TopicMaker(str(task), rules, KafkaCluster(settings, cancelled)))
+
+
+def _undescribed(name: str, error: Any, brokers: str) -> Exception:
+    """Return the exception for a topic that cannot be looked up. Source: TopicAdmin.describeTopics."""
+    code = error.code()
+    if code in NOT_AUTHORIZED:
+        return TopicFailed(f"Not authorized to describe topic(s) '{name}' on the brokers {brokers}")
+    if code in _CANNOT:
+        return TopicFailed(
+            f"Unable to describe topic(s) '{name}' since the brokers at {brokers} do not support the "
+            "DescribeTopics API."
+        )
+    if code in _LATE or error.retriable():
+        return RetriableError(f"Timed out while describing topics '{name}'")
+    return TopicFailed(f"Error while attempting to describe topics '{name}': {error.str()}")
+
+
+def _uncreated(topic: WantedTopic, error: Any) -> Exception:
+    """Return the exception for a topic that cannot be created. Source: TopicAdmin.createOrFindTopics.
+
+    Kraal retries where Java fails the task because of a timeout (docs/compat.md).
+    """
+    code, name = error.code(), topic.name
+    if code in NOT_AUTHORIZED or code in _CANNOT:
+        return TopicFailed(
+            f"Task failed to create new topic {topic}. Ensure that the task is authorized to create topics or that "
+            "the topic exists and restart the task"
+        )
+    if code == ck.KafkaError.INVALID_CONFIG:
+        return TopicFailed(f"Unable to create topic(s) '{name}': {error.str()}")
+    if code in _LATE or error.retriable():
+        return RetriableError(
+            f"Timed out while checking for or creating topic(s) '{name}'. This could indicate a connectivity issue, "
+            "unavailable topic partitions, or if this is your first use of the topic it may have taken too long to "
+            "create."
+        )
+    return TopicFailed(f"Error while attempting to create/find topic(s) '{name}': {error.str()}")
+
+
+def topics_of(batch: SourceBatch, topic: str | None) -> Sequence[str | None]:
+    """Return the topics of a small batch's records: all go to `topic`, or each to its own."""
+    if batch.table is None or not batch.table.num_rows:
+        return []
+    if topic is not None:
+        return [topic]
+    names: list[str | None] = batch.table["topic"].unique().to_pylist()
+    return names
+
+
+def topics_in(frame: DataFrame, topic: str | None) -> Sequence[str | None]:
+    """Return the topics of a frame's records; reads the topic column once more, so call it only if they are needed."""
+    if topic is not None:
+        return [topic]
+    return [row[0] for row in frame.select("topic").distinct().collect()]

@@ -1,0 +1,1 @@
+"""Source tasks in real-time mode, and formats that exist only as streams."""

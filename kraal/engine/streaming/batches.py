@@ -1,0 +1,156 @@
+"""A streaming query that hands out its batches one by one, and continues once the last one is written and stored.
+
+    Spark's thread      plan batch 7 ──► offer ───────── waits ─────────► note batch 7 as done, plan batch 8 …
+    the task's job                        └─► batch: read, write to Kafka     ▲
+    the task's actor                          └─► store the offset ──► written┘
+
+So the consumer of the batches is in control: without a request for the next one the query stands still, and its
+checkpoint is never ahead of the stored offset. The next query with the same checkpoint plans an abandoned batch again,
+with the same number and range, because Spark writes both down before it reads.
+Source: ForeachBatchSink, MicroBatchExecution.constructNextBatch (Spark 4.2.0).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from typing_extensions import override
+
+from kraal.engine.streaming.query import why_ended
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class GivenUp(Exception):
+    """Raised inside Spark for a batch that was not written, so that it does not count as done."""
+
+
+class NotPlanned(Exception):
+    """Raised for a batch that the query must not offer now."""
+
+
+class _Quiet(logging.Filter):
+    """Filters the exceptions of `offer` out of the log, because py4j reports them as errors."""
+
+    @override
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], GivenUp))
+
+
+_QUIET: Final = _Quiet()
+_TAKEN_OVER: Final = "Spark ended the streaming query: another one has the same checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of a query; its frame can be read until it is written or abandoned."""
+
+    number: int
+    frame: DataFrame
+
+
+class Handover:
+    """Hands batches from Spark's thread, which waits, to callers, which do not. Any thread."""
+
+    def __init__(self, written: int, planned: Callable[[], int]) -> None:
+        """Create it; `written`: the last written batch, or -1; `planned` returns the last one in the checkpoint."""
+        self._changed = threading.Condition()
+        self._written = written
+        self._planned = planned
+        self._over = False
+        self._batch: Batch | None = None
+
+    @property
+    def batch(self) -> Batch | None:
+        """The waiting batch, the same until it is written."""
+        return self._batch
+
+    def offer(self, frame: DataFrame, number: int) -> None:
+        """Wait until the batch is written. Raises GivenUp if it will not be, and NotPlanned; Spark's thread.
+
+        A batch that is already written, but that the last query could not note as done, passes at once.
+        """
+        planned = self._planned()
+        if number != planned:
+            raise NotPlanned(
+                f"Batch {number} was offered, but the checkpoint's last planned batch is {planned}"
+            )
+        with self._changed:
+            if self._batch is not None:
+                raise NotPlanned(
+                    f"Batch {number} was offered while batch {self._batch.number} of the streaming query is under way"
+                )
+            if number > self._written and not self._over:
+                self._batch = Batch(number, frame)
+                self._changed.wait_for(lambda: self._over or number <= self._written)
+                self._batch = None
+            if number > self._written:
+                raise GivenUp(f"batch {number} was not written; it comes again")
+
+    def written(self, number: int) -> None:
+        """Release a batch that is written and whose offset is stored."""
+        with self._changed:
+            self._written = max(self._written, number)
+            if self._batch is not None and self._batch.number <= number:
+                self._batch = None  # it must not be found again before Spark's thread wakes up
+            self._changed.notify_all()
+
+    def give_up(self) -> None:
+        """Release all waiting threads."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+
+class BatchQuery:
+    """A query that runs until it is ended or fails. Job threads, unless noted otherwise."""
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        *,
+        checkpoint: str,
+        interval_ms: int,
+        written: int,
+        planned: Callable[[], int],
+    ) -> None:
+        """Start it on a streaming frame. Raises Spark's errors for a source that cannot be read.
+
+        `checkpoint`: a path; `interval_ms`: how often it looks for new data; `written`, `planned`: as for
+        `Handover`.
+        """
+        logging.getLogger("py4j.clientserver").addFilter(_QUIET)
+        self._handover = Handover(written, planned)
+        writer = frame.writeStream.foreachBatch(self._handover.offer)
+        writer = writer.option("checkpointLocation", checkpoint)
+        self._query = writer.trigger(processingTime=f"{interval_ms} milliseconds").start()
+        self.id = str(self._query.id)
+        """Spark's id for it, the same for all queries with one checkpoint."""
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether a batch is waiting. Any thread, at once."""
+        return self._handover.batch is not None
+
+    def batch(self) -> Batch | None:
+        """Return the waiting batch; None: no batch yet. Raises the error that ended the query."""
+        batch = self._handover.batch
+        if batch is None and not self._query.isActive:
+            raise why_ended(self._query, _TAKEN_OVER)
+        return batch
+
+    def written(self, number: int) -> None:
+        """As `Handover.written`. Any thread, at once."""
+        self._handover.written(number)
+
+    def end(self) -> None:
+        """Stop it; waits for Spark. Batches that were not written come again."""
+        self._handover.give_up()
+        with contextlib.suppress(Exception):  # it is over, or its JVM is gone
+            self._query.stop()

@@ -1,0 +1,94 @@
+"""Delivery tracking: the source offsets of a streaming query that Kafka has acknowledged, by partition.
+
+Spark reports progress only when one of its long batches ends, and never for a batch that is stopped. So the records
+carry it: each has its timestamp and source offset as the last header; an interceptor of Kafka's producer removes that
+header, sets the timestamp, and tracks the offset until the record is acknowledged. Within a partition records are sent
+and acknowledged in order (one request in flight, or idempotence), so the last acknowledged offset is the progress of
+the partition. So a query may be stopped at any time, and exactly the written records are stored as offsets.
+
+The interceptor's class is loaded by the loader that driver and executors of a local master share: only there can it be
+queried. Source: KafkaProducer.doSend, ProducerInterceptors.onSendError (Kafka 4.3.0), which runs on the sender's own
+thread for records that were never sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.engine.kafka.record_times import intercepted, with_last
+from kraal.engine.session.janino import loaded
+from kraal.plugins.api import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+HEADER: Final = "kraal.trail"
+_CLASS: Final = "kraal.DeliveryTracker"
+_RUN: Final = "kafka.kraal.run"
+_IDEMPOTENCE: Final = "kafka.enable.idempotence"
+_IN_FLIGHT: Final = "kafka.max.in.flight.requests.per.connection"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The progress of one partition of the target."""
+
+    waiting: int
+    """Records that were sent and are not acknowledged yet."""
+    done: int | None
+    """The source offset of the last acknowledged record; None: no record yet."""
+    written: int
+    """Number of acknowledged records."""
+
+
+class DeliveryTracker:
+    """Tracks one query by its name. Job threads; each call asks the JVM, which takes a millisecond."""
+
+    def __init__(self, spark: SparkSession, run: str) -> None:
+        """Load the class into the JVM."""
+        self._run = run
+        self._runs = _runs(spark.sparkContext)
+
+    def places(self) -> dict[TopicPartition, Place]:
+        """Return the progress of each partition of the target that records were sent to."""
+        known = self._runs.get(self._run)
+        return {} if known is None else places_of(str(known.toString()))
+
+    def forget(self) -> None:
+        """Remove the tracked data."""
+        self._runs.remove(self._run)
+
+
+def options(given: Mapping[str, str], run: str) -> dict[str, str]:
+    """Return Kafka writer options for records with `marked` headers. The user's own interceptors run after it."""
+    made = {**intercepted(given, _CLASS), _RUN: run}
+    if given.get(_IDEMPOTENCE, "false").lower() != "true":
+        made[_IN_FLIGHT] = "1"  # else a record could be acknowledged before one that is retried
+    return made
+
+
+def marked(headers: Column, timestamp: Column, offset: Column) -> Column:
+    """Return a record's headers followed by its timestamp and source offset, which the interceptor removes."""
+    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+
+    time = functions.unix_millis(timestamp).cast("string")
+    return with_last(headers, HEADER, functions.concat(time, functions.lit(" "), offset.cast("string")))
+
+
+def places_of(text: str) -> dict[TopicPartition, Place]:
+    """Parse the text form of a run's map: `{TOPIC PARTITION=WAITING DONE WRITTEN, …}`."""
+    found: dict[TopicPartition, Place] = {}
+    for each in filter(None, text.strip("{}").split(", ")):
+        where, _, numbers = each.partition("=")
+        topic, _, partition = where.partition(" ")
+        waiting, done, written = map(int, numbers.split(" "))
+        place = Place(waiting=waiting, done=None if done < 0 else done, written=written)
+        found[TopicPartition(topic, int(partition))] = place
+    return found
+
+
+def _runs(context: Any) -> Any:
+    """Return the class's data by names of runs; compiles and loads the class on first use in a JVM."""
+    return loaded(context, _CLASS).getField("RUNS").get(None)

@@ -1,0 +1,223 @@
+"""The executor of source tasks in real-time mode: one streaming query, and checks of its progress.
+
+    poll: start ──► look, look, … each reports what was written since the last      rest: stop, drain, report
+
+Records flow also without requests. So that a pause or a stop repeats no record, it ends the query and reports what the
+query wrote before it is answered (`runs_on`); a resume starts another query where that one ended.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine import client_options
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.context import ExecutorContext
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.failure_trace import root_cause
+from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.record_path import record_path
+from kraal.engine.session.jobs import JobGroup
+from kraal.engine.session.own_session import sibling
+from kraal.engine.session.slots import Held, Slots, slots_of
+from kraal.engine.source.topics import SourceTopics, read_source_topics
+from kraal.engine.streaming.query import QueryProgress, StreamQuery
+from kraal.engine.task_plugins import Converters, make_converters
+from kraal.engine.thread_pool import Share
+from kraal.plugins.api import RetriableError, SourceTask
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 0.25
+_STORE_S: Final = 1.0
+"""Interval of storing offsets while records flow: about this much is repeated after a kill."""
+_PASSES: Final = re.compile(
+    r"kafka\.common\.errors\.(?:Timeout|Disconnect|Network|NotLeaderOrFollower|LeaderNotAvailable|"
+    r"OffsetOutOfRange|UnknownTopicOrPartition)Exception"
+)
+"""Errors that end a query but that another one may not have: unavailable brokers, missing records."""
+_SETTINGS: Final = {"linger.ms": "0"}
+
+
+class NotInRealTime(Exception):
+    """The task's or worker's config has settings that real-time mode does not support."""
+
+
+class StreamExecutor:
+    """The executor of a source task in real-time mode."""
+
+    polls_idle = False
+    owes_commit = False
+
+    def __init__(
+        self,
+        spec: TaskSpec,
+        task_class: type[SourceTask],
+        version: str,
+        offsets: Mapping[SourcePartition, Offset],
+        context: ExecutorContext,
+        group: JobGroup,
+        slots: Slots,
+        canceller: Share,
+    ) -> None:
+        self._spec = spec
+        self._class = task_class
+        self._version = version
+        self._offsets = dict(offsets)
+        self._context = context
+        self._group = group
+        self._slots = slots
+        self._canceller = canceller
+        self._task: SourceTask | None = None
+        self._converters: Converters | None = None
+        self._topics: SourceTopics | None = None
+        self._query: StreamQuery | None = None
+        self._held: Held | None = None
+        self._cancelled = threading.Event()
+        self._look_s = self._told_s = 0.0
+
+    @property
+    def poll_interval_s(self) -> float:
+        """The interval between polls while there is no data."""
+        return self._context.poll_interval_s
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether there is a query."""
+        return self._query is not None
+
+    def open(self) -> str | None:
+        """Make converters and plugin; start it at the stored offsets. Raises NotInRealTime."""
+        spec = self._spec
+        if not self._context.view.spark_is_local:
+            raise NotInRealTime("Real-time mode needs a local Spark: spark.master=local[N], or none")
+        self._converters = make_converters(self._context.plugins, self._context.worker, spec)
+        if record_path(self._context, spec, self._converters) is not None:
+            raise NotInRealTime(
+                "In real-time mode nothing handles records one by one: transforms, errors.* and converters that "
+                "know no columns need batches"
+            )
+        self._topics = read_source_topics(
+            spec.task, self._context.worker, spec.connector_config, self._cancelled
+        )
+        self._task = self._class()
+        self._task.start(spec.task_config, self._offsets, self._context.task_context(spec))
+        return self._version
+
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        """Return the job that starts the query, checks it when a check is due, or ends it."""
+        if not asked:
+            return self._context.launch(self._rest) if self.runs_on else None
+        if self.runs_on and time.monotonic() < self._look_s:
+            return None
+        return self._context.launch(self._go_on)
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Do nothing: the task actor stores a source's offsets."""
+
+    def close(self) -> None:
+        """End a running query, and stop the plugin if it was started."""
+        self._cancelled.set()
+        if self._query is not None:
+            self._query.cancel()
+            self._forget()
+        self._free()
+        task, self._task = self._task, None
+        if task is not None:
+            task.stop()
+
+    def cancel(self) -> None:
+        """Cancel the query."""
+        self._cancelled.set()
+        self._group.cancel()
+        if (query := self._query) is not None:
+            self._canceller.submit(query.cancel)
+
+    def interrupt(self) -> bool:
+        """Let a check end, which is quick; without a lease, the next poll ends the query."""
+        return False
+
+    def _go_on(self) -> JobResult:
+        """Start the query if there is none, else report what it wrote. Raises the error that ended it."""
+        query = self._query
+        if query is None:
+            self._start()
+            return None
+        self._look_s = time.monotonic() + _LOOK_S
+        ended = not query.runs
+        if not ended and time.monotonic() < self._told_s + _STORE_S:
+            return None
+        news = query.news()
+        if news is not None:
+            return self._done(news)
+        if ended:
+            error = query.error()
+            self._forget()
+            if _PASSES.search(cause := root_cause(error)):
+                raise RetriableError(cause) from error
+            raise error
+        return None
+
+    def _start(self) -> None:
+        task, converters = self._task, self._converters
+        if task is None or converters is None:
+            return
+        stream = task.stream(self._offsets)
+        with self._group.job(f"{self._spec.task} in real time") as spark:
+            self._held = self._slots.take(self._spec.task, stream.slots, slots_of(spark.session.sparkContext))
+            if self._topics is not None:
+                self._topics.ensure(sorted(stream.topics))
+            client_id = client_options.producer_client_id(self._spec.task)
+            options = client_options.producer_options(
+                self._context.worker, self._spec.connector_config, client_id, _SETTINGS
+            )
+            plan = WritePlan(
+                converters=converters,
+                options=options,
+                key_schema=stream.key_schema,
+                value_schema=stream.value_schema,
+            )
+            scratch = Path(self._context.view.scratch)
+            self._query = StreamQuery(sibling(spark.session), stream, plan, scratch, str(self._spec.task))
+        self._told_s = time.monotonic()
+        if self._cancelled.is_set():  # cancelled while it started
+            self._query.cancel()
+
+    def _rest(self) -> JobResult:
+        """End the query; report what it wrote."""
+        query = self._query
+        if query is None:
+            return None
+        news = query.rest(self._cancelled)
+        self._forget()
+        self._free()
+        return None if news is None else self._done(news)
+
+    def _done(self, news: QueryProgress) -> BatchDone:
+        now_s = time.monotonic()
+        began_s, self._told_s = self._told_s, now_s
+        self._offsets |= news.offsets
+        return BatchDone(
+            offsets=news.offsets, records=news.records, topics=news.topics, duration_s=now_s - began_s
+        )
+
+    def _free(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._slots.free(held)
+
+    def _forget(self) -> None:
+        """Forget a query that has ended; its unacknowledged records come again."""
+        query, self._query = self._query, None
+        if query is not None:
+            query.forget()
+            worker, connector = self._context.worker, self._spec.connector_config
+            default = client_options.producer_client_id(self._spec.task)
+            self._context.producers.end(client_options.client_id_of(worker, connector, default))

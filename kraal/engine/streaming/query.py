@@ -1,0 +1,139 @@
+"""One streaming query in real-time mode: start, progress, stop. Job threads, one at a time.
+
+Its checkpoint is a directory of the worker that is removed with the query: Connect's offset store holds the position,
+and the query's `DeliveryTracker` knows what is written, independently of Spark's batches.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.core.ids import TopicName
+from kraal.core.private_files import make_directory
+from kraal.engine.kafka.writer import WritePlan, kafka_frame
+from kraal.engine.streaming import delivery_tracking
+from kraal.engine.streaming.delivery_tracking import DeliveryTracker, Place
+from kraal.plugins.api import Offset, SourcePartition, SourceStream, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+CHECKPOINTS: Final = "streams"
+"""A directory in the worker's scratch directory: files in it at startup belong to a worker that was killed."""
+_DRAIN_S: Final = 3.0
+"""How long a stop waits for acknowledgements; unacknowledged records come again."""
+_DRAIN_EVERY_S: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryProgress:
+    """The records written since the last check."""
+
+    offsets: Mapping[SourcePartition, Offset]
+    records: int
+    topics: frozenset[TopicName]
+
+
+def news_of(
+    stream: SourceStream, now: Mapping[TopicPartition, Place], before: Mapping[TopicPartition, Place]
+) -> QueryProgress | None:
+    """Return what was written between two checks of a query; None: nothing."""
+    offsets: dict[SourcePartition, Offset] = {}
+    records, topics = 0, set()
+    for where, place in now.items():
+        earlier = before.get(where)
+        count = place.written - (0 if earlier is None else earlier.written)
+        if count and place.done is not None:
+            source, offset = stream.stored(where, place.done)
+            offsets[source] = offset
+            records += count
+            topics.add(TopicName(where.topic))
+    return QueryProgress(offsets=offsets, records=records, topics=frozenset(topics)) if records else None
+
+
+class StreamQuery:
+    """A query that runs until it is stopped or fails."""
+
+    def __init__(
+        self, spark: SparkSession, stream: SourceStream, plan: WritePlan, scratch: Path, name: str
+    ) -> None:
+        """Start it. Raises Spark's errors for an invalid plan."""
+        run = f"{name}-{uuid.uuid4().hex[:8]}"
+        self._stream = stream
+        self._tracker = DeliveryTracker(spark, run)
+        self._seen: Mapping[TopicPartition, Place] = {}
+        self._checkpoint = scratch / CHECKPOINTS / uuid.uuid4().hex  # no name from a user is part of a path
+        make_directory(self._checkpoint)
+        writer = (
+            _marked(stream.read(spark), plan, stream.topic)
+            .writeStream.format("kafka")
+            .options(**delivery_tracking.options(plan.options, run))
+            .option("checkpointLocation", str(self._checkpoint))
+            .outputMode("update")
+            .trigger(realTime=f"{stream.batch_ms} milliseconds")
+        )
+        if stream.topic is not None:
+            writer = writer.option("topic", stream.topic)
+        self._query = writer.start()
+
+    @property
+    def runs(self) -> bool:
+        """Whether records flow."""
+        return bool(self._query.isActive)
+
+    def news(self) -> QueryProgress | None:
+        """Return what was written since the last call; None: nothing."""
+        now = self._tracker.places()
+        found = news_of(self._stream, now, self._seen)
+        self._seen = now
+        return found
+
+    def error(self) -> BaseException:
+        """Return the error that ended a query that is no longer running."""
+        return why_ended(self._query, "Spark ended the streaming query and does not say why")
+
+    def cancel(self) -> None:
+        """Stop it. Any thread; waits for Spark. Records on their way to Kafka may still arrive."""
+        with contextlib.suppress(Exception):  # it is over, or its JVM is gone
+            self._query.stop()
+
+    def rest(self, given_up: threading.Event) -> QueryProgress | None:
+        """Stop it, wait for records in flight, and return what was written since the last call."""
+        self._query.stop()
+        end_s = time.monotonic() + _DRAIN_S
+        while any(place.waiting for place in self._tracker.places().values()) and time.monotonic() < end_s:
+            if given_up.wait(_DRAIN_EVERY_S):
+                break
+        return self.news()
+
+    def forget(self) -> None:
+        """Remove the files of a stopped query."""
+        with contextlib.suppress(Exception):  # as above
+            self._tracker.forget()
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+def why_ended(query: StreamingQuery, otherwise: str) -> BaseException:
+    """Return the error that ended a query that is no longer running; `otherwise` if Spark reports none."""
+    try:
+        query.awaitTermination()
+    except Exception as error:  # noqa: BLE001 - any error is the result
+        return error
+    return RuntimeError(otherwise)
+
+
+def _marked(frame: DataFrame, plan: WritePlan, topic: str | None) -> Any:
+    """Return the frame for Spark's Kafka writer, with each record marked for delivery tracking."""
+    from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
+
+    headers = delivery_tracking.marked(*(functions.col(name) for name in ("headers", "timestamp", "offset")))
+    return kafka_frame(frame.withColumn("headers", headers).drop("timestamp", "offset"), plan, topic)

@@ -1,0 +1,350 @@
+"""The state machine of one run, the same for sources and sinks.
+
+    OPENING ──► AWAITING_SPARK ──► IDLE ──► POLLING ──► WORKING ──► IDLE …      ──► CLOSING ──► OVER
+      pool                                  poller      pool                        pool
+
+A run does one thing at a time, so only one thread at a time calls a plugin object, without a lock: the phase is
+the lock. Requests that arrive meanwhile (`stop`, `commit`, the loss of Spark) are recorded and carried out when the
+current step ends. Events that must not wait (a cancel, the loss of Spark) are reported after at most `GRACE_S`,
+even if a plugin never returns.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import (
+    Committed,
+    Failed,
+    Held,
+    Opened,
+    RunEvent,
+    Stopped,
+    TaskSpec,
+)
+from kraal.engine.executor import (
+    GRACE_S,
+    Executor,
+    JobLauncher,
+    JobResult,
+    PendingRequests,
+    Phase,
+    committed,
+    failed,
+    result_of,
+)
+from kraal.engine.lease_watch import LeaseWatch
+from kraal.engine.run_host import Host, PollTimer, WaitingReports
+from kraal.engine.thread_pool import Owner
+from kraal.plugins.api import RetriableError
+
+log = logging.getLogger(__name__)
+
+RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_LEASE_S = 0.5
+
+
+class TaskRun:
+    """One start of one task; implements `kraal.engine.api.Run`."""
+
+    def __init__(
+        self, host: Host, owner: Owner, spec: TaskSpec, executor: Executor, report: Callable[[RunEvent], None]
+    ) -> None:
+        """Create a run; `owner` owns all calls that the run and its executor make."""
+        self.spec = spec
+        self._host = host
+        self._owner = owner
+        self._pool = host.pool.of(owner)
+        self._executor = executor
+        self._report_to = report
+        self._lock = threading.RLock()
+        self._phase, self._requests = Phase.OPENING, PendingRequests()
+        self._batch = self._failures = 0
+        self._opened = self._timed = False
+        self._version: str | None = None
+        self._timer = PollTimer(host.poller, owner, self._poll)
+        self._waiting = WaitingReports(report)
+        self._watch = LeaseWatch(spec.task, spec.lease, executor.interrupt, host.poller.after)
+
+    def start(self) -> None:
+        """Start opening the plugin. Call once."""
+        self._pool.submit(self._open)
+
+    def next(self) -> None:
+        """Ask for one more batch."""
+        with self._lock:
+            self._requests.asked = True
+            self._advance()
+
+    def hold(self) -> None:
+        """Pause: request no more batches; `Held` follows after a batch that runs or was just found."""
+        with self._lock:
+            self._requests.asked = False
+            self._requests.hold = True
+            self._advance()
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit the offsets of a BatchDone, also while a stop waits for it."""
+        with self._lock:
+            self._requests.commit = offsets
+            self._advance()
+
+    def stop(self) -> None:
+        """End once the running batch has ended and a sink's reported batch is committed."""
+        with self._lock:
+            self._requests.stop = True
+            self._advance()
+
+    def cancel(self) -> None:
+        """End now."""
+        self._end(Stopped(clean=False))
+
+    def spark_ready(self) -> None:
+        """Continue an open run that waits for Spark."""
+        with self._lock:
+            if self._phase is not Phase.AWAITING_SPARK:
+                return
+            self._phase, self._opened = Phase.IDLE, True
+            self._waiting.passed()
+            self._report_to(Opened(version=self._version))
+            self._advance()
+
+    def spark_away(self, why: str, *, lost: bool) -> None:
+        """Handle the absence of Spark. `lost`: Spark was available before, so runs that used it are over."""
+        with self._lock:
+            if self._phase is Phase.OVER:
+                return
+            if self._opened and lost:
+                self._end(Failed(trace=why, engine_lost=True))
+            elif not self._opened:
+                self._report_waiting(why)
+
+    def _open(self) -> None:
+        with self._lock:
+            if self._requests.end is not None or self._requests.stop:
+                self._back(Phase.IDLE)
+                return
+        try:
+            self._version = self._executor.open()
+        except BaseException as error:  # noqa: BLE001 - a plugin's SystemExit must not end our thread
+            self._fail(error, "start")
+            return
+        with self._lock:
+            self._back(Phase.AWAITING_SPARK)
+        missing = self._host.spark_missing()
+        if missing is None:
+            self.spark_ready()
+        else:
+            self._report_waiting(missing)
+
+    def _back(self, phase: Phase) -> None:
+        """Return to `phase` after a step has ended. Holds the lock."""
+        if not self._was_left():
+            self._phase = phase
+            self._advance()
+
+    def _was_left(self) -> bool:
+        """Whether the run was left behind: the step's result is ignored, but the plugin is still closed."""
+        if self._phase is not Phase.OVER:
+            return False
+        self._pool.submit(self._close)
+        self._host.poller.after(GRACE_S, lambda: self._host.leave_behind(self._owner))
+        return True
+
+    def _close(self) -> None:
+        try:
+            self._executor.close()
+        except BaseException:  # the task is over anyway; users need the reason for its end
+            log.exception("%s: the plugin's stop failed", self.spec.task)
+        with self._lock:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._phase is not Phase.OVER:
+            self._phase = Phase.OVER
+            self._host.over(self)
+            self.spec.working(busy=False)
+            self._report_to(self._requests.end or Stopped(clean=True))
+
+    def _force(self) -> None:
+        with self._lock:
+            if self._phase is not Phase.OVER:
+                log.warning("%s: stays in %s; it is left behind", self.spec.task, self._phase.name)
+                self._host.leave_behind(self._owner)
+                self._finish()
+
+    def _force_later(self) -> None:
+        """Leave the run behind unless it is over soon. Holds the lock."""
+        if not self._timed:
+            self._timed = True
+            self._host.poller.after(GRACE_S, self._force)
+
+    def _end(self, event: Failed | Stopped) -> None:
+        with self._lock:
+            if self._requests.end is not None or self._phase is Phase.OVER:
+                return
+            self._requests.end = event
+            if self._phase in {Phase.WORKING, Phase.POLLING, Phase.OPENING, Phase.CLOSING}:
+                self._force_later()
+            if self._phase is Phase.WORKING:
+                self._timer.cancel()
+                self._executor.cancel()
+            self._advance()
+
+    def _fail(self, error: BaseException, doing: str) -> None:
+        """End the run with `error`; called on the thread that did the work, which may ask the JVM."""
+        event = failed(error, self._host.failure_cause, f"task {self.spec.task}, {doing}")
+        with self._lock:
+            if self._requests.end is None:
+                self._requests.end = event
+            self._back(Phase.IDLE)
+
+    def _advance(self, delay_s: float | None = None) -> None:
+        """Start the next step unless one is in progress; poll in `delay_s`. Holds the lock; never waits."""
+        requests = self._requests
+        if self._phase is Phase.RETRYING and requests.gives_up:
+            requests.end = requests.end or Stopped(clean=False)
+            self._phase = Phase.IDLE
+        if self._phase not in {Phase.IDLE, Phase.AWAITING_SPARK}:
+            return
+        rests = requests.must_rest(self._executor)
+        if requests.may_close(self._executor):
+            self._phase = Phase.CLOSING
+            if requests.end is not None:
+                self._force_later()
+            self._pool.submit(self._close)
+            return
+        if requests.hold and requests.commit is None and not rests:
+            requests.hold = False
+            self._waiting.passed()
+            self.spec.working(busy=False)
+            self._report_to(Held())
+        if self._phase is not Phase.IDLE:
+            return
+        if requests.commit is not None:
+            self._commit(requests.commit)
+        elif requests.asked or rests or self._executor.polls_idle:
+            if delay_s is None:
+                delay_s = 0.0 if requests.asked else self._executor.poll_interval_s
+            self._timer.set(0.0 if rests else delay_s)
+
+    def _poll(self) -> None:
+        with self._lock:
+            if self._phase is not Phase.IDLE or self._requests.commit is not None:
+                return
+            rests = self._requests.must_rest(self._executor)
+            rests = rests or (self._executor.runs_on and not self._leased())
+            asked = self._requests.asked and not rests
+            if not asked and not self._executor.polls_idle and not rests:
+                return  # a hold has withdrawn the request since this poll was scheduled
+            if asked and not self._leased():
+                self._timer.set(_LEASE_S)
+                return
+            self._phase = Phase.POLLING
+            self.spec.working(busy=True)
+        try:
+            launch = self._executor.poll(asked=asked)
+        except RetriableError as error:
+            self._retry(error, "poll", None)
+            return
+        except BaseException as error:  # noqa: BLE001 - as in _open; the trace may need the JVM, so not here
+            raised = error
+            with self._lock:
+                if self._was_left():
+                    return
+                self._phase = Phase.WORKING
+            self._pool.submit(lambda: self._fail(raised, "poll"))
+            return
+        with self._lock:
+            if self._was_left():
+                return
+            if launch is None:
+                self.spec.working(busy=False)
+                self._phase = Phase.IDLE
+                self._advance(self._executor.poll_interval_s)
+                return
+            if self._requests.end is not None or (self._requests.stop and not rests):
+                self._phase = Phase.IDLE  # the next run reads the batch again
+                self._advance()
+                return
+            self._requests.asked = False
+            self._timer.cancel()
+            self._phase = Phase.WORKING
+        self._launch(launch)
+
+    def _launch(self, launch: JobLauncher) -> None:
+        self._watch.over(launch)(lambda outcome: self._outcome(launch, outcome))
+
+    def _outcome(self, launch: JobLauncher, outcome: JobResult) -> None:
+        if isinstance(outcome, RetriableError):
+            self._retry(outcome, f"batch {self._batch + 1}", launch)
+            return
+        if isinstance(outcome, BaseException):
+            self._fail(outcome, f"batch {self._batch + 1}")
+            return
+        with self._lock:
+            if self._was_left():
+                return
+            self._failures = 0
+            self._waiting.passed()
+            self.spec.working(busy=False)
+            if outcome is None:
+                self._requests.asked = not self._requests.hold
+            elif isinstance(outcome, Committed):
+                self._requests.commit = None
+            else:
+                self._batch += 1
+            if outcome is not None and self._requests.end is None:
+                self._report_to(outcome)
+            self._back(Phase.IDLE)
+
+    def _retry(self, error: BaseException, doing: str, launch: JobLauncher | None) -> None:
+        """Repeat a step later: poll, or `launch` again."""
+        delay_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
+        self._failures += 1
+        log.warning("%s: %s is tried again in %.1f s: %s", self.spec.task, doing, delay_s, error)
+        with self._lock:
+            if self._was_left():
+                return
+            self._report_waiting(f"{doing} is tried again: {error}", retry=True)
+            if launch is None:
+                self._phase = Phase.IDLE
+                self._advance(delay_s)
+                return
+            self._back(Phase.RETRYING)
+
+        def again() -> None:
+            with self._lock:
+                if self._phase is not Phase.RETRYING:
+                    return
+                if not self._leased():  # another worker may run the task by now
+                    self._host.poller.after(_LEASE_S, again)
+                    return
+                self._phase = Phase.WORKING
+            self._launch(launch)
+
+        self._host.poller.after(delay_s, again)
+
+    def _commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Commit as an ordinary job. Holds the lock."""
+        self._timer.cancel()
+        self._phase = Phase.WORKING
+        self.spec.working(busy=True)
+        commit = partial(committed, self._executor, offsets, self._leased)
+        self._launch(lambda done: self._pool.submit(lambda: done(result_of(commit))))
+
+    def _leased(self) -> bool:
+        leased = self.spec.lease()
+        if not leased:
+            self._report_waiting("this worker may not write for the task: its lease has ended")
+        return leased
+
+    def _report_waiting(self, reason: str, *, retry: bool = False) -> None:
+        """Report why the run waits, unless its end is already decided."""
+        with self._lock:
+            if self._requests.end is None and self._phase is not Phase.OVER:
+                self._waiting.add(reason, retry=retry)

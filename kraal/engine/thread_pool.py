@@ -1,0 +1,181 @@
+"""The few threads that may block: in Spark, in Kafka, in a plugin's `start` and `stop`.
+
+Each Python thread that calls Spark holds a thread in the JVM, so all tasks share a small number of them. This limits
+what a plugin can block: a stuck `start`, `write` or `stop` holds one of these threads; the other tasks continue on the
+remaining ones, and the poller reports the end of a task even if no thread is free. A call that has not returned when
+its owner is abandoned keeps its thread, but another thread replaces that one up to a limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import queue
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from kraal.core.logging import carried
+from kraal.metrics.thread_pools import PoolState, StuckCall
+
+log = logging.getLogger(__name__)
+
+MOST = 2
+"""Maximum number of threads per thread that a pool needs, including those of stuck calls.
+
+Twice the threads are still few, here and in the JVM. If as many calls hang as a pool has threads, the next ones are
+likely to hang too, and more threads would only delay the time at which the worker is reported as unhealthy.
+"""
+
+
+class Owner:
+    """The owner of calls: one run of a task, or a job of several runs. Compared by identity."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    @override
+    def __str__(self) -> str:
+        return self._name
+
+
+NOBODY = Owner("the worker")
+"""The owner of calls that are never abandoned."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: Callable[[], None]
+    owner: Owner
+
+
+class Pool:
+    """Runs functions on `size` threads, first in, first out."""
+
+    def __init__(self, size: int, name: str) -> None:
+        self._name = name
+        self._size = size
+        self._most = size * MOST
+        self._queue: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._numbers = itertools.count()
+        self._threads: set[threading.Thread] = set()
+        """The threads that take work."""
+        self._busy: dict[threading.Thread, tuple[Owner, float]] = {}
+        """For each busy thread, the owner of its call and the time at which the call started."""
+        self._stuck: dict[threading.Thread, StuckCall] = {}
+        self._waiting: Counter[Owner] = Counter()
+        """Calls that have no thread yet."""
+        self._closed = False
+        with self._lock:
+            self._fill()
+
+    def submit(self, function: Callable[[], None], owner: Owner = NOBODY) -> None:
+        """Schedule `function` to run for `owner`; it must not raise."""
+        with self._lock:
+            self._waiting[owner] += 1
+        self._queue.put(_Call(carried(function), owner))
+
+    def of(self, owner: Owner) -> Share:
+        """Return the pool as `owner`'s share."""
+        return Share(self, owner)
+
+    def abandon(self, owner: Owner) -> bool:
+        """Count the running calls of `owner` as stuck, and replace their threads.
+
+        Returns whether more of its calls wait for a thread: they may hang as well, so the caller should call again.
+        """
+        with self._lock:
+            left = [thread for thread, (whose, _) in self._busy.items() if whose is owner]
+            left = [thread for thread in left if thread not in self._stuck]
+            for thread in left:
+                self._stuck[thread] = StuckCall(str(owner), self._busy[thread][1])
+                self._threads.discard(thread)
+            self._fill()
+            count = len(self._stuck)
+            waiting = owner in self._waiting
+        for thread in left:
+            log.warning(
+                "%s: a call does not return, and %s is left to it; %s has %d such threads, of %d at most. "
+                "It is in:\n%s",
+                *(owner, thread.name, self._name, count, self._most, stack_of(thread)),
+            )
+        return waiting
+
+    def state(self) -> PoolState:
+        """Return the calls that are stuck now. Any thread."""
+        with self._lock:
+            return PoolState(self._name, self._most, tuple(self._stuck.values()))
+
+    def close(self, timeout_s: float) -> None:
+        """End the threads after the queued calls; waits at most `timeout_s` for each, and not for stuck ones."""
+        with self._lock:
+            self._closed = True
+            threads = list(self._threads)
+        for _ in threads:
+            self._queue.put(None)
+        for thread in threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout_s)
+
+    def _fill(self) -> None:
+        """Start missing threads, up to the limit. Holds the lock."""
+        while (
+            not self._closed
+            and len(self._threads) < self._size
+            and len(self._threads) + len(self._stuck) < self._most
+        ):
+            name = f"{self._name}-{next(self._numbers)}"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._threads.add(thread)
+            thread.start()
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        while (call := self._queue.get()) is not None:
+            with self._lock:
+                self._busy[me] = (call.owner, time.time())
+                self._waiting[call.owner] -= 1
+                if not self._waiting[call.owner]:
+                    del self._waiting[call.owner]
+            try:
+                call.function()
+            except BaseException:
+                log.exception("work on a job thread failed")
+            with self._lock:
+                _, began_s = self._busy.pop(me)
+                stuck = self._stuck.pop(me, None)
+                if stuck is not None:
+                    self._fill()
+            if stuck is not None:
+                lasted_s = time.time() - began_s
+                log.info(
+                    "%s: the call that was left has returned after %.0f s; its thread ends",
+                    stuck.owner,
+                    lasted_s,
+                )
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A pool as used by one owner."""
+
+    pool: Pool
+    owner: Owner
+
+    def submit(self, function: Callable[[], None]) -> None:
+        """Schedule `function`; it must not raise."""
+        self.pool.submit(function, self.owner)
+
+
+def stack_of(thread: threading.Thread) -> str:
+    """Return the Python stack of a thread in traceback format, or a message if the thread has ended."""
+    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - documented for exactly this use
+    return "(the thread has ended)" if frame is None else "".join(traceback.format_stack(frame)).rstrip()

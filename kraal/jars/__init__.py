@@ -1,0 +1,1 @@
+"""Jars that Kraal runs with, and the Java that runs them."""

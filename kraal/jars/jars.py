@@ -1,0 +1,203 @@
+"""Jars that Kraal runs with: locked by sha256, downloaded once, and stored in the cache directory.
+
+`jars.lock` next to this module lists the jars of every group. `ensure` downloads exactly these without resolving
+dependencies, so that the locked jars run whatever the repository's POMs declare.
+
+A jar is renamed into the cache after its checksum was verified. So jars in the cache are complete, and processes may
+download at the same time (a lock file only avoids duplicate work). Checksums are verified when a jar is downloaded and
+when a group is first completed; a marker with the lock's digest then avoids reading 60 MB at every start.
+
+Format of the lock: one line per jar, `group org:name:revision sha256`; `#` starts a comment.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import click
+from typing_extensions import override
+
+from kraal.core.private_files import SHARED_DIRECTORY, SHARED_FILE, make_directory
+from kraal.jars import ivy
+from kraal.jars.errors import JarsUnavailable
+from kraal.jars.ivy import Coordinates
+from kraal.jars.places import cache_dir
+
+LOCK = Path(__file__).with_name("jars.lock")
+QUIET_S = 2.0
+"""Progress is printed only after this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJar:
+    """One jar of one group with its expected sha256 in lower-case hex."""
+
+    group: str
+    coordinates: Coordinates
+    sha256: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.group} {self.coordinates} {self.sha256}"
+
+
+def parse_lock(text: str) -> dict[str, list[LockedJar]]:
+    """Parse a lock into jars by group, in the lock's order. Raises JarsUnavailable for an invalid line."""
+    groups: dict[str, list[LockedJar]] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            group, coordinates, sha256 = words
+            jar = LockedJar(group, Coordinates.parse(coordinates), _checked_sum(sha256))
+        except ValueError as exc:
+            raise JarsUnavailable(
+                f"Invalid line {number} of jars.lock; expected `group org:name:revision sha256`: {line}"
+            ) from exc
+        groups.setdefault(group, []).append(jar)
+    return groups
+
+
+def ensure(group: str) -> list[Path]:
+    """Return the jars of `group` after downloading missing ones; prints progress to stderr if it takes long.
+
+    Raises JarsUnavailable if a jar is unavailable or has a wrong checksum, JavaMissing if Java is not found.
+    """
+    groups = parse_lock(LOCK.read_text(encoding="utf-8"))
+    if group not in groups:
+        raise JarsUnavailable(
+            f"Unknown group of jars '{group}'; expected one of {', '.join(sorted(groups))}."
+        )
+    return ensure_locked(groups[group], cache_dir() / "jars")
+
+
+def classpath(group: str) -> str:
+    """Return the jars of `group` as a class path. Raises the same errors as `ensure`."""
+    return ":".join(str(jar) for jar in ensure(group))
+
+
+def ensure_locked(locked: Sequence[LockedJar], directory: Path) -> list[Path]:
+    """Do the work of `ensure` for the jars `locked`, all of one group, in `directory`."""
+    paths = [directory / jar.coordinates.file_name for jar in locked]
+    group = locked[0].group
+    marker = directory / f".verified-{group}"
+    digest = hashlib.sha256("\n".join(map(str, locked)).encode()).hexdigest()
+    if _is_marked(marker, digest) and all(path.exists() for path in paths):
+        return paths
+    try:
+        make_directory(directory, SHARED_DIRECTORY)
+        with _alone(directory):
+            wanted = [jar for jar in locked if _sum(directory / jar.coordinates.file_name) != jar.sha256]
+            if wanted:
+                _fetch(wanted, directory)
+            marker.write_text(digest, encoding="ascii")
+    except OSError as exc:
+        raise JarsUnavailable(f"Cannot store jars in {directory}: {exc}") from exc
+    return paths
+
+
+def check_sum(jar: LockedJar, path: Path) -> None:
+    """Raise JarsUnavailable if the file at `path` is not the locked jar."""
+    found = _sum(path)
+    if found is None:
+        raise JarsUnavailable(f"{jar.coordinates} was not downloaded.")
+    if found != jar.sha256:
+        raise JarsUnavailable(
+            f"{jar.coordinates} does not match jars.lock: expected sha256 {jar.sha256}, got {found}."
+        )
+
+
+def _fetch(wanted: Sequence[LockedJar], directory: Path) -> None:
+    for left_over in directory.glob(".fetch-*"):  # left by a killed process; no other process is downloading
+        shutil.rmtree(left_over, ignore_errors=True)
+    with (
+        tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch,
+        _Progress(wanted) as progress,
+    ):
+        ivy.retrieve([j.coordinates for j in wanted], Path(scratch), transitive=False, progress=progress.show)
+        fetched = [(jar, Path(scratch) / "jars" / jar.coordinates.file_name) for jar in wanted]
+        for jar, path in fetched:
+            check_sum(jar, path)
+        for _, path in fetched:
+            path.chmod(SHARED_FILE)  # private until now
+            path.replace(directory / path.name)
+
+
+class _Progress:
+    """Prints download progress to stderr: in place on a terminal, otherwise one line every five seconds."""
+
+    def __init__(self, wanted: Sequence[LockedJar]) -> None:
+        self._what = f"Downloading {len(wanted)} jars for {wanted[0].group}"
+        self._begun = time.monotonic()
+        self._due = self._begun + QUIET_S
+        self._shown = False
+        self._in_place = sys.stderr.isatty()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def show(self, looked_up: int, fetched: int) -> None:
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + (0.5 if self._in_place else 5.0)
+        self._shown = True
+        text = f"{self._what}: {looked_up} resolved, {fetched} downloaded"
+        click.echo(f"\r{text}" if self._in_place else text, nl=not self._in_place, err=True)
+
+    def __exit__(self, *exc: object) -> None:
+        if not self._shown:
+            return
+        if self._in_place:
+            click.echo(err=True)
+        if exc[0] is None:
+            click.echo(f"{self._what}: done in {time.monotonic() - self._begun:.0f} s", err=True)
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Hold the directory's lock file; prints a message while another process holds it."""
+    with (directory / ".lock").open("w", encoding="ascii") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            click.echo(f"Waiting for another process that is downloading jars into {directory}", err=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _is_marked(marker: Path, digest: str) -> bool:
+    try:
+        return marker.read_text(encoding="ascii") == digest
+    except OSError:
+        return False
+
+
+def _checked_sum(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise ValueError(text)
+    return text
+
+
+def sha256_of(path: Path) -> str:
+    """Return a file's sha256 in lower-case hex. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sum(path: Path) -> str | None:
+    try:
+        return sha256_of(path)
+    except FileNotFoundError:
+        return None

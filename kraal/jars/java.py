@@ -1,0 +1,88 @@
+"""Find the Java that runs Spark and the broker."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from kraal.jars.errors import JavaMissing
+
+SUPPORTED = (17, 21)
+"""Versions that Spark 4.2 supports."""
+
+VECTOR_MODULE = "jdk.incubator.vector"
+"""Module that Spark requires; Java runtimes that were reduced with jlink may lack it."""
+
+
+def find_java() -> Path:
+    """Return the `java` program from `JAVA_HOME` or `PATH`.
+
+    Raises JavaMissing if it does not exist, is not version 17 or 21, or lacks the vector module.
+    """
+    java = _locate()
+    release = _release(java)
+    version = _major(release.get("JAVA_VERSION") or _ask_version(java))
+    if version not in SUPPORTED:
+        found = f"Java {version}" if version else "of an unknown version"
+        raise JavaMissing(
+            f"Kraal requires Java 17 or 21, but {java} is {found}; install Java 17 or 21 and set JAVA_HOME."
+        )
+    modules = release.get("MODULES", "").split()
+    if modules and VECTOR_MODULE not in modules:
+        raise JavaMissing(
+            f"{java} lacks the module {VECTOR_MODULE}, which Spark requires; install a complete Java 17 or 21."
+        )
+    return java
+
+
+def _locate() -> Path:
+    if home := os.environ.get("JAVA_HOME"):
+        java = Path(home) / "bin" / "java"
+        if not os.access(java, os.X_OK):
+            raise JavaMissing(f"JAVA_HOME is {home}, which does not contain bin/java.")
+        return java
+    if found := shutil.which("java"):
+        return Path(found)
+    raise JavaMissing("Java was not found; install Java 17 or 21, or set JAVA_HOME.")
+
+
+def _release(java: Path) -> dict[str, str]:
+    """Read the `release` file of a JDK, which is faster than starting Java."""
+    try:
+        text = (java.resolve().parent.parent / "release").read_text(encoding="utf-8")
+    except OSError:
+        return {}
+    return dict(re.findall(r'^(\w+)="(.*)"$', text, flags=re.MULTILINE))
+
+
+def _ask_version(java: Path) -> str:
+    try:
+        done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise JavaMissing(f"Failed to run {java}: {exc}") from exc
+    match = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
+    return match[1] if match else ""
+
+
+def _major(version: str) -> int | None:
+    """Return 17 for "17.0.15", 8 for "1.8.0_402", None if the text is not a version."""
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match[1]) if match else None
+
+
+def main() -> int:
+    """Print the path of Java and return the exit code. Imports no packages, so it runs before installation."""
+    try:
+        sys.stdout.write(f"{find_java()}\n")
+    except JavaMissing as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Regenerate `jars.lock` with `python -m kraal.jars.lock`, for maintainers.
+
+Resolves every group below with its dependencies, computes the sha256 of each jar, and rewrites the lock. Review the
+diff before committing it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from kraal.core.errors import KraalError
+from kraal.jars import ivy
+from kraal.jars.ivy import Coordinates
+from kraal.jars.jars import LOCK, LockedJar
+
+KAFKA = "4.3.0"
+LOG4J = "2.25.4"
+BROKER = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA}",
+    # Binds Kafka's logging to its log4j; without this jar the broker logs nothing.
+    f"org.apache.logging.log4j:log4j-slf4j-impl:{LOG4J}",
+)
+AWS = (
+    *("annotations", "apache-client", "arns", "auth", "aws-core", "aws-query-protocol", "aws-xml-protocol"),
+    *("checksums", "checksums-spi", "crt-core", "endpoints-spi", "http-auth", "http-auth-aws"),
+    *("http-auth-aws-eventstream", "http-auth-spi", "http-client-spi", "identity-spi", "json-utils"),
+    *("metrics-spi", "netty-nio-client", "profiles", "protocol-core", "regions", "retries", "retries-spi"),
+    *("s3", "s3-transfer-manager", "sdk-core", "sts", "third-party-jackson-core", "utils", "utils-lite"),
+)
+TRANSITIVE = {
+    "broker": BROKER,
+    "connect": (
+        *BROKER,
+        *(
+            f"org.apache.kafka:{m}:{KAFKA}"
+            for m in ("connect-runtime", "connect-file", "connect-mirror", "kafka-tools")
+        ),
+    ),
+}
+ALONE = {
+    # Not transitive, because Spark provides the other jars and a second version would conflict.
+    "spark": (
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.commons:commons-pool2:2.12.0",
+    ),
+    # For tests of JDBC with a real server; Kraal itself includes no driver.
+    "postgresql": ("org.postgresql:postgresql:42.7.8",),
+    # For tests of object stores with a real server. Users add hadoop-aws with its dependencies, a single jar of 690 MB;
+    # these are the parts that are used. Spark provides Netty, Apache's HTTP client and logging.
+    "s3a": (
+        "org.apache.hadoop:hadoop-aws:3.5.0",
+        "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+        "software.amazon.eventstream:eventstream:1.0.1",
+        "org.reactivestreams:reactive-streams:1.0.4",
+        *(f"software.amazon.awssdk:{name}:2.35.4" for name in AWS),
+    ),
+}
+HEADER = "# group org:name:revision sha256 - made by `python -m kraal.jars.lock`, do not edit\n"
+
+
+def main() -> int:
+    """Write the lock and return the exit code."""
+    lines = []
+    try:
+        for group, names in sorted((TRANSITIVE | ALONE).items()):
+            jars = _resolve(group, names, transitive=group in TRANSITIVE)
+            click.echo(f"{group}: {len(jars)} jars", err=True)
+            lines += [str(jar) for jar in jars]
+    except KraalError as exc:
+        click.echo(exc, err=True)
+        return 1
+    LOCK.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+def _silent(_looked_up: int, _fetched: int) -> None:
+    """Print no progress."""
+
+
+def _resolve(group: str, names: tuple[str, ...], *, transitive: bool) -> list[LockedJar]:
+    with tempfile.TemporaryDirectory(prefix="kraal-lock-") as scratch:
+        wanted = [Coordinates.parse(name) for name in names]
+        found = ivy.retrieve(wanted, Path(scratch), transitive=transitive, progress=_silent)
+        return [
+            LockedJar(
+                group, Coordinates(*path.stem.split("__")), hashlib.sha256(path.read_bytes()).hexdigest()
+            )
+            for path in found
+        ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Kraal's directories on this machine, according to the XDG base directory specification."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+
+def cache_dir() -> Path:
+    """Return the cache directory: `KRAAL_CACHE`, or `kraal` in the user's cache directory."""
+    return _place("KRAAL_CACHE", "XDG_CACHE_HOME", ".cache")
+
+
+def state_dir() -> Path:
+    """Return the state directory: `KRAAL_STATE`, or `kraal` in the user's state directory."""
+    return _place("KRAAL_STATE", "XDG_STATE_HOME", ".local/state")
+
+
+def pyspark_jars(pattern: str) -> Iterator[Path]:
+    """Yield PySpark's jars with a name like `pattern`; does not import PySpark."""
+    spec = find_spec("pyspark")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        yield from (Path(place) / "jars").glob(pattern)
+
+
+def _place(own: str, xdg: str, default: str) -> Path:
+    if path := os.environ.get(own):
+        return Path(path).absolute()
+    if path := os.environ.get(xdg):
+        return Path(path) / "kraal"
+    return Path.home() / default / "kraal"

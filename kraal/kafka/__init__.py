@@ -1,0 +1,1 @@
+"""Kafka clients: internal topics, group membership, offsets, transactions."""

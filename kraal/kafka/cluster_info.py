@@ -1,0 +1,38 @@
+"""Queries the Kafka cluster's id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kraal.core.errors import StoreError
+
+
+def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: float) -> str:
+    """Return the cluster's id; blocks at most about `timeout_s`. Raises StoreError while no broker answers.
+
+    `client` holds librdkafka's options. The error contains the last connection error, such as a failed login.
+    """
+    said: list[str] = []
+    settings: dict[str, Any] = {
+        **client,
+        "bootstrap.servers": bootstrap_servers,
+        "log_level": "0",
+        "error_cb": lambda error: said.append(error.str()),
+    }
+    admin = AdminClient(settings)
+    try:
+        found = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
+    except (KafkaException, TimeoutError) as exc:
+        admin.poll(0)  # an admin client reports connection errors only when polled
+        raise StoreError(f"no Kafka broker answers at {bootstrap_servers}: {_why(said, exc)}") from exc
+    return str(found.cluster_id)
+
+
+def _why(said: Sequence[str], error: Exception) -> str:
+    """Return the reported connection error; the failed call itself only reports a timeout."""
+    telling = [text for text in said if "brokers are down" not in text]
+    return telling[-1] if telling else str(error)

@@ -1,0 +1,231 @@
+"""Membership in a group that Kafka coordinates: drives the `Coordinator` on its own loop and thread.
+
+The driver checks the state whenever something changed, and does what it requires: join, leave, report that the
+coordinator is unavailable (M8), and disconnect from a broker that no longer answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from kafka import errors
+from kafka.net.compat import KafkaNetClient
+from kafka.net.wakeup_notifier import WakeupNotifier
+
+from kraal.core import lease_clock
+from kraal.kafka.group_coordinator import Coordinator
+from kraal.kafka.sockets import DIRECT
+from kraal.stores.group_api import GroupHooks, GroupOptions
+
+log = logging.getLogger(__name__)
+
+BUSY_S = 0.1
+"""The driver's check interval while an operation is in progress."""
+QUIET_S = 1.0
+"""The driver's check interval while idle."""
+RETRY_S = (0.1, 0.5, 2.0, 5.0)
+"""Delays after joins that failed for a reason that kafka-python does not retry by itself."""
+LEAVE_S = 3.0
+"""Maximum time to wait for the response to a LeaveGroup."""
+CLIENT = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 1000, "proxy_url": DIRECT}
+"""Connect's defaults where kafka-python's differ, and sockets that do not leak."""
+
+
+class KafkaGroup:
+    """One worker's membership; see `kraal.stores.group_api.Group`."""
+
+    def __init__(self, options: GroupOptions, client: Mapping[str, object]) -> None:
+        """Create the client; nothing is sent before `start`.
+
+        Args:
+            options: of the member.
+            client: kafka-python's client settings: `bootstrap_servers`, `client_id`, `security_protocol`, ….
+
+        Raises KafkaConfigurationError, ValueError and others for settings that kafka-python rejects.
+        """
+        self._options = options
+        # An assignment for a large group takes longer than kafka-python's threshold for slow tasks.
+        self._client = KafkaNetClient(**{**CLIENT, **client, "slow_task_threshold_secs": 0})
+        self._driver: _Driver | None = None
+
+    def start(self, hooks: GroupHooks) -> None:
+        """Join, in the background."""
+        self._driver = _Driver(self._options, self._client, hooks)
+        self._driver.start()
+
+    def rejoin(self, reason: str) -> None:
+        """Trigger a rebalance."""
+        if self._driver is not None:
+            log.debug("Request joining group due to: %s", reason)
+            self._driver.coordinator.request_rejoin()
+
+    def leave(self, reason: str) -> None:
+        """Leave until `resume`."""
+        if self._driver is not None:
+            self._driver.set_leaving(reason)
+
+    def resume(self) -> None:
+        """Join again."""
+        if self._driver is not None:
+            self._driver.set_leaving(None)
+            self._driver.coordinator.request_rejoin()
+
+    def close(self, timeout_s: float) -> None:
+        """Leave permanently, and end the thread."""
+        if self._driver is not None:
+            self._driver.close(timeout_s)
+        self._client.close()
+
+    def heartbeat_age_s(self) -> float:
+        """Seconds since the broker last confirmed the membership."""
+        driver = self._driver
+        return math.inf if driver is None else lease_clock.now_s() - driver.coordinator.pulse.lease_s
+
+    @property
+    def member_id(self) -> str:
+        """The member's id in the group, empty without one."""
+        return "" if self._driver is None else self._driver.coordinator.member_id
+
+
+class _Driver:
+    """The part that runs on the client's loop."""
+
+    def __init__(self, options: GroupOptions, client: Any, hooks: GroupHooks) -> None:
+        self._options = options
+        self._hooks = hooks
+        self._net = client._net  # noqa: SLF001 - pinned, see the coordinator's docstring
+        self._manager = client._manager  # noqa: SLF001 - as above
+        self._wake = WakeupNotifier(self._net)
+        self.coordinator = Coordinator(client, options, hooks, self.look_again)
+        self._bootstrap: Any = None
+        self._join: Any = None
+        self._knock: Any = None
+        self._knock_at_s = 0.0
+        self._retry_at_s = 0.0
+        self._failures = 0
+        self._leaving: str | None = None
+        self._lost = False
+        self._closing = False
+        self._ended = threading.Event()
+
+    # -- any thread ----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._net.start()
+        self._manager.call_soon(self._drive)
+
+    def look_again(self) -> None:
+        try:
+            self._wake.notify()
+        except (RuntimeError, errors.KafkaError) as exc:
+            log.debug("the loop has ended: %s", exc)
+
+    def set_leaving(self, reason: str | None) -> None:
+        self._leaving = reason
+        self.look_again()
+
+    def close(self, timeout_s: float) -> None:
+        self._closing = True
+        deadline = time.monotonic() + timeout_s
+        self.look_again()
+        self._ended.wait(timeout_s)
+        self._net.stop(timeout_ms=max(0.1, deadline - time.monotonic()) * 1000)
+
+    # -- on the loop ---------------------------------------------------------------------------------------
+
+    async def _drive(self) -> None:
+        while not self._closing:
+            try:
+                await self._turn()
+            except Exception:
+                log.exception("membership in the group goes on after an error")
+            busy = self._join is not None or self.coordinator.unknown_since_s is not None or self._failures
+            await self._wake(BUSY_S if busy else QUIET_S)
+        await self.coordinator.depart("the worker is shutting down", LEAVE_S)
+        await self.coordinator.end()
+        self._ended.set()
+
+    async def _turn(self) -> None:
+        coordinator, now_s = self.coordinator, time.monotonic()
+        if self._leaving is None:
+            coordinator.out = False
+        elif not coordinator.out:
+            await coordinator.depart(self._leaving, LEAVE_S)
+        self._finish_join()
+        self._notice_loss(now_s)
+        self._notice_silence()
+        if not self._reachable(now_s):
+            return
+        if self._join is None and coordinator.need_rejoin() and now_s >= self._retry_at_s:
+            self._join = self._begin(coordinator.ensure_active_group_async)
+        elif self._join is None and coordinator.stable_now:
+            coordinator._maybe_start_heartbeat_loop()  # noqa: SLF001 - it may have died of an error
+        self._knock_beside_a_join(now_s)
+
+    def _begin(self, coroutine: Any) -> Any:
+        """Start a coroutine whose end wakes the driver."""
+        future = self._manager.call_soon(coroutine)
+        future.add_both(lambda _: self.look_again())
+        return future
+
+    def _reachable(self, now_s: float) -> bool:
+        """Whether the cluster was ever reached; starts to connect if not, and again after an error."""
+        if self._bootstrap is None and now_s >= self._retry_at_s:
+            self._bootstrap = self._begin(self._manager.bootstrap_async)
+        bootstrap = self._bootstrap
+        if bootstrap is None or not bootstrap.is_done:
+            return False
+        if bootstrap.failed():
+            self._bootstrap = None
+            self._failed(bootstrap.exception)
+            return False
+        return True
+
+    def _knock_beside_a_join(self, now_s: float) -> None:
+        if self._knock is not None and self._knock.is_done:
+            self._knock = None
+        if self.coordinator.in_round and self._knock is None and now_s >= self._knock_at_s:
+            self._knock_at_s = now_s + self._options.heartbeat_interval_s / 3
+            self._knock = self._begin(self.coordinator.knock)
+
+    def _finish_join(self) -> None:
+        if self._join is None or not self._join.is_done:
+            return
+        join, self._join = self._join, None
+        if join.failed():
+            self._failed(join.exception)
+        else:
+            self._failures = 0
+
+    def _failed(self, error: BaseException) -> None:
+        pause_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
+        self._failures += 1
+        self._retry_at_s = time.monotonic() + pause_s
+        self._manager._auth_failures.clear()  # noqa: SLF001 - else one refusal would count forever
+        log.error("could not join the group, trying again in %.1f s: %r", pause_s, error)
+        self.coordinator.request_rejoin()
+        if not (isinstance(error, errors.KafkaError) and error.retriable):
+            self._hooks.lost(f"the group does not take this worker: {error}")
+
+    def _notice_loss(self, now_s: float) -> None:
+        """M8: the coordinator is unknown for longer than `heartbeat.interval.ms`."""
+        coordinator = self.coordinator
+        since_s = coordinator.unknown_since_s
+        if since_s is None:
+            self._lost = False
+        elif not self._lost and now_s - since_s > self._options.heartbeat_interval_s and not coordinator.out:
+            self._lost = True
+            coordinator.rejoining = False  # call the hooks before the next join, because work has to stop
+            coordinator.request_rejoin()
+            self._hooks.lost(f"the group's coordinator is unknown for {now_s - since_s:.1f} s")
+
+    def _notice_silence(self) -> None:
+        """Treat a connected broker that has not answered for a session timeout as unavailable."""
+        silent_s = self.coordinator.silent_s
+        if silent_s > self._options.session_timeout_s:
+            self.coordinator.hang_up(f"it has said nothing for {silent_s:.1f} s")

@@ -1,0 +1,367 @@
+"""Kafka's group protocol for workers, on kafka-python's coordinator (3.0.12, pinned: this module uses its internals).
+
+kafka-python provides: finding the coordinator, JoinGroup and SyncGroup with their errors, heartbeats. Additions and
+changes, with their reasons:
+
+- The member's hooks are called before each join, and again if the group expelled the member meanwhile (`expelled`).
+- `confirmed` is the time at which the request was *sent* that the broker last answered with "member of the group". The
+  broker counts the session from a later moment, so a lease counted from there ends too early, never too late; also for
+  a process that was frozen with the response already in its socket, and on a machine that was suspended:
+  `kraal.core.lease_clock` counts that time, unlike kafka-python's own clocks.
+- Heartbeats are sent more often than `heartbeat.interval.ms` requires, because they are also how a member learns that
+  others want a rebalance. They continue during a join, over a second connection: the broker answers no other request
+  on a connection where a join waits, and a join may wait as long as the slowest member takes.
+- A member can leave in the middle of a join, over the same second connection.
+
+Everything here runs on the client's own loop.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kafka import errors
+from kafka.coordinator.base import BaseCoordinator
+from kafka.coordinator.heartbeat import Heartbeat
+from kafka.future import Future as LoopFuture
+from kafka.protocol.consumer import (
+    DEFAULT_GENERATION_ID,
+    UNKNOWN_MEMBER_ID,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+)
+from kafka.structs import MemberState
+from typing_extensions import override
+
+from kraal.core import lease_clock
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from kraal.stores.group_api import GroupHooks, GroupOptions
+
+log = logging.getLogger(__name__)
+
+NOTICE_S = 0.5
+"""How soon a rebalance that others want is noticed, whatever `heartbeat.interval.ms` is."""
+SETTLING_S = 3.0
+"""After a join another one is likely, because revoked work is assigned in a second round."""
+SETTLING_NOTICE_S = 0.1
+END_MS = 500
+_COORDINATOR = "coordinator-"
+"""kafka-python's prefix for the connection that it reserves for a group."""
+
+
+class PrepareFailed(errors.RetriableError):  # type: ignore[misc]  # kafka-python is published without types
+    """The member could not prepare for a join."""
+
+
+class Pulse(Heartbeat):  # type: ignore[misc]  # as above
+    """When heartbeats are due, in monotonic seconds, and when the broker last confirmed the membership."""
+
+    def __init__(self, *, interval_s: float, **config: Any) -> None:
+        super().__init__(**config)
+        self._interval_s = interval_s
+        self._settled_s = -math.inf
+        self._sent_s = -math.inf
+        self.confirmed_s = -math.inf
+        """See the module's docstring; by `lease_clock`."""
+        self.lease_s = -math.inf
+        """The same while this is a member, else minus infinity; read by other threads."""
+
+    def confirm(self, sent_s: float) -> None:
+        """Record that the broker's response to a request sent at `sent_s` confirms the membership."""
+        self.confirmed_s = self.lease_s = max(self.confirmed_s, sent_s)
+
+    def end(self) -> None:
+        """Record that the membership has ended."""
+        self.lease_s = -math.inf
+
+    def settle(self) -> None:
+        """Check more often for the next round after one has ended."""
+        self._settled_s = time.monotonic() + SETTLING_S
+
+    @override
+    def sent_heartbeat(self) -> None:
+        super().sent_heartbeat()
+        self._sent_s = lease_clock.now_s()
+
+    @override
+    def received_heartbeat(self) -> None:
+        super().received_heartbeat()
+        self.confirm(self._sent_s)
+
+    @override
+    def time_to_next_heartbeat(self) -> float:
+        now = time.monotonic()
+        delay_s = min(self._interval_s, SETTLING_NOTICE_S if now < self._settled_s else NOTICE_S)
+        if self.heartbeat_failed:
+            delay_s = min(delay_s, self.config["retry_backoff_ms"] / 1000)
+        since: float = max(self.last_send, self.last_reset)
+        return max(0.0, delay_s - (now - since))
+
+    @override
+    def poll_timeout_expired(self) -> bool:
+        """Return False: membership itself detects a herder that hangs."""
+        return False
+
+
+class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
+    """One member of a group of protocol type `connect`."""
+
+    def __init__(
+        self, client: Any, options: GroupOptions, hooks: GroupHooks, changed: Callable[[], None]
+    ) -> None:
+        """Create it; `changed` is called, on any thread, when the driver should check the state."""
+        self._changed = changed
+        self._hooks = hooks
+        self._options = options
+        self._departing = False
+        self.out = False
+        """Whether the member stays out of the group."""
+        self.expelled = False
+        """Whether the group expelled the member, which has not rejoined."""
+        self.in_round = False
+        """Whether JoinGroup or SyncGroup is in progress."""
+        self.last_generation = DEFAULT_GENERATION_ID
+        self.unknown_since_s: float | None = time.monotonic()
+        """Since when the coordinator is unknown."""
+        self.asked_s = -math.inf
+        """When the coordinator was found, or the current round started; the broker's time to answer counts from then.
+
+        By `lease_clock`.
+        """
+        self._sync_s = -math.inf
+        """At most the time when SyncGroup was sent; by `lease_clock`."""
+        timing = {
+            "group_id": options.group_id,
+            "session_timeout_ms": _ms(options.session_timeout_s),
+            "heartbeat_interval_ms": _ms(options.heartbeat_interval_s),
+            "max_poll_interval_ms": _ms(options.rebalance_timeout_s),
+            "retry_backoff_ms": 100,
+        }
+        super().__init__(client, api_version=(2, 4), **timing)
+        self.heartbeat = Pulse(interval_s=options.heartbeat_interval_s, **timing)
+
+    @property
+    def pulse(self) -> Pulse:
+        """The heartbeat, with its type."""
+        pulse: Pulse = self.heartbeat
+        return pulse
+
+    @property
+    def member_id(self) -> str:
+        """The member's id, empty without one."""
+        return str(self._generation.member_id)
+
+    # -- implementation of BaseCoordinator -----------------------------------------------------------------
+
+    @override
+    def protocol_type(self) -> str:
+        return "connect"
+
+    @override
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        return [(offer.name.value, offer.metadata) for offer in self._hooks.offers()]
+
+    @override
+    async def _on_join_prepare_async(
+        self, generation: int, member_id: str, timeout_ms: float | None = None
+    ) -> None:
+        while True:
+            expelled = self.expelled
+            away_s = lease_clock.now_s() - self.pulse.confirmed_s
+            await self._settled(self._hooks.prepare(expelled=expelled, away_s=away_s))
+            if self.expelled == expelled:
+                return
+
+    @override
+    def _perform_assignment(
+        self, leader_id: str, protocol: str, members: Sequence[Any]
+    ) -> Mapping[str, bytes]:
+        planned = self._hooks.plan(
+            protocol=protocol,
+            leader=leader_id,
+            members={member.member_id: bytes(member.metadata) for member in members},
+            generation=self._generation.generation_id,
+            last_generation=self.last_generation,
+        )
+        self._sync_s = lease_clock.now_s()
+        return planned
+
+    @override
+    async def _on_join_complete_async(
+        self, generation: int, member_id: str, protocol: str, member_assignment_bytes: bytes
+    ) -> None:
+        self.expelled = False
+        self.pulse.settle()
+        self._hooks.joined(
+            protocol=protocol,
+            generation=generation,
+            member_id=member_id,
+            assignment=bytes(member_assignment_bytes),
+        )
+        self.last_generation = generation
+
+    # -- overrides -----------------------------------------------------------------------------------------
+
+    @override
+    def need_rejoin(self) -> bool:
+        return bool(self.rejoin_needed) and not self.out
+
+    @override
+    def request_rejoin(self) -> None:
+        super().request_rejoin()
+        self._changed()
+
+    @override
+    def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
+        if member_id == UNKNOWN_MEMBER_ID and self._generation.has_member_id():
+            self.pulse.end()
+            self.expelled = self.expelled or not self._departing
+            self.rejoining = False  # call the hooks again, because they have more to do now
+        super().reset_generation(member_id)
+        self._changed()
+
+    @override
+    def coordinator_dead(self, error: object) -> None:
+        super().coordinator_dead(error)
+        if self.unknown_since_s is None:
+            self.unknown_since_s = time.monotonic()
+            self._changed()
+
+    @override
+    def _handle_find_coordinator_response(self, response: Any) -> object:
+        found: object = super()._handle_find_coordinator_response(response)
+        self.unknown_since_s = None
+        self.asked_s = lease_clock.now_s()
+        self._changed()
+        return found
+
+    @override
+    async def _do_join_and_sync_async(self) -> object:
+        if self.out:
+            raise errors.RebalanceInProgressError("this member is leaving the group")
+        self.in_round = True
+        self.asked_s = lease_clock.now_s()
+        self._changed()
+        try:
+            return await super()._do_join_and_sync_async()
+        finally:
+            self.in_round = False
+
+    @override
+    def _process_join_group_response(self, response: Any, send_time: float) -> object:
+        joined: object = super()._process_join_group_response(response, send_time)
+        self._sync_s = lease_clock.now_s()
+        return joined
+
+    @override
+    def _process_sync_group_response(self, response: Any, send_time: float) -> object:
+        assignment: object = super()._process_sync_group_response(response, send_time)
+        self.pulse.confirm(self._sync_s)
+        return assignment
+
+    # -- during a join -------------------------------------------------------------------------------------
+
+    async def knock(self) -> None:
+        """Send a heartbeat during a join. Raises KafkaError."""
+        if not self._generation.has_member_id() or self._generation.generation_id < 0:
+            return
+        request = HeartbeatRequest(
+            group_id=self.group_id,
+            generation_id=self._generation.generation_id,
+            member_id=self._generation.member_id,
+            group_instance_id=None,
+        )
+        sent_s = lease_clock.now_s()
+        response = await self._manager.send(request, node_id=self._beside())
+        if errors.for_code(response.error_code) in (errors.NoError, errors.RebalanceInProgressError):
+            self.pulse.confirm(sent_s)
+
+    async def depart(self, reason: str, timeout_s: float) -> None:
+        """Leave the group if this is a member, and stay out; does not wait for a broker that does not answer."""
+        self.out = True
+        node = self._beside() if self.in_round else self.coordinator()
+        if self._generation.has_member_id() and node is not None:
+            await self._send_leave(node, reason, timeout_s)
+        self._departing = True
+        self.reset_generation()
+        self._departing = False
+
+    async def end(self) -> None:
+        """End the heartbeats; part of closing, after `depart`."""
+        self._close_heartbeat()
+        if self._heartbeat_loop_future is not None:
+            with suppress(errors.KafkaError):
+                await self._manager.wait_for(self._heartbeat_loop_future, END_MS)
+
+    async def _send_leave(self, node: object, reason: str, timeout_s: float) -> None:
+        member_id = self._generation.member_id
+        log.info("Member %s sending LeaveGroup request to coordinator %s due to %s", member_id, node, reason)
+        identity = LeaveGroupRequest.MemberIdentity(
+            member_id=member_id, group_instance_id=None, reason=reason[:255]
+        )
+        request = LeaveGroupRequest(group_id=self.group_id, member_id=member_id, members=[identity])
+        try:
+            sent = self._manager.send(request, node_id=node)
+            response = await self._manager.wait_for(sent, timeout_s * 1000)
+        except errors.KafkaError as exc:
+            log.warning("could not leave the group in good order: %s", exc)
+        else:
+            error = errors.for_code(response.error_code)
+            if error is not errors.NoError:
+                log.warning("could not leave the group in good order: %s", error.__name__)
+
+    @property
+    def silent_s(self) -> float:
+        """How long a response from the broker is overdue; 0 while none is expected."""
+        expected = self.in_round or self.stable_now
+        if not expected or self.unknown_since_s is not None or self._generation.generation_id < 0:
+            return 0.0
+        return lease_clock.now_s() - max(self.pulse.confirmed_s, self.asked_s)
+
+    def hang_up(self, reason: str) -> None:
+        """Close the connections to a coordinator that does not answer; pending requests fail."""
+        nodes = (self.coordinator_id, self._beside())
+        self.coordinator_dead(reason)
+        for node in nodes:
+            if node is not None:
+                self._manager.close(node_id=node)
+
+    def _beside(self) -> object:
+        """Return the coordinator's own node id, which has a different connection from the group's."""
+        node = str(self.coordinator_id).removeprefix(_COORDINATOR)
+        return int(node) if node.isdigit() else None
+
+    @property
+    def stable_now(self) -> bool:
+        """Whether this is a member of a complete generation."""
+        return bool(self.state is MemberState.STABLE)
+
+    async def _settled(self, future: Future[None]) -> None:
+        """Await a result from another thread. Raises PrepareFailed if it is an error, or late."""
+        done = LoopFuture()
+
+        def finish() -> None:
+            if not done.is_done:
+                done.success(None)
+
+        future.add_done_callback(lambda _: self._net.call_soon_threadsafe(finish))
+        try:
+            await self._manager.wait_for(done, self._options.rebalance_timeout_s * 1000)
+        except errors.KafkaTimeoutError as exc:
+            raise PrepareFailed(
+                f"work did not stop within rebalance.timeout.ms ({_ms(self._options.rebalance_timeout_s)})"
+            ) from exc
+        if future.cancelled() or future.exception() is not None:
+            raise PrepareFailed("membership could not get ready for a rebalance")
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

@@ -1,0 +1,170 @@
+"""Offsets of sinks in their consumer groups, with one admin client per request and the connector's settings.
+
+Based on kafka-python: confluent-kafka cannot delete single offsets of a group. Each request makes new clients,
+because requests are rare and each connector may have its own cluster, login and group.
+Source: Worker.sinkConnectorOffsets, modifySinkConnectorOffsets, adminConfigs, baseConsumerConfigs (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka import TopicPartition as KafkaPartition
+from kafka import errors as kafka_errors
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
+
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.values import trim
+from kraal.core.errors import GroupInUse, KraalError, StoreError
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import TopicPartition
+from kraal.kafka.sockets import DIRECT
+from kraal.kafka.tokens import TokenProvider
+
+R = TypeVar("R")
+
+ANSWER_S = 30.0
+"""Maximum time for a connection and for each response; a connector may set `request.timeout.ms`."""
+AGAIN_S = 0.2
+"""Delay between attempts while the group's coordinator moves or starts."""
+_IN_USE = (
+    kafka_errors.UnknownMemberIdError,
+    kafka_errors.GroupSubscribedToTopicError,
+    kafka_errors.NonEmptyGroupError,
+)
+_ON_ITS_WAY = (
+    kafka_errors.CoordinatorLoadInProgressError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.NotCoordinatorError,
+)
+
+
+def group_of(worker: Mapping[str, str], connector: ConnectorName, config: Mapping[str, str]) -> str:
+    """Return the consumer group of a sink: `connect-<name>`, unless the config sets one."""
+    return trim(layered(worker, config, "consumer").get("group.id") or "") or f"connect-{connector}"
+
+
+class KafkaGroupOffsets:
+    """Implements `GroupOffsets`. Any thread."""
+
+    def __init__(self, worker: Mapping[str, str], *, scratch: Path) -> None:
+        """Create it without connecting; `worker`: the resolved worker config with `bootstrap.servers`."""
+        self._worker = worker
+        self._scratch = scratch
+        self._pause = threading.Event()  # never set: waiting for it is a pause
+
+    def read(
+        self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        """Return all committed offsets. Raises StoreError."""
+        group = group_of(self._worker, connector, config)
+        found = self._ask(
+            connector, config, timeout_s, lambda client: client.list_group_offsets({group: None})
+        )
+        return {
+            TopicPartition(each.topic, each.partition): committed.offset
+            for each, committed in found.get(group, {}).items()
+            if committed.offset >= 0
+        }
+
+    def alter(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        timeout_s: float,
+    ) -> None:
+        """Commit these offsets; None deletes one. Raises GroupInUse, StoreError."""
+        group = group_of(self._worker, connector, config)
+        named = {KafkaPartition(each.topic, each.partition): offset for each, offset in offsets.items()}
+        kept = {p: OffsetAndMetadata(offset, "", None) for p, offset in named.items() if offset is not None}
+        gone = [p for p, offset in named.items() if offset is None]
+
+        def act(client: Any) -> None:
+            _raise_first(client.alter_group_offsets(group, kept).items())
+            _raise_first(client.delete_group_offsets(group, gone).items())
+
+        self._ask(connector, config, timeout_s, act)
+
+    def delete(self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float) -> None:
+        """Delete the group, if it exists. Raises GroupInUse, StoreError."""
+        group = group_of(self._worker, connector, config)
+
+        def act(client: Any) -> None:
+            name = client.delete_groups([group]).get(group, "OK")  # the name of an error class
+            if name not in ("OK", kafka_errors.GroupIdNotFoundError.__name__):
+                raise getattr(kafka_errors, name, KafkaError)(group)
+
+        self._ask(connector, config, timeout_s, act)
+
+    def _ask(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        timeout_s: float,
+        act: Callable[[Any], R],
+    ) -> R:
+        """Run an operation with a client; retry while the group's coordinator is unavailable."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                with self._client(connector, config, max(deadline - time.monotonic(), 1.0)) as client:
+                    return act(client)
+            except _IN_USE as error:
+                raise GroupInUse(_text(error)) from error
+            except (KafkaError, OSError) as error:
+                again = isinstance(error, _ON_ITS_WAY) and time.monotonic() + AGAIN_S < deadline
+                if not again:
+                    raise StoreError(_text(error)) from error
+            self._pause.wait(AGAIN_S)
+
+    @contextmanager
+    def _client(self, connector: ConnectorName, config: Mapping[str, str], timeout_s: float) -> Iterator[Any]:
+        settings = {
+            "client.id": f"connector-worker-adminclient-{connector}",
+            "request.timeout.ms": str(round(min(timeout_s, ANSWER_S) * 1000)),
+            **layered(self._worker, config, "admin"),
+            "bootstrap.servers": bootstrap(self._worker, config, "admin"),
+        }
+        try:
+            options = kafka_python_options(settings, scratch=self._scratch, tokens=TokenProvider)
+        except KraalError as error:
+            raise StoreError(str(error)) from error
+        made: list[Any] = []
+
+        def noted(**given: Any) -> Any:
+            made.append(KafkaAdminClient.DEFAULT_CONFIG["kafka_client"](**given))
+            return made[-1]
+
+        options["proxy_url"] = DIRECT
+        options["bootstrap_timeout_ms"] = round(min(timeout_s, ANSWER_S) * 1000)
+        try:
+            client = KafkaAdminClient(**options, kafka_client=noted)
+        except BaseException:
+            for each in made:  # a client that reached no broker does not end its thread
+                each.close()
+                each._manager._net.stop()  # noqa: SLF001 - as in its own close
+            raise
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def _raise_first(results: Iterable[tuple[Any, type[KafkaError]]]) -> None:
+    for partition, error in results:
+        if error is not kafka_errors.NoError:
+            raise error(f"{partition.topic}-{partition.partition}")
+
+
+def _text(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

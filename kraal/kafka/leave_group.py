@@ -1,0 +1,47 @@
+"""Removes a member from its consumer group over a separate connection, with kafka-python.
+
+The broker answers no other request on a connection where a JoinGroup waits, and a join may wait as long as the
+slowest member takes; so it does not process a client's LeaveGroup in the middle of a join (GroupCoordinator, KIP-345).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from kafka import KafkaAdminClient
+from kafka.admin import MemberToRemove
+from kafka.errors import KafkaError, NoError, UnknownMemberIdError
+
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.kafka.tokens import TokenProvider
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_MS = 3000
+
+
+def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scratch: Path) -> None:
+    """Make `member_id` leave `group`; failures are logged. Waits for the broker. Any thread.
+
+    `settings` are a consumer's, with Connect's names, including `bootstrap.servers`.
+    """
+    began_s = time.monotonic()
+    try:
+        options = kafka_python_options(settings, scratch=scratch, tokens=TokenProvider)
+        limits = {"request_timeout_ms": _TIMEOUT_MS, "bootstrap_timeout_ms": _TIMEOUT_MS}
+        client = KafkaAdminClient(**{**options, **limits})
+        try:
+            gone = client.remove_group_members(group, [MemberToRemove(member_id=member_id)])
+        finally:
+            client.close()
+    except (KafkaError, OSError) as error:
+        log.warning("%s: member %s could not leave: %r", group, member_id, error)
+        return
+    if (found := gone.get(member_id, NoError)) not in (NoError, UnknownMemberIdError):
+        log.warning("%s: member %s could not leave: %s", group, member_id, found.__name__)
+    else:
+        took_ms = (time.monotonic() - began_s) * 1000
+        log.info("%s: member %s left in the middle of a join, in %.0f ms", group, member_id, took_ms)

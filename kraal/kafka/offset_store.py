@@ -1,0 +1,150 @@
+"""Source offsets in a cluster's topic, in Connect's own format, which Java workers read and write too.
+
+All offsets are kept in memory, as in Java; a load first reads to the topic's end, because the partition's previous
+owner may have been another worker. One source partition may have several keys, if a worker in another
+language ordered its fields differently: the newest one is valid, and a store writes all of them.
+Source: KafkaOffsetBackingStore, OffsetUtils (Kafka 4.3.0); contract 3.4.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kraal.core.errors import ProtocolError, StoreAway, StoreError, TopicUnfit
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.kafka.reader import RawRecord, TopicReader
+from kraal.kafka.topics import TopicAdmin
+from kraal.kafka.writer import Pair, TopicWriter
+from kraal.protocol.offsets import decode_key, decode_value, encode_key, encode_value
+
+log = logging.getLogger(__name__)
+
+_BATCH = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Value:
+    bytes: bytes | None
+    """None: deleted, which overrides older values under other keys."""
+    written: tuple[int, int]
+    """Timestamp, and the order of reading within the same millisecond."""
+
+
+class KafkaOffsets:
+    """The offset store of a cluster, in a topic that exists. Any thread. Connects on first use."""
+
+    def __init__(
+        self,
+        topic: str,
+        options: Mapping[str, str],
+        *,
+        client_id: str,
+        admin: TopicAdmin,
+        read_committed: bool = False,
+        timeout_s: float = 5.0,
+    ) -> None:
+        """Describe the store; the arguments are those of `KafkaLog`.
+
+        `read_committed`: exactly-once support is enabled, so that tasks may write offsets in transactions.
+        """
+        self._topic = topic
+        self._reader = TopicReader(
+            topic,
+            options,
+            client_id=client_id,
+            admin=admin,
+            read_committed=read_committed,
+            awaits_open=read_committed,  # this task's offsets may follow another task's open transaction
+            timeout_s=timeout_s,
+        )
+        self._writer = TopicWriter(topic, options, client_id=client_id, admin=admin, timeout_s=timeout_s)
+        self._lock = threading.Lock()
+        self._position = 0
+        self._values: dict[bytes, _Value] = {}
+        self._keys: dict[ConnectorName, dict[SourcePartition, list[bytes]]] = {}
+
+    def load(self, connector: ConnectorName) -> Mapping[SourcePartition, Offset]:
+        """Return every stored offset of `connector`.
+
+        Raises StoreAway while the topic cannot be read, StoreError for an invalid offset.
+        """
+        with self._lock:
+            self._read_to_end()
+            found = {p: self._newest(keys) for p, keys in self._keys.get(connector, {}).items()}
+            return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
+        """Write all of `changes`; None deletes. Raises StoreError: some of them may be written then."""
+        with self._lock:
+            pairs: list[Pair] = []
+            for connector, partitions in changes.items():
+                pairs += self._pairs(connector, partitions)
+            if not pairs:
+                return
+            try:
+                written = self._writer.write(pairs)
+            except StoreError as exc:
+                raise StoreError(f"cannot write source offsets to the topic {self._topic!r}: {exc}") from exc
+            for each in written:
+                self._reader.wrote(each.partition, each.offset)
+
+    def pairs(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> list[Pair]:
+        """Return the records that store `offsets`, for another producer's transaction; call `load` first."""
+        with self._lock:
+            return self._pairs(connector, offsets)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._reader.close()
+        self._writer.close()
+
+    def _pairs(
+        self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]
+    ) -> list[Pair]:
+        known = self._keys.get(connector, {})
+        return [
+            (key, encode_value(offset))
+            for partition, offset in offsets.items()
+            for key in known.get(partition) or [encode_key(connector, partition)]
+        ]
+
+    def _read_to_end(self) -> None:
+        while records := self._read():
+            for record in records:
+                self._apply(record)
+            self._position = records[-1].offset + 1
+
+    def _read(self) -> list[RawRecord]:
+        try:
+            return self._reader.read(self._position, _BATCH)
+        except TopicUnfit:
+            raise
+        except StoreError as exc:
+            raise StoreAway(str(exc)) from exc
+
+    def _apply(self, record: RawRecord) -> None:
+        try:
+            connector, partition = decode_key(record.key)
+        except ProtocolError as exc:
+            log.warning(
+                "%s-%d at %d is passed over: %s", self._topic, record.partition, record.kafka_offset, exc
+            )
+            return
+        key = record.key or b""
+        keys = self._keys.setdefault(connector, {}).setdefault(partition, [])
+        self._values[key] = _Value(record.value, (record.timestamp_ms, record.offset))
+        if key not in keys:
+            keys.append(key)
+
+    def _newest(self, keys: list[bytes]) -> Offset | None:
+        key = max(keys, key=lambda each: self._values[each].written)
+        try:
+            return decode_value(self._values[key].bytes)
+        except ProtocolError as exc:
+            raise StoreError(
+                f"the topic {self._topic!r} holds an offset that cannot be read, of {key!r}: {exc}"
+            ) from exc

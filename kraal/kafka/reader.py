@@ -1,0 +1,342 @@
+"""Reads one internal topic from any position, all its partitions at once, without a group.
+
+A topic of several partitions has no total order; the reader defines one. It tracks its position in each
+partition, and a record's *virtual offset* is the sum of these positions when it was read, minus one. So virtual
+offsets strictly rise, `offset + 1` is the position to continue from, and with one partition they are Kafka's own. The
+position of a virtual offset in each partition is known for the latest reads; for any other, reading starts at the
+beginning.
+
+An empty result always means the end: a short poll proves nothing, transaction markers and compacted
+records leave gaps, and the end may have moved since the last check. So a reader that finds no record asks an admin
+client for the end, over a separate connection (the consumer's is busy waiting for the next record), and reads up to
+it. Source: KafkaBasedLog.readToLogEnd (Kafka 4.3.0); contract 3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NoReturn
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from kraal.core.errors import StoreError
+from kraal.core.kafka_errors import UNKNOWN_TOPIC
+from kraal.kafka.settings import LastWord, reader
+from kraal.kafka.topics import TopicAdmin
+
+log = logging.getLogger(__name__)
+
+_SLICE_S = 0.25
+"""How often a waiting reader checks whether it was closed."""
+_PAUSE_S = 0.02
+"""One wait on the way to the end."""
+_CONFIRMED_S = 1.0
+"""How long an idle reader relies on its last check that it is at the end and that a broker is reachable."""
+_MARKERS_S = 1.0
+"""How long to wait until an own committed transaction becomes visible."""
+_SKIP = 1000
+"""Up to this many offsets ahead, the reader reads on instead of reconnecting."""
+_RECENT = 256
+"""Number of reads whose positions are kept."""
+_LOST = UNKNOWN_TOPIC | {
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+}
+"""Errors after which the consumer is closed; opening the next one determines the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """A record in bytes. `offset` is virtual; `partition` and `kafka_offset` are its position in Kafka."""
+
+    offset: int
+    partition: int
+    kafka_offset: int
+    key: bytes | None
+    value: bytes | None
+    timestamp_ms: int
+
+
+class TopicReader:
+    """One thread reads, another may call `wrote` and `end`. Connects on first use."""
+
+    def __init__(
+        self,
+        topic: str,
+        options: Mapping[str, str],
+        *,
+        client_id: str,
+        admin: TopicAdmin,
+        read_committed: bool = False,
+        awaits_open: bool = False,
+        timeout_s: float = 5.0,
+    ) -> None:
+        """Create it; `options`: librdkafka's; `timeout_s`: how long brokers may be away before that is an error.
+
+        `awaits_open`: the end is after open transactions, for which it waits as long; else it is before the first.
+        """
+        self._topic = topic
+        self._admin = admin
+        self._committed = read_committed and not awaits_open
+        self._timeout_s = timeout_s
+        self._said = LastWord()
+        self._settings = reader(options, client_id, self._said, read_committed=read_committed)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._consumer: Consumer | None = None
+        self._topic_id: str | None = None
+        self._next = 0
+        """The virtual offset to continue from."""
+        self._at: list[int] = []
+        """The next offset to read in each partition."""
+        self._ended: list[int] = []
+        """The offset in each partition up to which nothing is left to read, since the reader's last seek."""
+        self._seen: list[int] = []
+        """The highest offset ever read in each partition: its end cannot be lower."""
+        self._recent: OrderedDict[int, tuple[int, ...]] = OrderedDict()
+        self._written: dict[int, int] = {}
+        self._partitions = 0
+        """Minimum number of partitions, according to own writes."""
+        self._confirmed_s = float("-inf")
+
+    def read(self, start: int, limit: int, wait_s: float = 0.0) -> list[RawRecord]:
+        """Return at most `limit` records from `start`; wait at most `wait_s` for one if there is none.
+
+        Raises StoreError if no broker answers, or if the topic is gone or has lost records that were read already.
+        """
+        with self._lock:
+            self._check()
+            if limit <= 0:
+                return []
+            try:
+                if not self._is_near(start):
+                    self._go_to(start)
+                found = self._take(limit, wait_s)
+                if not found and not (wait_s > 0 and self._is_at_end()):
+                    found = self._on_to_the_end(limit)
+            except StoreError:
+                self._give_up()  # the next one checks whether the topic is still the same
+                raise
+            except (KafkaException, RuntimeError) as exc:
+                self._fail(self._said.added_to(exc), exc)
+            return found
+
+    def end(self) -> int:
+        """Return the virtual offset of the end, which the next record gets. Raises StoreError."""
+        self._check()
+        return sum(self._ends())
+
+    def wrote(self, partition: int, offset: int) -> None:
+        """Record an own write: the next read goes at least that far. Any thread."""
+        self._written[partition] = offset + 1
+        self._partitions = max(self._partitions, partition + 1)
+
+    def close(self) -> None:
+        """Close the connection; ends a read that waits."""
+        self._closed = True
+        with self._lock:
+            self._give_up()
+
+    # -- start positions -----------------------------------------------------------------------------------
+
+    def _is_near(self, start: int) -> bool:
+        """Whether reading on leads to `start`; after a transaction, reading continues after its marker."""
+        if self._consumer is None or self._partitions > len(self._at):
+            return False  # in the second case the topic has more partitions now
+        if len(self._at) == 1 and self._next < start <= self._next + _SKIP:
+            self._next = start
+        return start == self._next
+
+    def _go_to(self, start: int) -> None:
+        topic = self._admin.describe(self._topic)
+        at, begin = self._positions(start, topic.partitions)
+        seen = [max(pair) for pair in zip_longest(self._seen, self._at, fillvalue=0)]
+        renewed = self._topic_id not in (None, topic.id)
+        if not any(at):
+            self._recent.clear()
+            seen = []
+            if renewed:
+                self._written.clear()
+                self._partitions = 0
+        elif renewed or len(at) > topic.partitions:
+            raise StoreError(
+                f"the topic {self._topic!r} was deleted and made anew since it was read; restart the worker, "
+                "so that it reads all of it"
+            )
+        at = self._within(at, [*seen, *[0] * (topic.partitions - len(seen))])
+        # Use a new consumer, because the old one's connection may wait up to half a second for the next record.
+        self._give_up()
+        self._consumer = Consumer(self._settings)
+        self._consumer.assign([TopicPartition(self._topic, p, offset) for p, offset in enumerate(at)])
+        self._topic_id = topic.id
+        self._at, self._ended, self._seen, self._next = at, list(at), seen, begin
+        self._confirmed_s = float("-inf")
+        self._remember()
+
+    def _positions(self, start: int, partitions: int) -> tuple[list[int], int]:
+        """Return the position of `start` in each partition, and the virtual offset of these positions."""
+        if start <= 0:
+            return [0] * partitions, 0
+        if partitions == 1:
+            return [start], start
+        known = self._recent.get(start)
+        if known is None:
+            log.warning("The topic %r is read again: nothing is known of its offset %d", self._topic, start)
+            return [0] * partitions, 0
+        return [*known, *[0] * (partitions - len(known))], start
+
+    def _within(self, at: Sequence[int], seen: Sequence[int]) -> list[int]:
+        """Return positions that exist; `seen` is how far each partition was read."""
+        first = self._admin.first_offsets(self._topic, len(at))
+        end = self._admin.end_offsets(self._topic, len(at))
+        found = list(at)
+        for partition, position in enumerate(at):
+            if position > end[partition]:
+                if seen[partition] > end[partition]:
+                    raise StoreError(
+                        f"the topic {self._topic!r} was read up to offset {seen[partition]} of its partition "
+                        f"{partition}, but ends at {end[partition]} now: it was deleted and made anew, or lost "
+                        "records; restart the worker, so that it reads all of it"
+                    )
+                found[partition] = end[partition]
+            elif position < first[partition]:
+                if position:
+                    log.warning(
+                        "Records %d to %d of %s-%d are gone and were never read",
+                        position,
+                        first[partition] - 1,
+                        self._topic,
+                        partition,
+                    )
+                found[partition] = first[partition]
+        return found
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def _take(self, limit: int, wait_s: float) -> list[RawRecord]:
+        """Return the records that are available, or arrive in time."""
+        deadline_s = time.monotonic() + wait_s
+        while True:
+            consumer = self._check_consumer()
+            left_s = deadline_s - time.monotonic()
+            message = consumer.poll(min(max(left_s, 0.0), _SLICE_S))
+            if message is not None:
+                more = consumer.consume(limit - 1, 0) if limit > 1 else []
+                if found := self._accept([message, *more]):
+                    return found
+            elif left_s <= 0:
+                return []
+
+    def _accept(self, messages: Sequence[Message]) -> list[RawRecord]:
+        found: list[RawRecord] = []
+        total = sum(self._at)
+        lost: KafkaError | None = None
+        for message in messages:
+            error = message.error()
+            partition, offset = message.partition(), message.offset()
+            if error is None and partition is not None and offset is not None:
+                if offset < self._at[partition]:
+                    continue
+                total += offset + 1 - self._at[partition]
+                self._at[partition] = offset + 1
+                if total > self._next:  # else it lies before the start position
+                    found.append(_raw(message, total - 1, partition, offset))
+            elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                if partition is not None and offset is not None:
+                    self._ended[partition] = max(self._ended[partition], offset)
+            elif error is not None and (error.code() in _LOST or error.fatal()):
+                lost = error
+                break
+            elif error is not None:
+                self._said(error)
+        self._ended = [max(pair) for pair in zip(self._at, self._ended, strict=True)]
+        if found:
+            self._next = total
+            self._remember()
+        if lost is not None:
+            self._give_up()
+            if not found:
+                raise StoreError(f"cannot read the topic {self._topic!r}: {lost.str()}")
+        return found
+
+    def _remember(self) -> None:
+        self._recent[self._next] = tuple(self._at)
+        self._recent.move_to_end(self._next)
+        if len(self._recent) > _RECENT:
+            self._recent.popitem(last=False)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _on_to_the_end(self, limit: int) -> list[RawRecord]:
+        """Read until records are found or the current end is reached; then return none."""
+        ends = self._ends()
+        begun_s = time.monotonic()
+        while True:
+            passed_s = time.monotonic() - begun_s
+            behind = self._is_behind(ends)
+            if not behind and (passed_s > _MARKERS_S or not self._is_behind(self._own_ends())):
+                self._confirmed_s = time.monotonic()
+                return []
+            if behind and passed_s > self._timeout_s:
+                self._fail(
+                    self._said.added_to(f"nothing came within {self._timeout_s:g} s"),
+                    None,
+                )
+            if found := self._take(limit, _PAUSE_S):
+                return found
+
+    def _is_at_end(self) -> bool:
+        """Whether the end was reached recently, with no own write since."""
+        lately = time.monotonic() - self._confirmed_s < _CONFIRMED_S
+        return lately and not self._is_behind(self._own_ends())
+
+    def _is_behind(self, ends: Sequence[int]) -> bool:
+        if all(ended >= end for ended, end in zip(self._ended, ends, strict=True)):
+            return False
+        # The consumer's own position skips transaction markers, which no message reports.
+        parts = [TopicPartition(self._topic, number) for number in range(len(self._ended))]
+        for part in self._check_consumer().position(parts):
+            self._ended[part.partition] = max(self._ended[part.partition], part.offset)
+        return any(ended < end for ended, end in zip(self._ended, ends, strict=True))
+
+    def _ends(self) -> list[int]:
+        partitions = len(self._ended) or self._admin.describe(self._topic).partitions
+        return self._admin.end_offsets(self._topic, partitions, committed=self._committed)
+
+    def _own_ends(self) -> list[int]:
+        return [self._written.get(partition, 0) for partition in range(len(self._ended))]
+
+    # -- failing -------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreError(f"the topic {self._topic!r} cannot be read: it is closed")
+
+    def _check_consumer(self) -> Consumer:
+        self._check()
+        if self._consumer is None:
+            raise StoreError(f"the topic {self._topic!r} cannot be read: the connection was given up")
+        return self._consumer
+
+    def _fail(self, reason: str, cause: BaseException | None) -> NoReturn:
+        self._give_up()
+        raise StoreError(f"cannot read the topic {self._topic!r}: {reason}") from cause
+
+    def _give_up(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+
+def _raw(message: Message, offset: int, partition: int, kafka_offset: int) -> RawRecord:
+    _, timestamp_ms = message.timestamp()
+    return RawRecord(offset, partition, kafka_offset, message.key(), message.value(), timestamp_ms)

@@ -1,0 +1,135 @@
+"""librdkafka's settings for the clients of the internal topics, and the last error of such a client.
+
+These settings favor latency over throughput, because requests wait for these topics. Java gives these clients the
+worker's own keys without a prefix; the caller passes them, with librdkafka's names.
+Source: KafkaBasedLog, KafkaConfigBackingStore (Kafka 4.3.0); contract 3.2 C10, C11; librdkafka's CONFIGURATION.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+log = logging.getLogger(__name__)
+
+Settings = dict[str, Any]
+
+TRANSACTION_TIMEOUT_S = 15.0
+"""How long a leader that died inside a transaction can block other readers unless a new one claims."""
+_FRESH_S = 30.0
+
+_COMMON: Settings = {
+    "log_level": "0",  # important events arrive as errors; librdkafka would write to stderr
+    "reconnect.backoff.ms": "50",
+    "reconnect.backoff.max.ms": "1000",
+    "socket.nagle.disable": "true",
+}
+_PRODUCER: Settings = {
+    "acks": "all",
+    "partitioner": "murmur2_random",  # Java's: one key must stay in one partition, or compaction loses order
+    # One append is written in one batch, atomically: a flush does not wait for the linger.
+    "linger.ms": "200",
+}
+_READER: Settings = {
+    "allow.auto.create.topics": "false",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "auto.offset.reset": "error",  # a position that is gone must be an error, never a silent reset
+    "enable.partition.eof": "true",
+    "fetch.min.bytes": "1",
+    "fetch.wait.max.ms": "500",
+    "fetch.error.backoff.ms": "100",
+    "queued.max.messages.kbytes": "16384",
+}
+
+
+class LastWord:
+    """Keeps a client's last connection error; librdkafka's calls themselves only report timeouts."""
+
+    def __init__(self) -> None:
+        self._text = ""
+        self._at_s = 0.0
+
+    def __call__(self, error: KafkaError) -> None:
+        """Store the error; called by the client, on whichever thread serves it."""
+        self._text, self._at_s = error.str(), time.monotonic()
+        log.debug("%s", error.str())
+
+    def added_to(self, cause: object) -> str:
+        """Return `cause` as text, with the errors of the last seconds."""
+        text = told(cause)
+        said = self._text if time.monotonic() - self._at_s < _FRESH_S else ""
+        return f"{text} ({said})" if said and said not in text else text
+
+
+class _Murmur:
+    """Receives what librdkafka would write to stderr, which it does for the worst events even when silenced."""
+
+    def log(self, level: int, text: str, *args: object) -> None:
+        """Log it at debug level; important events also arrive as errors."""
+        del level
+        log.debug(text, *args)
+
+
+def told(cause: object) -> str:
+    """Return the message of a client's exception or error."""
+    if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
+        cause = cause.args[0]
+    if isinstance(cause, KafkaError):
+        return cause.str()
+    return str(cause) or type(cause).__name__
+
+
+def code(cause: BaseException) -> int | None:
+    """Return a client's error code, or None."""
+    if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
+        return cause.args[0].code()
+    return None
+
+
+def client(options: Mapping[str, str], client_id: str, said: LastWord) -> Settings:
+    """Return the settings common to all clients."""
+    return {**_COMMON, **options, "client.id": client_id, "error_cb": said, "logger": _Murmur()}
+
+
+def producer(options: Mapping[str, str], client_id: str, said: LastWord, *, timeout_s: float) -> Settings:
+    """Return a producer's settings: ordered writes that fail after `timeout_s`."""
+    settings = {
+        **client(options, client_id, said),
+        **_PRODUCER,
+        "enable.idempotence": "false",
+        "max.in.flight.requests.per.connection": "1",
+        "delivery.timeout.ms": str(round(timeout_s * 1000)),
+    }
+    settings.pop("transactional.id", None)
+    return settings
+
+
+def leader_producer(
+    options: Mapping[str, str], client_id: str, said: LastWord, *, transactional_id: str, timeout_s: float
+) -> Settings:
+    """Return the settings of the leader's transactional producer (KIP-618)."""
+    return {
+        **client(options, client_id, said),
+        **_PRODUCER,
+        "transactional.id": transactional_id,
+        "transaction.timeout.ms": str(round(TRANSACTION_TIMEOUT_S * 1000)),
+        "enable.idempotence": "true",
+        "max.in.flight.requests.per.connection": "5",
+        "delivery.timeout.ms": str(round(min(timeout_s, TRANSACTION_TIMEOUT_S) * 1000)),
+    }
+
+
+def reader(options: Mapping[str, str], client_id: str, said: LastWord, *, read_committed: bool) -> Settings:
+    """Return a consumer's settings. It joins no group, but librdkafka requires a group name and looks it up."""
+    common = client(options, client_id, said)
+    return {
+        "group.id": client_id,
+        **common,
+        **_READER,
+        "isolation.level": "read_committed" if read_committed else "read_uncommitted",
+    }

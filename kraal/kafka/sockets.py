@@ -1,0 +1,46 @@
+"""Sockets for kafka-python that are closed when a connection is refused.
+
+kafka-python 3.0.12 leaves such a socket to the garbage collector. A member that waits for its broker connects twice a
+second, so a process could run out of file descriptors during a long outage before a collection runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from socket import socket as Socket  # noqa: N812 - a method here is named socket, as in kafka-python
+from typing import Any, ClassVar
+
+from kafka.net.inet import KafkaNetSocket
+from typing_extensions import override
+
+DIRECT = "kraal-direct://"
+"""As kafka-python's `proxy_url`: connect directly, with these sockets."""
+
+
+class DirectSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python is published without types
+    """Opens one connection."""
+
+    SCHEMES: ClassVar = [DIRECT.removesuffix("://")]
+
+    def __init__(self, proxy_url: str | None = None) -> None:
+        super().__init__(proxy_url)
+        self._made: Socket | None = None
+
+    @override
+    def socket(self, *args: Any, **kwargs: Any) -> Socket:
+        made: Socket = super().socket(*args, **kwargs)
+        self._made = made
+        return made
+
+    @override
+    async def connect(
+        self, net: Any, addrinfo: Any, socket_options: Sequence[Any] = (), timeout_at: float | None = None
+    ) -> Socket:
+        connected = False
+        try:
+            found: Socket = await super().connect(net, addrinfo, socket_options, timeout_at)
+            connected = True
+        finally:
+            if not connected and self._made is not None:
+                self._made.close()
+        return found

@@ -1,0 +1,202 @@
+"""Offsets and transactional producers of source connectors on a worker with exactly-once support.
+
+A connector's offsets are in the worker's topic, unless its config names a topic or other brokers: then they are in the
+topic of that name there, which is created if missing, and the worker's topic gets a copy afterwards, on a best-effort
+basis. Source: Worker.offsetStoreForExactlyOnceSourceTask, ConnectorOffsetBackingStore (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+from kraal.config.clients.keys import Client
+from kraal.config.clients.layers import bootstrap, layered
+from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.connector.source import OFFSETS_TOPIC
+from kraal.core.errors import StoreAway, StoreError, TopicUnfit
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.kafka.offset_store import KafkaOffsets
+from kraal.kafka.settings import LastWord, Settings, client
+from kraal.kafka.topics import InternalTopic, TopicAdmin, ensure_topics
+from kraal.kafka.transactions import OffsetTarget, TaskProducer
+
+log = logging.getLogger(__name__)
+
+CLAIM_S: Final = 15.0
+_TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""Java's default."""
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "acks": "all",
+    "linger.ms": "5",
+    "batch.size": "262144",
+    "compression.type": "lz4",
+    "buffer.memory": "67108864",
+    "max.request.size": "1048576",
+}
+"""The defaults of sources without transactions, where they differ from Kafka's own."""
+_DECIDED: Final = frozenset({"transactional.id", "enable.idempotence", "group.id", "client.id"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An offset topic other than the worker's own."""
+
+    admin: TopicAdmin
+    store: KafkaOffsets
+
+    def close(self) -> None:
+        self.store.close()
+        self.admin.close()
+
+
+class SourceTransactions:
+    """Any thread; every call blocks. Connects on first use."""
+
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        *,
+        group_id: str,
+        topic: InternalTopic,
+        own: KafkaOffsets,
+        client_id_base: str,
+    ) -> None:
+        """Create it; `worker`: its resolved config; `topic`, `own`: its offsets, read committed; not closed here."""
+        self._worker = worker
+        self._group_id = group_id
+        self._topic = topic
+        self._own = own
+        self._base = client_id_base
+        self._lock = threading.Lock()
+        self._places: dict[tuple[object, ...], _Place] = {}
+
+    def claim(self, task: TaskId, config: Mapping[str, str]) -> TaskProducer:
+        """Return the only producer that may write for a task from now on. Raises StoreAway, StoreError, ConfigInvalid.
+
+        `config`: the connector's, resolved.
+        """
+        said = LastWord()
+        settings = producer_settings(self._worker, config, task, self._group_id, said)
+        claimed = TaskProducer(settings, said, task, self._target(task.connector, config))
+        claimed.claim(CLAIM_S)
+        return claimed
+
+    def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
+        """Return a connector's offsets, after all transactions that had started. Raises StoreAway, StoreError."""
+        place = self._place(config)
+        own = self._own.load(connector)
+        return own if place is None else {**own, **place.store.load(connector)}
+
+    def alter(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        offsets: Mapping[SourcePartition, Offset | None],
+    ) -> None:
+        """Store offsets in one transaction of the connector's first task, which this fences; None deletes.
+
+        Raises StoreError. Source: Worker.modifySourceConnectorOffsets.
+        """
+        producer = self.claim(TaskId(connector, 0), config)
+        try:
+            producer.commit(offsets)
+        finally:
+            producer.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            places, self._places = list(self._places.values()), {}
+        for place in places:
+            place.close()
+
+    def _target(self, connector: ConnectorName, config: Mapping[str, str]) -> OffsetTarget:
+        place = self._place(config)
+        if place is None:
+            return OffsetTarget(topic=self._topic.name, pairs=partial(self._own.pairs, connector))
+        return OffsetTarget(
+            topic=config.get(OFFSETS_TOPIC) or self._topic.name,
+            pairs=partial(place.store.pairs, connector),
+            stored=partial(self._also, connector),
+        )
+
+    def _also(self, connector: ConnectorName, offsets: Mapping[SourcePartition, Offset | None]) -> None:
+        try:
+            self._own.store({connector: offsets})
+        except StoreError as exc:
+            log.warning("Failed to write offsets of %s to the worker's topic as well: %s", connector, exc)
+
+    def _place(self, config: Mapping[str, str]) -> _Place | None:
+        """Return the place of a connector's offsets, creating the topic if missing; None: the worker's topic.
+
+        Raises StoreAway, StoreError.
+        """
+        name = config.get(OFFSETS_TOPIC) or self._topic.name
+        brokers = bootstrap(self._worker, config, "producer")
+        own_brokers = self._worker.get("bootstrap.servers", "")
+        if name == self._topic.name and set(brokers.split(",")) == set(own_brokers.split(",")):
+            return None
+        options = self._options(config, "consumer")
+        key = (name, *sorted(options.items()))
+        with self._lock:
+            found = self._places.get(key)
+        if found is not None:
+            return found
+        admin = TopicAdmin(self._options(config, "admin"), client_id=f"{self._base}source-offsets-admin")
+        try:
+            ensure_topics(admin, [replace(self._topic, name=name, property=OFFSETS_TOPIC)])
+        except TopicUnfit:
+            raise
+        except StoreError as exc:
+            raise StoreAway(str(exc)) from exc
+        made = _Place(
+            admin,
+            KafkaOffsets(
+                name, options, client_id=f"{self._base}source-offsets", admin=admin, read_committed=True
+            ),
+        )
+        with self._lock:
+            found = self._places.setdefault(key, made)
+        if found is not made:
+            made.close()
+        return found
+
+    def _options(self, config: Mapping[str, str], kind: Client) -> dict[str, str]:
+        given = layered(self._worker, config, kind)
+        given["bootstrap.servers"] = bootstrap(self._worker, config, kind)
+        options = librdkafka_options(given)
+        return {key: value for key, value in options.items() if key not in ("group.id", "isolation.level")}
+
+
+def producer_settings(
+    worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId, group_id: str, said: LastWord
+) -> Settings:
+    """Return librdkafka's settings for a task's transactional producer. Raises ConfigInvalid.
+
+    librdkafka requires all timeouts of the producer to be at most the transaction timeout.
+    """
+    given = {k: v for k, v in layered(worker, connector, "producer").items() if k not in _DECIDED}
+    wanted = {**_DEFAULTS, **given, "bootstrap.servers": bootstrap(worker, connector, "producer")}
+    wanted.setdefault("transaction.timeout.ms", str(_TRANSACTION_TIMEOUT_MS))
+    options: Settings = dict(librdkafka_options(wanted))
+    most = int(options["transaction.timeout.ms"])
+    for wait in ("delivery.timeout.ms", "socket.timeout.ms"):
+        options[wait] = str(min(int(options.get(wait, most)) or most, most))
+    options["linger.ms"] = str(min(int(options["linger.ms"]), most // 2))
+    options["max.in.flight.requests.per.connection"] = str(
+        min(int(options.get("max.in.flight.requests.per.connection", 5)), 5)
+    )
+    options |= {
+        "acks": "all",
+        "enable.idempotence": "true",
+        "partitioner": "murmur2_random",
+        "queue.buffering.max.messages": "1000000",
+        "transactional.id": f"{group_id}-{task}",
+    }
+    return client(options, f"connector-producer-{task}", said)

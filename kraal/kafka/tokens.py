@@ -1,0 +1,110 @@
+"""Tokens for kafka-python's mechanism OAUTHBEARER, from a token endpoint by client credentials.
+
+kafka-python requests tokens on its I/O loop, which also sends heartbeats. So a valid token is returned at once, and a
+thread fetches the next one after four fifths of its lifetime. A request waits only if there is no valid token.
+Source: HttpJwtRetriever, ExpiringCredentialRefreshingLogin (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx2
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from typing_extensions import override
+
+from kraal.config.clients.security import OAuthLogin
+from kraal.core.errors import StoreError
+
+log = logging.getLogger(__name__)
+
+_SHARE_OF_LIFE: Final = 0.8
+"""Java's `sasl.login.refresh.window.factor`."""
+_LIFE_S: Final = 60.0
+"""Lifetime of a token if the endpoint does not state it."""
+_MARGIN_S: Final = 5.0
+"""A token that expires this soon is no longer sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str = field(repr=False)
+    fetched_at: float
+    life_s: float
+
+    def age(self, now: float) -> float:
+        return now - self.fetched_at
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python is untyped
+    """Implements kafka-python's token provider. Any thread."""
+
+    def __init__(self, login: OAuthLogin, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create it without fetching a token; `clock` counts seconds."""
+        super().__init__()
+        self._login = login
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._token: _Token | None = None
+        self._refreshing: threading.Thread | None = None
+
+    @override
+    def token(self) -> str:
+        """Return a valid token; waits for the endpoint if there is none. Raises StoreError."""
+        now = self._clock()
+        with self._lock:
+            token = self._token
+            if token is None or token.age(now) >= token.life_s - min(_MARGIN_S, token.life_s / 2):
+                token = self._token = self._fetch()
+            elif token.age(now) >= token.life_s * _SHARE_OF_LIFE and self._refreshing is None:
+                self._refreshing = threading.Thread(target=self._refresh, name="kafka-token", daemon=True)
+                self._refreshing.start()
+            return token.text
+
+    @override
+    def extensions(self) -> dict[str, str]:
+        """Return the extensions of the login module: `extension_NAME`."""
+        return dict(self._login.extensions)
+
+    def _refresh(self) -> None:
+        try:
+            token = self._fetch()
+        except StoreError as error:
+            log.warning("%s; the last token is used while it is good", error)
+            token = None
+        with self._lock:
+            self._token = token or self._token
+            self._refreshing = None
+
+    def _fetch(self) -> _Token:
+        login = self._login
+        form = {"grant_type": "client_credentials"} | ({"scope": login.scope} if login.scope else {})
+        trust: ssl.SSLContext | bool = True
+        if login.trusted is not None:
+            trust = ssl.create_default_context(cadata=login.trusted)
+        try:
+            answer = httpx2.post(
+                login.url,
+                data=form,
+                auth=(login.client_id, login.client_secret.value),
+                headers={"Accept": "application/json"},
+                timeout=httpx2.Timeout(login.read_timeout_s, connect=login.connect_timeout_s),
+                verify=trust,
+            )
+            answer.raise_for_status()
+            content = answer.json()
+            text, life_s = content["access_token"], float(content.get("expires_in", _LIFE_S))
+        except httpx2.HTTPStatusError as exc:
+            raise StoreError(f"no token from {login.url}: it answers {exc.response.status_code}") from None
+        except httpx2.HTTPError as exc:
+            raise StoreError(f"no token from {login.url}: {exc}") from exc
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # Not from exc: the response may contain a token.
+            raise StoreError(f"no token from {login.url}: its answer has no access_token") from None
+        return _Token(str(text), self._clock(), life_s)

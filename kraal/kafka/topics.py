@@ -1,0 +1,296 @@
+"""Administration of the internal topics: create them compacted or check them, describe them, find their ends.
+
+There are two kinds of failure. A StoreError may be transient: no broker answers, or fewer than the replication factor.
+A TopicUnfit is permanent: the topic has another cleanup policy, or more than one partition where order matters.
+Source: TopicAdmin, KafkaTopicBasedBackingStore, KafkaConfigBackingStore.start (Kafka 4.3.0); contract 3.1.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+)
+
+from kraal.core.errors import StoreError, TopicUnfit
+from kraal.core.kafka_errors import NOT_AUTHORIZED, TOO_LATE, UNKNOWN_TOPIC, UNREACHABLE
+from kraal.kafka.settings import LastWord, client, code
+
+log = logging.getLogger(__name__)
+
+_FIRST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_END: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+BROKER_DEFAULT = -1
+"""For partitions and replication factor: use the broker's default."""
+_POLICY = "cleanup.policy"
+_COMPACT = "compact"
+_FIRST_LOOK_S = 0.05
+_MAY_NOT = NOT_AUTHORIZED | {KafkaError.UNSUPPORTED_VERSION}
+_MOVING: Mapping[int | None, float] = {
+    KafkaError.NOT_LEADER_FOR_PARTITION: 1,
+    KafkaError.LEADER_NOT_AVAILABLE: 1,
+    KafkaError.OFFSET_NOT_AVAILABLE: 1,
+    KafkaError.FENCED_LEADER_EPOCH: 1,
+    KafkaError.UNKNOWN_LEADER_EPOCH: 1,
+    KafkaError.UNKNOWN_TOPIC_OR_PART: 0.2,
+}
+"""Transient errors while a topic is created or moves, with the share of the timeout to spend on retries."""
+_REFUSED = frozenset(
+    {
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_REQUEST,
+    }
+)
+"""Errors of a creation that retries do not change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InternalTopic:
+    """The specification of one internal topic; `property` and `purpose` are for the errors, with Connect's text."""
+
+    name: str
+    property: str
+    """The worker config key with its name: `config.storage.topic`."""
+    purpose: str
+    """The data it holds: `connector configurations`, `source connector offsets`, `connector and task statuses`."""
+    partitions: int
+    replication_factor: int
+    single: bool = False
+    """Whether it must have one partition."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The user's topic settings; Kraal sets the cleanup policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A topic that exists. `id` changes if it is deleted and created again."""
+
+    id: str
+    partitions: int
+
+
+class TopicAdmin:
+    """One admin client, `shared-admin`, for all internal topics. Any thread; connects on first use."""
+
+    def __init__(self, options: Mapping[str, str], *, client_id: str, timeout_s: float = 5.0) -> None:
+        """Create it; `options`: librdkafka's, with brokers and security; `timeout_s`: maximum duration of a call."""
+        self.timeout_s = timeout_s
+        self.brokers = options.get("bootstrap.servers", "")
+        self._said = LastWord()
+        self._settings = client(options, client_id, self._said)
+        self._lock = threading.Lock()
+        self._made: AdminClient | None = None
+
+    def describe(self, topic: str) -> Described:
+        """Return the description of `topic`, without creating it. Raises StoreError."""
+        try:
+            found = self._result(
+                self._client().describe_topics(TopicCollection([topic]), request_timeout=self.timeout_s)[
+                    topic
+                ]
+            )
+        except (KafkaException, TimeoutError) as exc:
+            raise self._not_found(f"cannot look up the topic {topic!r}", topic, exc) from exc
+        return Described(str(found.topic_id), len(found.partitions))
+
+    def first_offsets(self, topic: str, partitions: int) -> list[int]:
+        """Return the first available offset of each partition. Raises StoreError."""
+        return self._offsets(topic, partitions, _FIRST, committed=False)
+
+    def end_offsets(self, topic: str, partitions: int, *, committed: bool = False) -> list[int]:
+        """Return each partition's end; `committed`: the start of the first open transaction. Raises StoreError."""
+        return self._offsets(topic, partitions, _END, committed=committed)
+
+    def create(self, topic: InternalTopic) -> bool:
+        """Create `topic` unless it exists; return whether it was created. Raises StoreError, TopicUnfit.
+
+        A worker that may not create topics continues, because an administrator may have created it.
+        """
+        new = NewTopic(
+            topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            config={**topic.settings, _POLICY: _COMPACT},
+        )
+        try:
+            self._result(
+                self._client().create_topics(
+                    [new], operation_timeout=self.timeout_s, request_timeout=self.timeout_s
+                )[topic.name]
+            )
+        except (KafkaException, TimeoutError) as exc:
+            if code(exc) == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            if code(exc) in _MAY_NOT:
+                log.info("This worker may not create the topic %r (%s); it should exist.", topic.name, exc)
+                return False
+            self._not_created(topic.name, exc)
+        log.info("Created the topic %r on the brokers at %s", topic.name, self.brokers)
+        return True
+
+    def cleanup_policy(self, topic: str) -> frozenset[str]:
+        """Return the topic's policies; empty if this worker may not read them. Raises StoreError."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        try:
+            found = self._result(
+                self._client().describe_configs([resource], request_timeout=self.timeout_s)[resource]
+            )
+        except (KafkaException, TimeoutError) as exc:
+            if code(exc) in _MAY_NOT or code(exc) in UNKNOWN_TOPIC:
+                return frozenset()
+            what = "Timed out while waiting" if _late(exc) else "Error while attempting"
+            raise StoreError(
+                f"{what} to describe topic config for topic '{topic}' on brokers at {self.brokers}"
+            ) from exc
+        policy = found[_POLICY].value if _POLICY in found else None
+        return frozenset(p for part in (policy or "").split(",") if (p := part.strip().lower()))
+
+    def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        with self._lock:
+            self._made = None
+
+    def _client(self) -> AdminClient:
+        with self._lock:
+            if self._made is None:
+                self._made = AdminClient(self._settings)
+            return self._made
+
+    def _result(self, future: Future[Any]) -> Any:
+        """Wait for a response; on a timeout, discard the client, because it may never find a broker again.
+
+        librdkafka drops brokers that a metadata response does not contain. A single broker that was suspended is fenced
+        for a moment and returns no broker; an admin client then waits forever for a controller.
+        """
+        try:
+            return future.result(self.timeout_s + 1)
+        except (KafkaException, TimeoutError) as exc:
+            self._listen()
+            if isinstance(exc, TimeoutError) or code(exc) in UNREACHABLE:
+                self.close()
+            raise
+
+    def _listen(self) -> None:
+        """Poll the client so that it reports connection errors.
+
+        Not in `_result`: the error in a future would keep that frame alive, and with it the client and its threads.
+        """
+        if (client := self._made) is not None:  # another thread may have discarded it
+            client.poll(0)
+
+    def _offsets(self, topic: str, partitions: int, spec: OffsetSpec, *, committed: bool) -> list[int]:
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
+        begun_s = time.monotonic()
+        while True:
+            try:
+                asked = self._client().list_offsets(
+                    wanted, isolation_level=level, request_timeout=self.timeout_s
+                )
+                found = {each.partition: self._result(future).offset for each, future in asked.items()}
+                if min(found.values(), default=0) < 0:  # librdkafka's result if no broker answered
+                    raise TimeoutError("no broker answered in time")
+                return [found[number] for number in range(partitions)]
+            except (KafkaException, TimeoutError) as exc:
+                patience_s = self.timeout_s * _MOVING.get(code(exc), 0)
+                if time.monotonic() - begun_s >= patience_s:
+                    raise self._not_found(
+                        f"cannot look up the offsets of the topic {topic!r}", topic, exc
+                    ) from exc
+            time.sleep(_FIRST_LOOK_S)
+
+    def _not_found(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
+        if code(exc) in UNKNOWN_TOPIC:
+            return StoreError(f"the topic {topic!r} does not exist on the brokers at {self.brokers}")
+        return StoreError(f"{sentence}: {self._said.added_to(exc)}")
+
+    def _not_created(self, topic: str, exc: BaseException) -> NoReturn:
+        reason = self._said.added_to(exc)
+        if code(exc) == KafkaError.INVALID_CONFIG:
+            raise TopicUnfit(f"Unable to create topic(s) '{topic}': {reason}") from exc
+        if _late(exc):
+            log.warning("Creating the topic %r: %s", topic, reason)
+            raise StoreError(
+                f"Timed out while checking for or creating topic(s) '{topic}'. This could indicate a connectivity "
+                "issue, unavailable topic partitions, or if this is your first use of the topic it may have taken "
+                "too long to create."
+            ) from exc
+        kind = TopicUnfit if code(exc) in _REFUSED else StoreError
+        raise kind(f"Error while attempting to create/find topic(s) '{topic}': {reason}") from exc
+
+
+def ensure_topics(admin: TopicAdmin, topics: Sequence[InternalTopic]) -> None:
+    """Create missing topics, compacted, and check existing ones.
+
+    Blocks for a few times the admin's timeout at most. Raises StoreError for transient failures (call again),
+    TopicUnfit for permanent ones: the worker cannot start.
+    """
+    for topic in topics:
+        if not admin.create(topic):
+            _check_policy(admin, topic)
+    for topic in topics:
+        found = _await(admin, topic.name)
+        if topic.single and found.partitions > 1:
+            raise TopicUnfit(
+                f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have a single "
+                f"partition in order to guarantee consistency of {topic.purpose}, but found {found.partitions} "
+                "partitions."
+            )
+
+
+def _check_policy(admin: TopicAdmin, topic: InternalTopic) -> None:
+    found = admin.cleanup_policy(topic.name)
+    if not found:
+        log.info(
+            "Unable to use admin client to verify the cleanup policy of '%s' topic is '%s', either because the "
+            "broker is an older version or because the Kafka principal used for Connect internal topics does not "
+            "have the required permission to describe topic configurations.",
+            topic.name,
+            _COMPACT,
+        )
+    elif found != {_COMPACT}:
+        raise TopicUnfit(
+            f"Topic '{topic.name}' supplied via the '{topic.property}' property is required to have "
+            f"'{_POLICY}={_COMPACT}' to guarantee consistency and durability of {topic.purpose}, but found the topic "
+            f"currently has '{_POLICY}={','.join(sorted(found))}'. Continuing would likely result in eventually "
+            f"losing {topic.purpose} and problems restarting this Connect cluster in the future. Change the "
+            f"'{topic.property}' property in the Connect worker configurations to use a topic with "
+            f"'{_POLICY}={_COMPACT}'."
+        )
+
+
+def _await(admin: TopicAdmin, topic: str) -> Described:
+    """Wait until the brokers know a topic that was just created, at most for the admin's timeout."""
+    deadline_s, pause_s = time.monotonic() + admin.timeout_s, _FIRST_LOOK_S
+    while True:
+        try:
+            found = admin.describe(topic)
+            admin.end_offsets(topic, found.partitions)
+        except StoreError as exc:
+            if time.monotonic() + pause_s > deadline_s:
+                raise StoreError(
+                    f"Could not look up partition metadata for topic '{topic}' in the allotted period. This could "
+                    "indicate a connectivity issue, unavailable topic partitions, or if this is your first use of "
+                    "the topic it may have taken too long to create."
+                ) from exc
+        else:
+            return found
+        time.sleep(pause_s)
+        pause_s *= 2
+
+
+def _late(exc: BaseException) -> bool:
+    return isinstance(exc, TimeoutError) or code(exc) in TOO_LATE

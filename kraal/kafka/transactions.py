@@ -1,0 +1,277 @@
+"""A source task's transactional producer (KIP-618), which writes records and their source offsets atomically.
+
+A transaction starts with the first record, and ends with the offsets. After any error it is aborted: a reader of
+committed records never sees it. StoreAway then means that a retry may succeed, for example while a broker is away, and
+StoreError that it would fail again. Fenced means that a newer producer has the transactional id, which belongs to the
+same task wherever it runs; or that the transaction exceeded the brokers' timeout.
+Source: ExactlyOnceWorkerSourceTask, Worker.exactlyOnceSourceTaskProducerConfigs (Kafka 4.3.0); contract 6.6.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kraal.core.errors import Fenced, StoreAway, StoreError
+from kraal.core.ids import TaskId
+from kraal.core.kafka_errors import NOT_AUTHORIZED
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.kafka.settings import LastWord, Settings, code
+from kraal.kafka.writer import Pair
+
+log = logging.getLogger(__name__)
+
+FENCED: Final = "There is a newer producer with the same transactionalId which fences the current one."
+OWN_OFFSETS: Final = (
+    "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
+)
+_STEP_S: Final = 2.0
+"""One wait for brokers; between two waits, check whether the task was cancelled."""
+_ABORT_S: Final = 10.0
+_CLOSE_S: Final = 2.0
+_FULL_S: Final = 0.1
+_SERVED: Final = 10_000
+"""Number of records after which the producer is polled."""
+
+_NEWER: Final = frozenset(
+    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001 - librdkafka's spelling
+)
+_TAKEN_BACK: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - as above
+_HOPELESS: Final = NOT_AUTHORIZED | {
+    KafkaError.INVALID_CONFIG,
+    KafkaError.INVALID_MSG_SIZE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TRANSACTION_TIMEOUT,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.POLICY_VIOLATION,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError._INVALID_ARG,  # noqa: SLF001 - as above
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - as above
+}
+"""Permanent errors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetTarget:
+    """The destination of a connector's offsets."""
+
+    topic: str
+    pairs: Callable[[Mapping[SourcePartition, Offset | None]], Sequence[Pair]]
+    """Returns their records."""
+    stored: Callable[[Mapping[SourcePartition, Offset | None]], None] | None = None
+    """Called with committed offsets; must not raise."""
+
+
+class TaskProducer:
+    """One task's producer. One thread at a time, except for `give_up`; calls block."""
+
+    def __init__(self, settings: Settings, said: LastWord, task: TaskId, target: OffsetTarget) -> None:
+        """Create it without connecting; `settings`: librdkafka's, with transactional id."""
+        self._settings = {**settings, "delivery.report.only.error": True, "on_delivery": self._delivered}
+        self._said = said
+        self._task = task
+        self._target = target
+        self._timeout_s = int(settings["transaction.timeout.ms"]) / 1000
+        self._producer: Producer | None = None
+        self._given_up = False
+        self._is_open = self._must_abort = False
+        self._began_s = 0.0
+        self._count = 0
+        self._undelivered: KafkaError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there are uncommitted records."""
+        return self._is_open and not self._must_abort
+
+    def claim(self, timeout_s: float) -> None:
+        """Fence every older producer of the task, here or elsewhere. Raises StoreAway, StoreError."""
+        try:
+            producer = Producer(self._settings)
+            producer.init_transactions(timeout_s)
+        except KafkaException as exc:
+            text = f"cannot begin to write in transactions for task {self._task}: {self._said.added_to(exc)}"
+            raise StoreError(text) if code(exc) in _HOPELESS else StoreAway(text) from exc
+        self._producer = producer
+
+    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Send records in the open transaction, or in a new one. Raises Fenced, StoreAway, StoreError.
+
+        `columns`: at least `value`; optionally `key`, `headers` (lists of pairs), `partition`, `timestamp`
+        (milliseconds), and `topic`, unless all records go to the given topic.
+        """
+        if self._target.topic in ({topic} if topic is not None else set(columns["topic"])):
+            raise StoreError(OWN_OFFSETS)
+        producer = self._begin()
+        try:
+            for number, (name, value, key, rest) in enumerate(_records(topic, columns)):
+                self._send(producer, name, value, key, rest)
+                if not number % _SERVED:
+                    producer.poll(0)
+        except (KafkaException, ValueError, TypeError) as exc:
+            raise self._failed(exc) from exc
+        self._count += len(columns["value"])
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
+        """Add the offsets and commit; return the transaction's number of records. Raises as `write`."""
+        producer = self._begin()
+        try:
+            for key, value in self._target.pairs(offsets):
+                self._send(producer, self._target.topic, value, key, {})
+            self._patiently(producer.commit_transaction)
+        except KafkaException as exc:
+            raise self._failed(exc) from exc
+        count, self._count, self._is_open = self._count, 0, False
+        if self._target.stored is not None:
+            self._target.stored(offsets)
+        return count
+
+    def abort(self) -> None:
+        """Abort what is not committed. Raises StoreAway while that is not possible."""
+        producer = self._claimed()
+        try:
+            self._patiently(producer.abort_transaction, _ABORT_S)
+        except KafkaException as exc:
+            self._must_abort = True
+            raise StoreAway(f"a transaction cannot be aborted: {self._said.added_to(exc)}") from exc
+        self._is_open = self._must_abort = False
+        self._count = 0
+        self._undelivered = None
+
+    def give_up(self) -> None:
+        """Make blocking calls end soon. Any thread."""
+        self._given_up = True
+
+    def close(self) -> None:
+        """Abort what is not committed, and close the connection."""
+        producer, self._producer = self._producer, None
+        if producer is not None and (self._is_open or self._must_abort):
+            with suppress(
+                KafkaException
+            ):  # if it is fenced, it has nothing to abort; else the next claim aborts
+                producer.abort_transaction(_CLOSE_S)
+
+    # -- one transaction -----------------------------------------------------------------------------------
+
+    def _claimed(self) -> Producer:
+        if self._producer is None:
+            raise StoreError(f"the producer of task {self._task} is closed")
+        return self._producer
+
+    def _begin(self) -> Producer:
+        producer = self._claimed()
+        if self._must_abort:
+            self.abort()
+        if not self._is_open:
+            try:
+                producer.begin_transaction()
+            except KafkaException as exc:
+                raise self._failed(exc) from exc
+            self._is_open, self._count, self._undelivered = True, 0, None
+            self._began_s = time.monotonic()
+        return producer
+
+    def _send(
+        self, producer: Producer, topic: str, value: bytes | None, key: bytes | None, rest: Mapping[str, Any]
+    ) -> None:
+        while True:
+            try:
+                producer.produce(topic, value, key, **rest)
+            except BufferError:  # its queue is full: it has to send first
+                producer.poll(_FULL_S)
+                if self._given_up:
+                    raise KafkaException(KafkaError(KafkaError._QUEUE_FULL)) from None  # noqa: SLF001 - as above
+            else:
+                return
+
+    def _patiently(self, call: Callable[[float], None], at_most_s: float | None = None) -> None:
+        """Call until brokers have answered; a call that timed out is repeated. Raises KafkaException."""
+        began_s = time.monotonic()
+        while True:
+            try:
+                call(_STEP_S)
+            except KafkaException as exc:
+                error = _error(exc)
+                over = at_most_s is not None and time.monotonic() - began_s >= at_most_s
+                if error is None or not error.retriable() or error.txn_requires_abort():
+                    raise
+                if over or self._given_up:
+                    raise
+            else:
+                return
+
+    def _failed(self, exc: BaseException) -> StoreError:
+        """Abort if possible; return the exception to raise."""
+        error = _error(exc)
+        if self._producer is not None:
+            self._producer.poll(0)  # reports which record failed, and why
+        cause = self._undelivered or error
+        expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
+        reason = cause.str() if cause is not None else str(exc)
+        told = f"Failed to flush offsets and/or records for task {self._task}: {self._said.added_to(reason)}"
+        if error is not None and (error.fatal() or error.code() in _NEWER):
+            self._is_open = self._must_abort = False
+            if error.code() not in _NEWER:
+                return StoreError(told)
+            return Fenced(_expired(self._task) if expired else FENCED)
+        if self._is_open or self._must_abort:
+            try:
+                self.abort()
+            except StoreAway as away:
+                log.warning("%s: %s", self._task, away)
+                if away.__cause__ is not None and code(away.__cause__) in _NEWER:
+                    return Fenced(_expired(self._task) if expired else FENCED)
+        hopeless = cause is None or cause.code() in _HOPELESS
+        return StoreError(told) if hopeless else StoreAway(told)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        """Store the first record that was not delivered: its error says more than the transaction's own."""
+        del message
+        if error is not None and error.code() not in _TAKEN_BACK:
+            self._undelivered = self._undelivered or error
+
+
+def _records(
+    topic: str | None, columns: Mapping[str, Sequence[Any]]
+) -> Iterator[tuple[str, bytes | None, bytes | None, Mapping[str, Any]]]:
+    """Yield topic, value, key and other fields of each record; builds nothing for records without them."""
+    values = columns["value"]
+    topics = columns["topic"] if topic is None else repeat(topic, len(values))
+    keys = columns.get("key") or repeat(None, len(values))
+    names = [name for name in ("headers", "partition", "timestamp") if name in columns]
+    if not names:
+        yield from zip(topics, values, keys, repeat({}), strict=False)
+        return
+    for name, value, key, *others in zip(
+        topics, values, keys, *(columns[each] for each in names), strict=False
+    ):
+        rest = {each: other for each, other in zip(names, others, strict=True) if other is not None}
+        yield name, value, key, rest
+
+
+def _error(exc: BaseException) -> KafkaError | None:
+    if isinstance(exc, KafkaException) and exc.args and isinstance(exc.args[0], KafkaError):
+        return exc.args[0]
+    return None
+
+
+def _expired(task: TaskId) -> str:
+    return (
+        f"The task {task} was unable to finish writing records to Kafka before its producer transaction expired. It "
+        "may be necessary to reconfigure this connector in order for it to run healthily with exactly-once support. "
+        "Options for this include: tune the connector's producer configuration for higher throughput, increase the "
+        "transaction timeout for the connector's producers, decrease the offset commit interval (if using "
+        "interval-based transaction boundaries), or use the 'poll' transaction boundary (if the connector is not "
+        "already configured to use it)."
+    )

@@ -1,0 +1,68 @@
+"""Connect's error messages for requests whose records could not be written to the config topic.
+
+Source: KafkaConfigBackingStore's ConnectExceptions (Kafka 4.3.0); contract 3.2, C9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kraal.core.errors import ProtocolError
+from kraal.core.records import Entry
+from kraal.protocol.records import (
+    ConfigRecord,
+    ConnectorConfigRecord,
+    LoggerRecord,
+    RestartRecord,
+    SessionKeyRecord,
+    TargetStateRecord,
+    TaskCommitRecord,
+    TaskConfigRecord,
+    TaskCountRecord,
+    decode,
+)
+
+_WEIGHT = (ConnectorConfigRecord, TaskConfigRecord, TaskCommitRecord)
+"""Record types by importance, for several records written together: a new connector comes with its state."""
+
+
+def config_failure(entries: Sequence[Entry]) -> str:
+    """Return Connect's message for `entries`, at least one; a generic one for other records."""
+    try:
+        records = [decode(entry.key, entry.value) for entry in entries]
+    except ProtocolError:
+        return "Error writing to the config topic"
+    for kind in _WEIGHT:
+        for record in records:
+            if isinstance(record, kind):
+                return _sentence(record)
+    return _sentence(records[-1])
+
+
+def _sentence(record: ConfigRecord) -> str:
+    if isinstance(record, ConnectorConfigRecord) and record.properties is None:
+        return "Error removing connector configuration from Kafka"
+    return f"Error writing {_what(record)} to Kafka"
+
+
+def _what(record: ConfigRecord) -> str:
+    match record:
+        case ConnectorConfigRecord():
+            return "connector configuration"
+        case TaskConfigRecord():
+            return "task configurations"
+        case TaskCommitRecord():
+            return "root configuration"
+        case TargetStateRecord():
+            return "target state"
+        case SessionKeyRecord():
+            return "session key"
+        case TaskCountRecord():
+            return "task count record"
+        case LoggerRecord():
+            return "logger level"
+        case RestartRecord(name=name, only_failed=only_failed, include_tasks=include_tasks):
+            failed, tasks = str(only_failed).lower(), str(include_tasks).lower()
+            return (
+                f"restart request for {{connectorName='{name}', onlyFailed={failed}, includeTasks={tasks}}}"
+            )

@@ -1,0 +1,201 @@
+"""Writes to one internal topic: in order, acknowledged by all replicas, or failed after a bounded time.
+
+The records that one call writes to a partition form one batch (up to the producer's `batch.size`), which a broker
+accepts or rejects as a whole. A failed call leaves nothing queued, so a record reported as not written is not written
+much later; whether a record in flight was written is unknown.
+
+A producer makes brokers create a missing topic, with settings that lose records. So no producer is created before
+the topic was found, and after a failure the topic is looked up again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kraal.core.errors import Fenced, StoreError
+from kraal.kafka.settings import LastWord, leader_producer, producer
+from kraal.kafka.topics import TopicAdmin
+
+log = logging.getLogger(__name__)
+
+Pair = tuple[bytes, bytes | None]
+"""Key and value; None is a tombstone."""
+
+FENCED = "Failed to write to config topic; this may be due to a transient error and the request can be safely retried"
+_NOT_CLAIMED = "Failed to create and initialize fencable producer for config topic"
+_GRACE_S = 1.0
+_ABORT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The position of a written record."""
+
+    partition: int
+    offset: int
+
+
+class TopicWriter:
+    """The plain producer of one topic. Connects on first use. Any thread, one at a time."""
+
+    def __init__(
+        self,
+        topic: str,
+        options: Mapping[str, str],
+        *,
+        client_id: str,
+        admin: TopicAdmin,
+        timeout_s: float = 5.0,
+    ) -> None:
+        """Create it; `options`: librdkafka's; `timeout_s`: the time after which a write fails."""
+        self._topic = topic
+        self._admin = admin
+        self._timeout_s = timeout_s
+        self._said = LastWord()
+        self._settings = producer(options, client_id, self._said, timeout_s=timeout_s)
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._closed = False
+
+    def write(self, pairs: Sequence[Pair]) -> list[Written]:
+        """Write `pairs` and wait for the brokers' acknowledgement. Raises StoreError with the reason."""
+        with self._lock:
+            if self._closed:
+                raise StoreError(f"the topic {self._topic!r} cannot be written: it is closed")
+            delivery = Delivery(len(pairs))
+            try:
+                if self._producer is None:
+                    self._admin.describe(self._topic)
+                    self._producer = Producer(self._settings)
+                delivery.send(self._producer, self._topic, pairs, self._timeout_s)
+                self._producer.flush(self._timeout_s + _GRACE_S)
+                return delivery.result()
+            except (KafkaException, BufferError) as exc:
+                self._give_up()
+                raise StoreError(self._said.added_to(exc)) from exc
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._closed = True
+            self._producer = None
+
+    def _give_up(self) -> None:
+        failed, self._producer = self._producer, None
+        if failed is not None:
+            failed.purge()
+            failed.flush(0)
+
+
+class LeaderWriter:
+    """The leader's transactional producer (KIP-618); any later claim fences it. Threads as above."""
+
+    def __init__(
+        self,
+        topic: str,
+        options: Mapping[str, str],
+        *,
+        client_id: str,
+        admin: TopicAdmin,
+        transactional_id: str,
+        timeout_s: float = 5.0,
+    ) -> None:
+        """Create it; `options`: librdkafka's; `timeout_s`: the time after which a write or a claim fails."""
+        self._topic = topic
+        self._admin = admin
+        self._timeout_s = timeout_s
+        self._said = LastWord()
+        self._settings = leader_producer(
+            options, client_id, self._said, transactional_id=transactional_id, timeout_s=timeout_s
+        )
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._closed = False
+
+    def claim(self) -> None:
+        """Fence every earlier claim of the transactional id, on any worker. Raises StoreError; call again."""
+        with self._lock:
+            if self._closed:
+                raise StoreError(f"the topic {self._topic!r} cannot be claimed: it is closed")
+            self._producer = None
+            try:
+                self._admin.describe(self._topic)
+                claiming = Producer(self._settings)
+                claiming.init_transactions(self._timeout_s)
+            except (KafkaException, StoreError) as exc:
+                log.warning("Claiming the topic %r: %s", self._topic, self._said.added_to(exc))
+                raise StoreError(_NOT_CLAIMED) from exc
+            self._producer = claiming
+
+    def write(self, pairs: Sequence[Pair]) -> list[Written]:
+        """Write `pairs` in one transaction. Raises Fenced after any failure: claim before the next write.
+
+        The transaction is then aborted, or the next claim will abort it; it may have been committed only if the
+        brokers' response to the commit was lost.
+        """
+        with self._lock:
+            claimed = self._producer
+            if claimed is None:
+                log.warning("The topic %r was not written: this worker has no claim to it", self._topic)
+                raise Fenced(FENCED)
+            delivery = Delivery(len(pairs))
+            try:
+                claimed.begin_transaction()
+                delivery.send(claimed, self._topic, pairs, self._timeout_s)
+                claimed.commit_transaction(self._timeout_s)
+                return delivery.result()
+            except (KafkaException, BufferError) as exc:
+                log.warning("Failed to perform fencable send to config topic: %s", self._said.added_to(exc))
+                self._producer = None
+                with suppress(KafkaException):  # most often another worker has claimed the id
+                    claimed.abort_transaction(_ABORT_S)
+                raise Fenced(FENCED) from exc
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._closed = True
+            self._producer = None
+
+
+class Delivery:
+    """The delivery results of one write, reported by the producer during a flush."""
+
+    def __init__(self, count: int) -> None:
+        self._written: list[Written | None] = [None] * count
+        self._error: KafkaError | None = None
+
+    def send(self, target: Producer, topic: str, pairs: Sequence[Pair], timeout_s: float) -> None:
+        """Queue `pairs`, all with the same timestamp. Raises KafkaException or BufferError."""
+        now_ms = time.time_ns() // 1_000_000
+        for number, (key, value) in enumerate(pairs):
+            told = partial(self._told, number)
+            try:
+                target.produce(topic, value, key, on_delivery=told, timestamp=now_ms)
+            except BufferError:  # more than its queue holds: queued records are sent first
+                target.flush(timeout_s)
+                target.produce(topic, value, key, on_delivery=told, timestamp=now_ms)
+
+    def result(self) -> list[Written]:
+        """Return the position of each record. Raises KafkaException if one was not written."""
+        if self._error is not None:
+            raise KafkaException(self._error)
+        found = [each for each in self._written if each is not None]
+        if len(found) < len(self._written):
+            raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's spelling
+        return found
+
+    def _told(self, number: int, error: KafkaError | None, message: Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        if error is not None:
+            self._error = self._error or error
+        elif partition is not None and offset is not None:
+            self._written[number] = Written(partition, offset)

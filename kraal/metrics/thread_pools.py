@@ -1,0 +1,51 @@
+"""Stuck calls in thread pools: their number, owners and start times, and when they make a worker unhealthy. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+_MOST: Final = 10
+"""Maximum number of owners of stuck calls in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class StuckCall:
+    """A call that did not return although its owner was cancelled, or that exceeded its pool's limit."""
+
+    owner: str
+    """The caller: one or several tasks."""
+    since_s: float
+    """The start of the call; wall clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """The state of a thread pool at one moment."""
+
+    name: str
+    most: int
+    """Maximum number of threads, including those of stuck calls."""
+    stuck: tuple[StuckCall, ...] = ()
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether stuck calls hold all threads of the pool, so that nothing else can run on it."""
+        return len(self.stuck) >= self.most
+
+
+def why_unhealthy(pools: Sequence[PoolState]) -> str | None:
+    """Return a message about the first exhausted pool; None if every pool has a thread left."""
+    for pool in pools:
+        if pool.is_exhausted:
+            since = datetime.fromtimestamp(min(call.since_s for call in pool.stuck), UTC)
+            names = sorted({call.owner for call in pool.stuck})
+            more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+            return (
+                f"All {len(pool.stuck)} threads of the pool {pool.name} are held by calls that do not return, the "
+                f"first since {since.isoformat(timespec='seconds')}, by: {', '.join(names[:_MOST])}{more}. "
+                "Restart the worker."
+            )
+    return None

@@ -1,0 +1,194 @@
+"""Changes of a plugin lock: resolve everything that was added, then replace files and lock.
+
+Files are renamed into place before the lock, and no file is removed. So a worker that reads the old lock finds its
+files, except those that were replaced by a file of the same name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kraal.jars.jars import sha256_of
+from kraal.plugin_lock.jars import resolve_jars
+from kraal.plugin_lock.lock import (
+    Lock,
+    Locked,
+    PluginsUnfit,
+    check_files,
+    files_of,
+    is_coordinates,
+    read_lock,
+    write_lock,
+)
+from kraal.plugin_lock.wheels import canonical, resolve_wheels, site_of, unpack, wheel_name
+
+Found = Sequence[tuple[Locked, Path]]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Result of changing a lock."""
+
+    new: tuple[Locked, ...]
+    gone: tuple[Locked, ...]
+    lock: Lock
+    left: tuple[str, ...] = ()
+    """Jars that were skipped because Spark provides them."""
+
+
+def add(path: Path, what: Sequence[str]) -> Change:
+    """Add coordinates, requirements and wheel files to a lock, which is created if missing.
+
+    Locked versions do not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    """
+    with _changing(path) as (lock, scratch):
+        coordinates = [each for each in what if is_coordinates(each)]
+        others = [_requirement_or_file(each) for each in what if not is_coordinates(each)]
+        jars, wheels = _kept(path, lock.jars), _kept(path, lock.wheels)
+        added, left = list(lock.added), list[str]()
+        if coordinates:
+            added = _replaced(added, coordinates)
+            jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
+        if others:
+            asked = [Path(each).name if each.endswith(".whl") else each for each in others]
+            new = {_project(each) for each in asked}
+            kept = [str(file) for each, file in wheels if each.module not in new]
+            found = resolve_wheels([*kept, *others], scratch)
+            _refuse_what_is_there(asked, found)
+            added = _replaced(added, asked)
+            wheels = _still_needed(added, found, scratch) if kept else found
+        return _replace(path, lock, added, jars, wheels, left)
+
+
+def remove(path: Path, what: Sequence[str]) -> Change:
+    """Remove entries and their unused dependencies from a lock. Raises PluginsUnfit, JarsUnavailable, JavaMissing."""
+    with _changing(path) as (lock, scratch):
+        gone = {_match(lock, each) for each in what}
+        added, left = [each for each in lock.added if each not in gone], list[str]()
+        jars, wheels = _kept(path, lock.jars), _kept(path, lock.wheels)
+        if any(map(is_coordinates, gone)):
+            jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
+        if not all(map(is_coordinates, gone)):
+            wheels = _still_needed(added, wheels, scratch)
+        return _replace(path, lock, added, jars, wheels, left)
+
+
+def relock(path: Path) -> Change:
+    """Resolve everything again: dependencies may change their version, missing files are downloaded.
+
+    Wheels that were added as files do not change. Raises PluginsUnfit, JarsUnavailable, JavaMissing.
+    """
+    with _changing(path) as (lock, scratch):
+        jars, left = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
+        files = _kept(path, [each for each in lock.wheels if each.file in lock.added])
+        wanted = [each for each in lock.added if not is_coordinates(each) and not each.endswith(".whl")]
+        wheels = resolve_wheels([*(str(file) for _, file in files), *wanted], scratch)
+        return _replace(path, lock, lock.added, jars, wheels, left)
+
+
+def _requirement_or_file(text: str) -> str:
+    if text.endswith(".whl"):
+        if not Path(text).is_file():
+            raise PluginsUnfit(f"Wheel {text} does not exist.")
+        wheel_name(Path(text).name)
+        return str(Path(text).absolute())
+    if re.fullmatch(r"[A-Za-z0-9][\w.-]*(\[[\w,.-]+\])?\s*([=<>!~][^@\n]*)?", text):
+        return text
+    raise PluginsUnfit(
+        f"Invalid plugin '{text}'; expected Maven coordinates (org:name:revision), a wheel (FILE.whl), or a package "
+        "(name or name==version)."
+    )
+
+
+def _project(requirement: str) -> str:
+    """Return the project name of a requirement, or coordinates without revision."""
+    if is_coordinates(requirement):
+        return requirement.rpartition(":")[0]
+    if requirement.endswith(".whl"):
+        return wheel_name(requirement).partition("==")[0]
+    match = re.match(r"[A-Za-z0-9][\w.-]*", requirement)
+    return canonical(match[0]) if match else requirement
+
+
+def _replaced(added: Sequence[str], new: Sequence[str]) -> list[str]:
+    """Return `added` with `new`, which replaces other versions of the same projects."""
+    again = {_project(each) for each in new}
+    return [*(each for each in added if _project(each) not in again), *dict.fromkeys(new)]
+
+
+def _refuse_what_is_there(asked: Sequence[str], wheels: Found) -> None:
+    found = {each.module for each, _ in wheels}
+    for each in asked:
+        if _project(each) not in found:
+            raise PluginsUnfit(f"{each} is already installed in Kraal's environment and needs no lock.")
+
+
+def _match(lock: Lock, text: str) -> str:
+    for each in lock.added:
+        project = _project(each)
+        if text in (each, project) or (":" not in text and canonical(text) == project):
+            return each
+    known = ", ".join(lock.added) or "none"
+    raise PluginsUnfit(f"{text} is not in the lock; added plugins: {known}.")
+
+
+def _kept(path: Path, entries: Sequence[Locked]) -> Found:
+    return list(zip(entries, check_files(path, entries), strict=True))
+
+
+def _still_needed(added: Sequence[str], wheels: Found, scratch: Path) -> Found:
+    """Return the wheels that `added` needs, without using a package index."""
+    extras = {_project(each): "".join(re.findall(r"\[.*?\]", each)) for each in added}
+    here = scratch / "here"
+    here.mkdir()
+    for each, file in wheels:
+        shutil.copyfile(file, here / each.file)
+    wanted = [f"{here / each.file}{extras[each.module]}" for each, _ in wheels if each.module in extras]
+    return resolve_wheels(wanted, scratch, only=here)
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[tuple[Lock, Path]]:
+    """Lock out other changes and yield the lock and a scratch directory. Raises PluginsUnfit."""
+    directory = files_of(path)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with (directory / ".changing").open("w", encoding="ascii") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            with tempfile.TemporaryDirectory(prefix=".change-", dir=directory) as scratch:
+                yield read_lock(path) if path.exists() else Lock(), Path(scratch)
+    except OSError as exc:
+        raise PluginsUnfit(f"Cannot store the plugins of {path} in {directory}: {exc}.") from exc
+
+
+def _replace(
+    path: Path, before: Lock, added: Sequence[str], jars: Found, wheels: Found, left: Sequence[str]
+) -> Change:
+    directory = files_of(path)
+    for entry, file in (*jars, *wheels):
+        target = directory / entry.file
+        if target.exists() and sha256_of(target) == entry.sha256:
+            continue
+        with tempfile.NamedTemporaryFile(dir=directory, prefix=".new-", delete=False) as new:
+            pass
+        shutil.copyfile(file, new.name)
+        Path(new.name).chmod(0o644)
+        Path(new.name).replace(target)
+    now = Lock(
+        tuple(sorted(added)),
+        tuple(sorted(each for each, _ in jars)),
+        tuple(sorted(each for each, _ in wheels)),
+    )
+    files = check_files(path, now.wheels)
+    if files:
+        unpack(files, site_of(directory, now.wheels))
+    write_lock(path, now)
+    old, new_ones = set(before.everything), set(now.everything)
+    return Change(tuple(sorted(new_ones - old)), tuple(sorted(old - new_ones)), now, tuple(left))

@@ -1,0 +1,56 @@
+"""Resolution of Maven coordinates to jars, except those that Spark provides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from kraal.jars import ivy
+from kraal.jars.ivy import Coordinates
+from kraal.jars.jars import LOCK, parse_lock, sha256_of
+from kraal.jars.places import pyspark_jars
+from kraal.plugin_lock.lock import Locked, PluginsUnfit
+
+
+def resolve_jars(added: Sequence[str], scratch: Path) -> tuple[list[tuple[Locked, Path]], list[str]]:
+    """Download the jars of coordinates and their dependencies; return them with their paths, and the skipped ones.
+
+    All coordinates are resolved together, so that each module has one version. Jars that Spark provides are skipped,
+    because a second version would conflict. Raises JarsUnavailable, JavaMissing, and PluginsUnfit for coordinates that
+    Spark provides.
+    """
+    if not added:
+        return [], []
+    ours = spark_artifacts()
+    for text in added:
+        name = Coordinates.parse(text).name
+        if name in ours:
+            raise PluginsUnfit(f"Cannot add {text} as a plugin because Spark already provides {name}.")
+    (scratch / "ivy").mkdir()
+    found = ivy.retrieve(
+        map(Coordinates.parse, added), scratch / "ivy", transitive=True, progress=lambda *_: None
+    )
+    kept, left = [], []
+    for path in found:
+        org, artifact, revision = path.stem.split("__")
+        name = f"{org}:{artifact}:{revision}"
+        if artifact in ours:
+            left.append(name)
+        else:
+            kept.append((Locked(name, path.name, sha256_of(path)), path))
+    return kept, left
+
+
+def spark_artifacts() -> frozenset[str]:
+    """Return the names, without versions, of the jars that Spark provides."""
+    files = (jar.stem for jar in pyspark_jars("*.jar"))
+    connector = (jar.coordinates.name for jar in parse_lock(LOCK.read_text("utf-8"))["spark"])
+    return frozenset([*artifacts(files), *connector])
+
+
+def artifacts(stems: Iterable[str]) -> Iterator[str]:
+    """Yield possible names without version: `log4j-1.2-api-2.24.3` may be `log4j-1.2-api` or `log4j`."""
+    for stem in stems:
+        for version in re.finditer(r"-v?\d", stem):
+            yield stem[: version.start()]

@@ -1,0 +1,49 @@
+"""Loading of the plugin lock when a worker starts: verify every file, then load only these files."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from kraal.config.properties_file import read_properties
+from kraal.config.worker.keys import PLUGINS_LOCK
+from kraal.core.private_files import changeable
+from kraal.plugin_lock.lock import check_files, files_of, read_lock
+from kraal.plugin_lock.wheels import site_of, unpack
+
+log = logging.getLogger(__name__)
+
+WHAT: Final = "worker configuration"
+
+
+def jars_of_worker(worker_file: Path) -> Sequence[Path]:
+    """Make the wheels of a worker's plugin lock importable and return its jars for Spark; empty without a lock.
+
+    The wheels come last in `sys.path`, so that they cannot shadow Kraal's own packages; Spark's Python processes use
+    the same path. Variables in the config value are not resolved, because their providers may be among the plugins. A
+    relative path is relative to the working directory.
+
+    Raises BadRequest if the worker's file cannot be read, PluginsUnfit if the lock or one of its files is invalid.
+    """
+    named = read_properties(worker_file, WHAT).get(PLUGINS_LOCK, "").strip()
+    return load_plugins(Path(named)) if named else ()
+
+
+def load_plugins(path: Path) -> Sequence[Path]:
+    """Load one lock; see `jars_of_worker`."""
+    path = path.absolute()
+    lock = read_lock(path)
+    jars = check_files(path, lock.jars)
+    wheels = check_files(path, lock.wheels)
+    site = site_of(files_of(path), lock.wheels)
+    if wheels:
+        unpack(wheels, site)
+        if str(site) not in sys.path:
+            sys.path.append(str(site))
+    for warning in changeable([path, files_of(path), site, *wheels]):
+        log.warning("%s", warning)
+    log.info("Verified %d jars and %d wheels of plugin lock %s", len(jars), len(wheels), path)
+    return jars

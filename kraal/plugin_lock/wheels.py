@@ -1,0 +1,199 @@
+"""Resolution of wheels with pip, and unpacking for a worker.
+
+pip resolves for Kraal's own environment, whose packages do not change, because a worker cannot load two versions of a
+package. Only wheels are accepted, because building from source would run foreign code. The packages in pip's report are
+downloaded by version and sha256. Locked wheels take part in the resolution as files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution, distributions
+from pathlib import Path
+from typing import Any
+
+from kraal import __version__
+from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
+from kraal.jars.jars import sha256_of
+from kraal.plugin_lock.lock import Locked, PluginsUnfit
+
+PATIENCE_S = 900.0
+_WHEEL = re.compile(r"([A-Za-z0-9_.]+)-([A-Za-z0-9_.!+]+)(-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
+
+
+def canonical(name: str) -> str:
+    """Return the normalized name of a project (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def wheel_name(file: str) -> str:
+    """Return `name==version` for a wheel's file name. Raises PluginsUnfit."""
+    match = _WHEEL.fullmatch(file)
+    if match is None:
+        raise PluginsUnfit(f"Invalid wheel name '{file}'; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl.")
+    return f"{canonical(match[1])}=={match[2]}"
+
+
+def resolve_wheels(
+    wanted: Sequence[str], scratch: Path, *, only: Path | None = None
+) -> list[tuple[Locked, Path]]:
+    """Return the wheels that `wanted` (requirements and paths of wheels) needs beyond Kraal's environment.
+
+    Args:
+        wanted: requirements and paths of wheels.
+        scratch: an existing scratch directory for downloads.
+        only: a directory of wheels to use instead of a package index.
+
+    Returns each wheel with its path. Raises PluginsUnfit with pip's reason.
+    """
+    if not wanted:
+        return []
+    report = scratch / "report.json"
+    _constraints(scratch / "constraints.txt")
+    options = ["--dry-run", "--report", str(report), "-c", str(scratch / "constraints.txt")]
+    if only is not None:
+        options += ["--no-index", "--find-links", str(only)]
+    _pip(scratch, "install", *options, *wanted)
+    found = json.loads(report.read_text("utf-8"))["install"]
+    local = [*(Path(each) for each in wanted if each.endswith(".whl")), *(only.glob("*.whl") if only else ())]
+    names = {wheel_name(path.name): path for path in local}
+    fetch = []
+    result = []
+    for each in found:
+        name = f"{canonical(each['metadata']['name'])}=={each['metadata']['version']}"
+        if name in names:
+            path = names[name]
+            result.append((Locked(name, path.name, sha256_of(path)), path))
+        else:
+            fetch.append(f"{name} --hash=sha256:{_sum_in(each, name)}")
+    return [*result, *_fetched(fetch, scratch)]
+
+
+def _fetched(lines: Sequence[str], scratch: Path) -> list[tuple[Locked, Path]]:
+    if not lines:
+        return []
+    into = scratch / "wheels"
+    into.mkdir()
+    (scratch / "fetch.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    _pip(
+        scratch,
+        "download",
+        "--no-deps",
+        "--require-hashes",
+        "-r",
+        str(scratch / "fetch.txt"),
+        "-d",
+        str(into),
+    )
+    return [(Locked(wheel_name(each.name), each.name, sha256_of(each)), each) for each in into.glob("*.whl")]
+
+
+def _sum_in(item: dict[str, Any], name: str) -> str:
+    found = item["download_info"].get("archive_info", {}).get("hashes", {}).get("sha256")
+    if not found:
+        raise PluginsUnfit(
+            f"The package index has no sha256 for {name}; download the wheel and add the file."
+        )
+    return str(found)
+
+
+def _constraints(path: Path) -> None:
+    lines = {f"{canonical(each.name)}=={each.version}" for each in distributions() if each.name}
+    path.write_text("".join(f"{line}\n" for line in sorted(lines)), encoding="utf-8")
+
+
+def _pip(scratch: Path, *arguments: str) -> None:
+    environment = dict(os.environ)
+    try:
+        distribution("kraal")
+    except PackageNotFoundError:  # a checkout; do not look this name up in a package index
+        stub = scratch / "checkout" / f"kraal-{__version__}.dist-info"
+        stub.mkdir(parents=True, exist_ok=True)
+        (stub / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: kraal\nVersion: {__version__}\n", encoding="utf-8"
+        )
+        before = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(stub.parent), before]))
+    command = [sys.executable, "-m", "pip", arguments[0], "--no-input", "--only-binary", ":all:"]
+    command += ["--disable-pip-version-check", *arguments[1:]]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise PluginsUnfit(
+            f"pip timed out after {PATIENCE_S:.0f} s; check that the package index is reachable."
+        ) from exc
+    if done.returncode:
+        raise PluginsUnfit(_why(done.stdout + done.stderr))
+
+
+def _why(said: str) -> str:
+    """Return pip's output as one sentence."""
+    if "No module named pip" in said:
+        return "pip is missing in Kraal's environment; install it with python -m ensurepip."
+    errors = [line.partition("ERROR:")[2].strip() for line in said.splitlines() if "ERROR:" in line]
+    conflict = [
+        line.strip() for line in said.splitlines() if re.match(r" +\S.*(depends on|requested) ", line)
+    ]
+    what = "; ".join([*errors[:1], *conflict]) or (said.strip().splitlines() or ["nothing"])[-1]
+    return f"pip found no wheels that are compatible with Kraal's environment: {what.rstrip('.')}."
+
+
+def site_of(directory: Path, wheels: Sequence[Locked]) -> Path:
+    """Return the directory into which these wheels are unpacked; it is unique for each set of wheels."""
+    digest = hashlib.sha256("\n".join(each.sha256 for each in sorted(wheels)).encode()).hexdigest()
+    return directory / f"site-{digest[:16]}"
+
+
+def unpack(files: Sequence[Path], site: Path) -> None:
+    """Unpack wheels into the directory `site` atomically, unless it exists. Raises PluginsUnfit."""
+    if site.exists():
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix=".unpack-", dir=site.parent) as scratch:
+            into = Path(scratch) / "site"
+            into.mkdir(mode=0o755)
+            for file in files:
+                _unpack_one(file, into)
+            try:
+                into.rename(site)
+            except OSError:
+                if not site.exists():  # another worker created it
+                    raise
+    except (OSError, zipfile.BadZipFile) as exc:
+        raise PluginsUnfit(f"Cannot unpack the wheels into {site}: {exc}.") from exc
+
+
+def _unpack_one(file: Path, into: Path) -> None:
+    """Unpack one wheel (PEP 427) without scripts, headers and data, which a worker does not use."""
+    with zipfile.ZipFile(file) as wheel:
+        for info in wheel.infolist():
+            parts = Path(info.filename).parts
+            if info.is_dir() or not parts:
+                continue
+            if ".." in parts or Path(info.filename).is_absolute():
+                raise PluginsUnfit(f"Invalid wheel {file}: it contains a file {info.filename!r}.")
+            if parts[0].endswith(".data"):
+                if len(parts) < 3 or parts[1] not in ("purelib", "platlib"):  # noqa: PLR2004 - X.data/purelib/file
+                    continue
+                parts = parts[2:]
+            target = into.joinpath(*parts)
+            make_directory(target.parent, SHARED_DIRECTORY)
+            with wheel.open(info) as source, open(target, "wb", opener=shared_opener) as out:
+                shutil.copyfileobj(source, out)

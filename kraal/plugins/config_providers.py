@@ -1,0 +1,193 @@
+"""The config providers of a worker: find and configure them, and resolve the variables in configs.
+
+Classes come from entry points, like other plugins. Configs name them by full name, by its last part, or by the last
+part without the suffix `ConfigProvider`. The worker's own config is resolved first, by providers configured with the
+raw config; the providers for connectors are configured with the resolved config, so one provider's parameters may
+refer to another's values. Every value that a provider returns is treated as a secret afterwards.
+Source: Plugins.newConfigProvider, WorkerConfigTransformer, ConfigTransformer (Kafka 4.3.0); contract 12.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kraal.config.provider import ConfigData, ConfigProvider
+from kraal.config.secret_keys import secret_values
+from kraal.config.values import invalid, split_list
+from kraal.config.variables import Resolved, Variable, variables_of
+from kraal.config.worker.keys import WORKER
+from kraal.core.errors import ConfigInvalid, KraalError, ProviderFailed
+from kraal.core.ids import Config
+from kraal.core.secrets import secrets
+from kraal.plugins.importing import ONE_AT_A_TIME
+from kraal.plugins.registry import installed
+
+log = logging.getLogger(__name__)
+
+PROVIDERS_GROUP: Final = "kraal.config_providers"
+PROVIDERS: Final = "config.providers"
+_ENDING: Final = "ConfigProvider"
+_NEVER_RESOLVED: Final = ("plugin.path",)
+
+ProviderClass = Callable[[], ConfigProvider]
+"""A class of config providers, or another factory of them."""
+
+
+class ProviderClasses:
+    """The classes of config providers, by full and short name; imported on first use."""
+
+    def __init__(self, loaders: Mapping[str, Callable[[], object]]) -> None:
+        """Take the functions that load the classes, by full name."""
+        self._loaders = dict(loaders)
+        short: dict[str, set[str]] = defaultdict(set)
+        for name in self._loaders:
+            simple = name.replace("$", ".").rpartition(".")[2]
+            short[simple].add(name)
+            short[simple.removesuffix(_ENDING) or simple].add(name)
+        self._aliases = {alias: names.pop() for alias, names in short.items() if len(names) == 1}
+
+    @staticmethod
+    def load() -> ProviderClasses:
+        """Find the installed classes."""
+        return ProviderClasses({entry.name: entry.load for entry in installed(PROVIDERS_GROUP)})
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a provider class with this full or short name."""
+        return name in self._loaders or name in self._aliases
+
+    def make(self, key: str, name: str) -> ConfigProvider:
+        """Create a provider of the class `name`, the value of the worker's `key`. Raises ConfigInvalid."""
+        load = self._loaders.get(name) or self._loaders.get(self._aliases.get(name, ""))
+        if load is None:
+            known = ", ".join(sorted(self._loaders))
+            raise _wrong(
+                invalid(
+                    key,
+                    name,
+                    "Could not load config provider class or one of its dependencies, "
+                    f"available ConfigProviders are: {known}",
+                )
+            )
+        try:
+            with ONE_AT_A_TIME:
+                made = load()
+            provider = made() if isinstance(made, type) else None
+        except Exception as exc:
+            raise _wrong(invalid(key, name, f"it could not be loaded: {exc!r}")) from exc
+        if not isinstance(provider, ConfigProvider):
+            raise _wrong(invalid(key, name, f"{made!r} is no ConfigProvider"))
+        return provider
+
+
+@dataclass(frozen=True, slots=True)
+class Providers:
+    """Config providers by the names that variables use; thread-safe."""
+
+    by_name: Mapping[str, ConfigProvider] = field(default_factory=dict)
+
+    def resolve(self, config: Config) -> Resolved:
+        """Resolve the variables of a config; blocks while the providers do. Raises ProviderFailed."""
+        return _resolve(config, self.by_name.get)
+
+    def close(self) -> None:
+        """Close all providers; log those that raise."""
+        for name, provider in self.by_name.items():
+            try:
+                provider.close()
+            except Exception:
+                log.exception("the config provider %s could not be closed", name)
+
+
+def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Providers:
+    """Create the providers that a worker's config declares. Raises ConfigInvalid."""
+    made: dict[str, ConfigProvider] = {}
+    for name in dict.fromkeys(split_list(worker.get(PROVIDERS, ""))):
+        provider = _open(name, worker, classes)
+        if provider is not None:
+            made[name] = provider
+    return Providers(made)
+
+
+def resolved_worker(raw: Mapping[str, str]) -> dict[str, str]:
+    """Resolve a worker's config with the installed providers. Raises the same errors as `resolve_worker`."""
+    return resolve_worker(raw, ProviderClasses.load())
+
+
+def resolve_worker(raw: Mapping[str, str], classes: ProviderClasses) -> dict[str, str]:
+    """Resolve a worker's config and register its secrets for redaction.
+
+    Providers are created when a value needs them. Raises ConfigInvalid and ProviderFailed.
+    """
+    secrets.add(*secret_values(raw, WORKER))
+    declared = split_list(raw.get(PROVIDERS, ""))
+    made: dict[str, ConfigProvider | None] = {}
+
+    def provider(name: str) -> ConfigProvider | None:
+        if name in declared and name not in made:
+            made[name] = _open(name, raw, classes)
+        return made.get(name)
+
+    wanted = {key: text for key, text in raw.items() if key not in _NEVER_RESOLVED}
+    try:
+        resolved = _resolve(wanted, provider).config
+    finally:
+        Providers({name: each for name, each in made.items() if each is not None}).close()
+    config = {**raw, **{key: text for key, text in resolved.items() if text is not None}}
+    secrets.add(*secret_values(config, WORKER))
+    return config
+
+
+def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> ConfigProvider | None:
+    """Create and configure a provider; log and return None if it has no class."""
+    prefix = f"{PROVIDERS}.{name}."
+    class_name = worker.get(f"{prefix}class")
+    if class_name is None:
+        log.warning("the config provider %s has no %sclass; its variables stay as they are", name, prefix)
+        return None
+    provider = classes.make(f"{prefix}class", class_name.strip())
+    start = f"{prefix}param."
+    params = {key[len(start) :]: text for key, text in worker.items() if key.startswith(start)}
+    try:
+        provider.configure(params)
+    except Exception as exc:
+        raise _wrong(f"The config provider {name} ({class_name}) cannot be configured: {exc}") from exc
+    return provider
+
+
+def _resolve(config: Config, provider: Callable[[str], ConfigProvider | None]) -> Resolved:
+    """Resolve a config with one call of a provider for each path."""
+    wanted: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for variable in variables_of(config):
+        wanted[variable.provider, variable.path][variable.key] = None
+    values: dict[Variable, str] = {}
+    ttls: list[int] = []
+    for (name, path), keys in wanted.items():
+        asked = provider(name)
+        if asked is None:
+            continue
+        found = _ask(name, asked, path, list(keys))
+        values |= {Variable(name, path, key): text for key, text in found.data.items()}
+        if found.ttl_ms is not None and found.ttl_ms >= 0:
+            ttls.append(found.ttl_ms)
+    secrets.add(*values.values())
+    return Resolved.of(config, values, min(ttls, default=None))
+
+
+def _ask(name: str, provider: ConfigProvider, path: str, keys: list[str]) -> ConfigData:
+    try:
+        return provider.get(path, keys)
+    except KraalError:
+        raise
+    except Exception as exc:
+        where = f" at {path}" if path else ""
+        raise ProviderFailed(
+            f"The config provider {name} could not read {', '.join(keys)}{where}: {exc}"
+        ) from exc
+
+
+def _wrong(text: str) -> ConfigInvalid:
+    return ConfigInvalid(text, [text])

@@ -1,0 +1,102 @@
+"""Records as Spark columns: the argument and the result of `Transformation.columns`.
+
+This module holds no Spark objects. An `Expression` makes its column when it is called on a job thread, so the plan of
+a transform chain can be computed on any thread, in microseconds. A struct that a transform has built is kept as its
+fields; otherwise the nesting of structs would grow with each transform of a chain.
+
+On the record path, a transform can reject a record with an exception; columns cannot reproduce its message. Instead, a
+transform marks the rows it is unsure of as in doubt, and a batch with such a row takes the record path, which fails as
+Java does or succeeds. So an expression must be correct only for rows without doubt; there it must give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kraal.plugins.model.records import Header
+from kraal.plugins.model.schema import Field, Schema, Type
+
+Expression = Callable[[], Any]
+"""Makes a `pyspark.sql.Column` on each call; call it on a thread that may use Spark."""
+
+
+class ByRecords(Exception):
+    """Raised when the column path is impossible for any rows; not a failure: the batch takes the record path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A record's key or value, or a field of one."""
+
+    schema: Schema | None = None
+    """None if the part is null in every row and has no schema."""
+    expression: Expression | None = None
+    """None without a schema, and with `fields`."""
+    fields: Mapping[str, Part] | None = None
+    """The fields of a struct that a transform has built and that is never null, in the order of its schema."""
+    sure: bool = False
+    """Whether the part is non-null in every row that is not in doubt."""
+    as_read: bool = False
+    """Whether the value is unchanged since the source read it, so that text may be invalid UTF-8."""
+    schemaless: bool = False
+    """Whether the schema is only inferred from the batch: on the record path there is none, and a struct is a map."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the part has neither a schema nor a value."""
+        return self.schema is None
+
+    def field(self, wanted: Field) -> Part:
+        """Return a field of a struct; null where the struct is null."""
+        if self.fields is not None:
+            return self.fields[wanted.name]
+        whole, name = self.expression, wanted.name
+        if whole is None or self.schema is None or self.schema.type is not Type.STRUCT:
+            raise ByRecords
+        return Part(
+            schema=wanted.schema,
+            expression=lambda: whole().getField(name),
+            as_read=self.as_read,
+            schemaless=self.schemaless,
+        )
+
+
+NOTHING = Part()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The records of a batch between two transforms of a chain. Immutable."""
+
+    topic: str | None
+    """The topic of all records; None if the frame has a column `topic`."""
+    key: Part = NOTHING
+    value: Part = NOTHING
+    has: frozenset[str] = frozenset()
+    """The names of the frame's columns among topic, partition, timestamp, headers and, for sinks, offset."""
+    timestamp_ms: int | None = None
+    """The timestamp of all records if the frame has no such column; milliseconds since 1970."""
+    headers: tuple[Header, ...] = ()
+    """The headers appended to the frame's own headers."""
+    dropped: frozenset[str] = frozenset()
+    """The names of the frame's own headers that are removed."""
+    doubts: tuple[Expression, ...] = ()
+    """Expressions that are true for rows in doubt, which only the record path can decide; otherwise false or null."""
+    fixed: frozenset[object] = field(default_factory=frozenset)
+    """Properties of this batch that its expressions contain; only batches with equal ones can share a job."""
+
+    @property
+    def schemaless(self) -> bool:
+        """Whether the key or the value has a schema here, but none on the record path."""
+        return self.key.schemaless or self.value.schemaless
+
+    def part(self, *, is_key: bool) -> Part:
+        """Return the key or the value."""
+        return self.key if is_key else self.value
+
+    def with_part(self, part: Part, doubts: tuple[Expression, ...] = (), *, is_key: bool) -> Columns:
+        """Return a copy with another key or value and additional doubts."""
+        changed = replace(self, key=part) if is_key else replace(self, value=part)
+        return changed if not doubts else replace(changed, doubts=(*self.doubts, *doubts))

@@ -1,0 +1,91 @@
+"""Connect's data model for single records, as transforms, predicates and converters use it on the record path.
+
+Batches whose schema is known before the job take the column path; records with their own schemas (in their JSON, or
+objects without a schema) use these classes, in a Python process of Spark, a batch at a time. Importing this module
+loads no large packages because it is pickled to those processes.
+
+The type of a value depends on its `Schema`: int (INT8 … INT64), `Float32` or float, bool, str, bytes, list, dict,
+`Struct`; None is null. Values of the logical types `Decimal`, `Date`, `Time` and `Timestamp` (`schema.name`) are
+`decimal.Decimal` and `Instant`. Without a schema, the same Python types represent the Java types that Connect would
+use: int for Long, float for Double, `Float32` for Float, dict for Map, list for List.
+Source: `org.apache.kafka.connect.data` and `…connector.ConnectRecord` (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from kraal.plugins.model.schema import Schema
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+DATE = "org.apache.kafka.connect.data.Date"
+TIME = "org.apache.kafka.connect.data.Time"
+TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+"""`Schema.name` of the logical types."""
+
+
+class DataException(Exception):
+    """Raised if a record's data cannot be converted or transformed (org.apache.kafka.connect.errors.DataException)."""
+
+    java_class: ClassVar[str] = "org.apache.kafka.connect.errors.DataException"
+
+
+class Float32(float):
+    """A Java Float: the value is already rounded to 32 bits, and prints as `Float.toString` does."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Instant:
+    """A java.util.Date: milliseconds since 1970, UTC, in the range of a Java long."""
+
+    ms: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Struct:
+    """Values of a schema's fields; a field that is absent from `values` is null, not its default."""
+
+    schema: Schema
+    values: Mapping[str, Any]
+
+    def get(self, name: str) -> Any:
+        """Return a field's value, or its default if null. Raises DataException for an unknown field."""
+        for field in self.schema.fields:
+            if field.name == name:
+                value = self.values.get(name)
+                return field.schema.default if value is None else value
+        raise DataException(f"{name} is not a valid field name")
+
+    def raw(self, name: str) -> Any:
+        """Return a field's value without its default (`getWithoutDefault`)."""
+        return self.values.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """A record header: name, schema (None if schemaless), value."""
+
+    key: str
+    schema: Schema | None
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A ConnectRecord. Immutable: transforms return a changed copy (`dataclasses.replace`), or None to drop it."""
+
+    topic: str
+    partition: int | None = None
+    key_schema: Schema | None = None
+    key: Any = None
+    value_schema: Schema | None = None
+    value: Any = None
+    timestamp_ms: int | None = None
+    headers: tuple[Header, ...] = ()
+    offset: int | None = None
+    """The Kafka offset of a sink record; None for a source record."""

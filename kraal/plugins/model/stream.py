@@ -1,0 +1,71 @@
+"""Streaming sources, which read continuously. Plugin authors import them from `kraal.plugins.api`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.plugins.model.schema import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceStream:
+    """The continuous input of a source task: one streaming query in real-time mode, from Kafka to Kafka.
+
+    The frame has the columns of a batch, including `timestamp`, `headers` and `partition`, and `offset long`, the
+    record's offset in the source. Within a partition of the target, offsets ascend.
+    """
+
+    read: Callable[[SparkSession], DataFrame]
+    """Builds the streaming frame on a job thread. The frame must not contain Python operators."""
+    stored: Callable[[TopicPartition, int], tuple[SourcePartition, Offset]]
+    """Returns the source offset to store when the record with `offset` is written, given its target partition."""
+    topics: frozenset[str]
+    """The topics to which records may be written."""
+    topic: str | None = None
+    """The topic of all records; None if the frame has a column `topic`."""
+    slots: int
+    """The number of core slots that the query holds while it runs: one for each partition of the source."""
+    batch_ms: int
+    """The duration of one Spark batch; records wait briefly between two batches."""
+    value_schema: Schema | None = None
+    key_schema: Schema | None = None
+
+
+class Streams:
+    """Optional methods of source tasks that replace or supplement `poll`; disabled by default."""
+
+    @classmethod
+    def is_stream(cls, config: Mapping[str, str]) -> bool:
+        """Return whether tasks with this config use `stream` and are never polled.
+
+        The config may be invalid: validation calls this as well.
+        """
+        del config
+        return False
+
+    def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
+        """Return the stream that follows `offsets`: those passed to `start`, updated by what was stored since.
+
+        Called on a job thread when the query starts or restarts after a pause. Raises the same errors as `poll`.
+        """
+        raise NotImplementedError("this source has no stream")
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether a polled task has background reads, so that `rest` must be called before a pause or a stop.
+
+        Any thread; returns immediately.
+        """
+        return False
+
+    def rest(self) -> None:
+        """Stop background reads until the next `poll`; the last batch may be written while its offsets are not stored.
+
+        Called on a job thread; may block. Never called without Spark (`kraal.testing.Cluster`).
+        """

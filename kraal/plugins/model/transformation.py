@@ -1,0 +1,63 @@
+"""Base classes of transforms and predicates. Plugin authors import them from `kraal.plugins.api`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from kraal.config.key import ConfigDef
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+
+
+class Transformation(ABC):
+    """Changes records one by one. Stateless after `configure`; pickled to Spark's Python processes.
+
+    Source: org.apache.kafka.connect.transforms.Transformation.
+    """
+
+    version: ClassVar[str]
+    config_def: ClassVar[ConfigDef]
+    schemaless_columns: ClassVar[bool] = False
+    """Whether `columns` supports what `apply` does to maps without a schema (`Part.schemaless`)."""
+
+    @abstractmethod
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Apply the transform's own keys, without prefix. Raises ValueError."""
+
+    @abstractmethod
+    def apply(self, record: Record) -> Record | None:
+        """Return the transformed record, or None to drop it. Raises DataException for an unsupported record."""
+
+    def columns(self, given: Columns) -> Columns | None:
+        """Return the effect of `apply` as Spark expressions that give the same bytes; None to use the record path.
+
+        An optimization, described in `kraal.plugins.model.columns`. Called for each batch, on any thread, without
+        Spark. An exception counts as None.
+        """
+        del given
+        return None
+
+
+class Predicate(ABC):
+    """Decides which records a transform applies to. Otherwise like `Transformation`.
+
+    Source: org.apache.kafka.connect.transforms.predicates.Predicate.
+    """
+
+    version: ClassVar[str]
+    config_def: ClassVar[ConfigDef]
+
+    @abstractmethod
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Apply the predicate's own keys, without prefix. Raises ValueError."""
+
+    @abstractmethod
+    def test(self, record: Record) -> bool:
+        """Return whether the record meets the condition."""
+
+    def known(self, given: Columns) -> bool | None:
+        """Return the result of `test` if it is the same for all records of a batch of columns; None if it varies."""
+        del given
+        return None

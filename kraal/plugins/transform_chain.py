@@ -1,0 +1,176 @@
+"""The chain of a connector's transforms with their predicates; it maps each record to one record or none.
+
+All objects are picklable values because they run in Spark's Python processes.
+Source: TransformationChain, TransformationStage, ConnectorConfig.transformationStages (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from typing_extensions import override
+
+from kraal.config.connector.keys import PREDICATES, TRANSFORMS
+from kraal.config.values import split_list, trim
+from kraal.plugins.api import Predicate, Transformation
+from kraal.plugins.model.capabilities import declares
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.plugins.registry import PluginClass, Registry
+
+PREDICATE: Final = "predicate"
+NEGATE: Final = "negate"
+"""Keys that every transform has under its alias, in addition to the keys that it declares."""
+
+_NOT_INSTALLED: Final = "{prefix}type: Class {name} could not be found, or is no {kind}."
+
+P = TypeVar("P", Transformation, Predicate)
+
+
+class ChainInvalid(ValueError):
+    """Raised if a connector's transforms cannot be set up; the text names the key and the error."""
+
+
+class StageFailed(Exception):
+    """Raised if a transform or its predicate raises for a record. The text is that of the original error.
+
+    `alias` is the transform's name in the config, `class_name` its class, even if its predicate raised (Java also
+    names the transform then), and `error` the original exception.
+    """
+
+    def __init__(self, alias: str, class_name: str, error: Exception) -> None:
+        super().__init__(alias, class_name, error)
+        self.alias = alias
+        self.class_name = class_name
+        self.error = error
+
+    @override
+    def __str__(self) -> str:
+        return str(self.error)
+
+    @property
+    def java_class(self) -> str:
+        """The class name of Java's equivalent exception, or the Python name if there is none."""
+        cls = type(self.error)
+        return str(getattr(cls, "java_class", f"{cls.__module__}.{cls.__qualname__}"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One transform and the condition under which it applies."""
+
+    alias: str
+    class_name: str
+    """The transform's full name, as users write it."""
+    transformation: Transformation
+    predicate: Predicate | None = None
+    negate: bool = False
+
+    def apply(self, record: Record) -> Record | None:
+        """Return the transformed record, or None to drop it. Raises whatever the plugins raise."""
+        if self.predicate is None or self.negate is not self.predicate.test(record):
+            return self.transformation.apply(record)
+        return record
+
+    def columns(self, given: Columns) -> Columns | None:
+        """Return the batch after this stage, as columns; None if the batch must take the record path."""
+        if self.predicate is not None:
+            told = self.predicate.known(given) if declares(self.predicate, "known", "test") else None
+            if told is None:
+                return None
+            if told is self.negate:
+                return given
+        changes = self.transformation
+        if given.schemaless and not changes.schemaless_columns:
+            return None
+        return changes.columns(given) if declares(changes, "columns", "apply") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A connector's transforms. An empty chain returns records unchanged."""
+
+    stages: tuple[Stage, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.stages)
+
+    def apply(self, record: Record) -> Record | None:
+        """Return the record after the last transform, or None if a transform dropped it. Raises StageFailed."""
+        current: Record | None = record
+        for stage in self.stages:
+            if current is None:
+                break
+            try:
+                current = stage.apply(current)
+            except Exception as exc:
+                raise StageFailed(stage.alias, stage.class_name, exc) from exc
+        return current
+
+    def columns(self, given: Columns) -> Columns | None:
+        """Return the batch after all stages, as columns; None for the record path. Any thread, without Spark."""
+        current: Columns | None = given
+        for stage in self.stages:
+            if current is None:
+                break
+            try:
+                current = stage.columns(current)
+            except Exception:  # noqa: BLE001 - what it is, `apply` says, of the first record
+                return None
+        return current
+
+
+def make_chain(registry: Registry, config: Mapping[str, str]) -> Chain:
+    """Create the transforms of a connector's resolved config.
+
+    Raises ChainInvalid, and PluginFailed for a class that cannot be imported.
+    """
+    return Chain(tuple(_stage(registry, config, alias) for alias in split_list(config.get(TRANSFORMS) or "")))
+
+
+def _stage(registry: Registry, config: Mapping[str, str], alias: str) -> Stage:
+    prefix = f"{TRANSFORMS}.{alias}."
+    own = _below(config, prefix)
+    condition, negate = own.pop(PREDICATE, None), own.pop(NEGATE, None)
+    name, cls = _class(registry, config, prefix)
+    if cls is None or not issubclass(cls, Transformation):
+        raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="transform"))
+    return Stage(
+        alias=alias,
+        class_name=name,
+        transformation=_configured(prefix, cls(), own),
+        predicate=None if condition is None else _predicate(registry, config, condition),
+        negate=(negate or "").lower() == "true",
+    )
+
+
+def _predicate(registry: Registry, config: Mapping[str, str], alias: str) -> Predicate:
+    prefix = f"{PREDICATES}.{alias}."
+    if alias not in split_list(config.get(PREDICATES) or ""):
+        raise ChainInvalid(f"Unknown configuration '{prefix}plugin.version'")
+    name, cls = _class(registry, config, prefix)
+    if cls is None or not issubclass(cls, Predicate):
+        raise ChainInvalid(_NOT_INSTALLED.format(prefix=prefix, name=name, kind="predicate"))
+    return _configured(prefix, cls(), _below(config, prefix))
+
+
+def _class(registry: Registry, config: Mapping[str, str], prefix: str) -> tuple[str, PluginClass | None]:
+    """Return the full name and the class of an alias's type; for an unknown type, the name as written and None."""
+    written = trim(config.get(f"{prefix}type") or "")
+    name = registry.resolve(written)
+    return (written, None) if name is None else (name, registry.loaded(name))
+
+
+def _configured(prefix: str, plugin: P, own: Mapping[str, str]) -> P:
+    try:
+        plugin.configure(own)
+    except ValueError as exc:
+        raise ChainInvalid(f"{prefix.removesuffix('.')}: {exc}") from exc
+    return plugin
+
+
+def _below(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Return the keys under a prefix, without the prefix."""
+    return {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}

@@ -1,0 +1,157 @@
+"""The framework's keys for one connector on one worker: defaults, versions and recommended values.
+
+Source: ConnectorConfig.enrich and enrichedConfigDef, ConverterDefaults (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.connector.keys import (
+    CONNECTOR_FAMILIES,
+    CONNECTOR_VERSION,
+    HEADER_CONVERTER,
+    KEY_CONVERTER,
+    VALUE_CONVERTER,
+    VERSION_SUFFIX,
+)
+from kraal.config.connector.sink import SINK, SINK_FAMILIES
+from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES, TRANSACTIONAL
+from kraal.config.key import ConfigDef, Key, Recommendation, Recommender
+from kraal.core.errors import PluginFailed
+from kraal.core.ids import Config
+from kraal.plugins.registry import Plugin, PluginKind, Registry
+
+
+class WorkerDefaults(Protocol):
+    """The worker settings that validation needs; the worker config provides them."""
+
+    @property
+    def raw(self) -> Mapping[str, str]:
+        """The worker's properties."""
+
+    @property
+    def key_converter(self) -> str:
+        """The class of the worker's key converter."""
+
+    @property
+    def value_converter(self) -> str:
+        """The class of the worker's value converter."""
+
+    @property
+    def header_converter(self) -> str:
+        """The class of the worker's header converter."""
+
+    @property
+    def override_policy(self) -> OverridePolicy:
+        """The policy for client settings that connectors override."""
+
+    @property
+    def topic_creation(self) -> bool:
+        """Whether source connectors' rules for topic creation are enabled."""
+
+    @property
+    def group(self) -> str | None:
+        """The group of the workers; None for a standalone worker."""
+
+    @property
+    def exactly_once_sources(self) -> bool:
+        """Whether source tasks write in transactions."""
+
+
+def without_effect(config: Config, kind: str, own: Iterable[Key], *, exactly_once: bool = False) -> list[str]:
+    """Return the keys of a connector's config that have no effect, sorted.
+
+    `kind` is `source` or `sink`; `own` are the keys of the plugins that the config names, under their prefixes.
+    `exactly_once`: the worker's sources write in transactions, which some keys configure.
+    """
+    keys = (SINK if kind == PluginKind.SINK else SOURCE).merge(own)
+    families = (*CONNECTOR_FAMILIES, *(SINK_FAMILIES if kind == PluginKind.SINK else SOURCE_FAMILIES))
+    idle = tuple(family.prefix for family in families if family.no_effect)
+    return sorted(
+        name
+        for name in config
+        if (keys[name].no_effect if name in keys else name.startswith(idle))
+        and not (exactly_once and name in TRANSACTIONAL)
+    )
+
+
+_CONVERTER_KINDS = {
+    KEY_CONVERTER: PluginKind.CONVERTER,
+    VALUE_CONVERTER: PluginKind.CONVERTER,
+    HEADER_CONVERTER: PluginKind.HEADER_CONVERTER,
+}
+
+
+def with_version(base: ConfigDef, plugin: Plugin) -> ConfigDef:
+    """Return the keys with the connector's version as the default and only recommended value."""
+    advice = Recommendation((plugin.version,))
+    key = replace(base[CONNECTOR_VERSION], default=plugin.version, recommender=lambda _name, _values: advice)
+    return base.merge([key])
+
+
+def with_hidden_versions(base: ConfigDef) -> ConfigDef:
+    """Return the keys with the version keys of converters that the config does not name hidden, without choices."""
+    return base.merge(
+        replace(base[name + VERSION_SUFFIX], recommender=_shown_with(name)) for name in _CONVERTER_KINDS
+    )
+
+
+def _shown_with(name: str) -> Recommender:
+    """Return a recommender that shows its key if the named key has a value."""
+    return lambda _name, values: Recommendation(visible=values.get(name) is not None)
+
+
+def with_worker(
+    base: ConfigDef, registry: Registry, worker: WorkerDefaults, config: Config, plugin: Plugin
+) -> ConfigDef:
+    """Return the keys with the worker's converters as defaults, and with the installed versions."""
+    defaults = {
+        KEY_CONVERTER: worker.key_converter,
+        VALUE_CONVERTER: worker.value_converter,
+        HEADER_CONVERTER: worker.header_converter,
+    }
+    keys: list[Key] = []
+    for name, kind in _CONVERTER_KINDS.items():
+        default, chosen = defaults[name], config.get(name)
+        version = _version(registry, default if chosen is None else chosen, kind)
+        full = registry.resolve(default) or default
+        keys += _converter_keys(base, registry, name, kind, default=full, version=version)
+    return with_version(base, plugin).merge(keys)
+
+
+def _converter_keys(
+    base: ConfigDef,
+    registry: Registry,
+    name: str,
+    kind: PluginKind,
+    *,
+    default: str | None,
+    version: str | None,
+) -> tuple[Key, Key]:
+    """Return the key of a converter and the key of its version."""
+    choices = Recommendation(registry.names(kind))
+
+    def versions(_name: str, values: Mapping[str, object]) -> Recommendation:
+        chosen = values.get(name)
+        if not isinstance(chosen, str):
+            return Recommendation(visible=False)
+        found = _version(registry, chosen, kind)
+        return Recommendation((found,) if found is not None else ())
+
+    return (
+        replace(base[name], default=default, recommender=lambda _name, _values: choices),
+        replace(base[name + VERSION_SUFFIX], default=version, recommender=versions),
+    )
+
+
+def _version(registry: Registry, name: str, kind: PluginKind) -> str | None:
+    """Return the version of a plugin of this kind; None if there is none or it cannot be loaded."""
+    try:
+        plugin = registry.find(name, kind)
+    except PluginFailed:
+        return None
+    return None if plugin is None else plugin.version

@@ -1,0 +1,203 @@
+"""The REST representation of config keys and values: Connect's JSON objects, with fields in Connect's order.
+
+Source: ConfigInfos, ConfigInfo, ConfigKeyInfo, ConfigValueInfo (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kraal.config.key import ConfigValue, Key
+from kraal.config.values import render
+from kraal.core.errors import ConfigInvalid
+from kraal.core.ids import Json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigKeyInfo:
+    """The declaration of a config key."""
+
+    name: str
+    type: str
+    required: bool
+    default_value: str | None
+    importance: str
+    documentation: str
+    group: str | None
+    order_in_group: int
+    width: str
+    display_name: str
+    dependents: tuple[str, ...]
+
+    @staticmethod
+    def of(key: Key, prefix: str = "") -> ConfigKeyInfo:
+        """Describe a key; the prefix changes its name only."""
+        return ConfigKeyInfo(
+            name=prefix + key.name,
+            type=key.type,
+            required=key.required,
+            default_value=key.default_text,
+            importance=key.importance,
+            documentation=key.documentation,
+            group=key.group,
+            order_in_group=key.order,
+            width=key.width,
+            display_name=key.title,
+            dependents=key.dependents,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON object."""
+        return {
+            "name": self.name,
+            "type": str(self.type),
+            "required": self.required,
+            "default_value": self.default_value,
+            "importance": str(self.importance),
+            "documentation": self.documentation,
+            "group": self.group,
+            "order_in_group": self.order_in_group,
+            "width": str(self.width),
+            "display_name": self.display_name,
+            "dependents": list(self.dependents),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigValueInfo:
+    """The value of a config key, with its errors."""
+
+    name: str
+    value: str | None
+    recommended_values: tuple[str, ...]
+    errors: tuple[str, ...]
+    visible: bool
+
+    @staticmethod
+    def of(value: ConfigValue, prefix: str = "") -> ConfigValueInfo:
+        """Describe a validated value."""
+        return ConfigValueInfo(
+            name=prefix + value.name,
+            value=render(value.value),
+            recommended_values=value.recommended,
+            errors=value.errors,
+            visible=value.visible,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON object."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "recommended_values": list(self.recommended_values),
+            "errors": list(self.errors),
+            "visible": self.visible,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigInfo:
+    """A key and its value; an unknown key has no definition."""
+
+    definition: ConfigKeyInfo | None
+    value: ConfigValueInfo
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON object."""
+        return {
+            "definition": None if self.definition is None else self.definition.to_json(),
+            "value": self.value.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigInfos:
+    """The result of validating a connector's config. `name` is the class as written in the config."""
+
+    name: str
+    error_count: int
+    groups: tuple[str, ...]
+    configs: tuple[ConfigInfo, ...]
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """All error messages, in order."""
+        return tuple(error for config in self.configs for error in config.value.errors)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the JSON object."""
+        return {
+            "name": self.name,
+            "error_count": self.error_count,
+            "groups": list(self.groups),
+            "configs": [config.to_json() for config in self.configs],
+        }
+
+
+def framework_infos(
+    name: str, keys: Mapping[str, Key], values: Mapping[str, ConfigValue], groups: Iterable[str]
+) -> ConfigInfos:
+    """Join keys with their values; each error message counts. Undeclared keys come first.
+
+    Source: AbstractHerder.generateResult.
+    """
+    unknown = [
+        ConfigInfo(definition=None, value=ConfigValueInfo.of(v)) for k, v in values.items() if k not in keys
+    ]
+    known = [
+        ConfigInfo(definition=ConfigKeyInfo.of(key), value=ConfigValueInfo.of(values[key.name]))
+        for key in keys.values()
+        if key.name in values
+    ]
+    count = sum(len(value.errors) for value in values.values())
+    return ConfigInfos(name=name, error_count=count, groups=tuple(groups), configs=(*unknown, *known))
+
+
+def prefixed_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefix: str) -> ConfigInfos:
+    """Join the keys of one plugin or client with their values, under a prefix; each key with errors counts once.
+
+    Source: AbstractHerder.prefixedConfigInfos.
+    """
+    listed = tuple(values)
+    configs = [
+        ConfigInfo(
+            definition=ConfigKeyInfo.of(keys[value.name], prefix) if value.name in keys else None,
+            value=ConfigValueInfo.of(value, prefix),
+        )
+        for value in listed
+    ]
+    groups = (keys[value.name].group for value in listed if value.name in keys)
+    return ConfigInfos(
+        name="",
+        error_count=sum(bool(value.errors) for value in listed),
+        groups=tuple(dict.fromkeys(group for group in groups if group is not None)),
+        configs=tuple(configs),
+    )
+
+
+def merged_infos(name: str, parts: Iterable[ConfigInfos]) -> ConfigInfos:
+    """Merge infos: add error counts and remove duplicate groups. Source: AbstractHerder.mergeConfigInfos."""
+    listed = tuple(parts)
+    return ConfigInfos(
+        name=name,
+        error_count=sum(part.error_count for part in listed),
+        groups=tuple(dict.fromkeys(group for part in listed for group in part.groups)),
+        configs=tuple(config for part in listed for config in part.configs),
+    )
+
+
+def raise_if_invalid(infos: ConfigInfos) -> None:
+    """Raise ConfigInvalid, with Connect's text, if there are errors.
+
+    Source: AbstractHerder.maybeAddConfigErrors.
+    """
+    if not infos.error_count:
+        return
+    count, lines = infos.error_count, "".join(f"\n{error}" for error in infos.errors)
+    raise ConfigInvalid(
+        f"Connector configuration is invalid and contains the following {count} error(s):{lines}\n"
+        "You can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`",
+        infos.errors,
+    )

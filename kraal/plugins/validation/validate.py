@@ -1,0 +1,278 @@
+"""Validation of connector configs as in Connect, and descriptions of plugins' keys.
+
+The result of `PUT /connector-plugins/{p}/config/validate` also decides whether a connector is created. It
+covers the framework's keys with the worker's defaults, the keys of transforms by alias, the plugin's own keys, the
+converters' keys, and client overrides under the policy. Validation does not access the network and collects all
+errors. Source: AbstractHerder.validateConnectorConfig, ConnectorPluginsResource (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kraal.config.clients.keys import Client, client_def
+from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.connector.auto_restart import supervision_keys
+from kraal.config.connector.batches import batch_keys
+from kraal.config.connector.keys import (
+    ADMIN_OVERRIDE,
+    CONNECTOR,
+    CONNECTOR_CLASS,
+    CONNECTOR_VERSION,
+    CONSUMER_OVERRIDE,
+    HEADER_CONVERTER,
+    KEY_CONVERTER,
+    PRODUCER_OVERRIDE,
+    VALUE_CONVERTER,
+    VERSION_SUFFIX,
+)
+from kraal.config.connector.sink import SINK, check_topics, has_dead_letter_topic
+from kraal.config.connector.source import SOURCE, TOPIC_CREATION
+from kraal.config.converter import CONVERTER_TYPE
+from kraal.config.key import ConfigValue, Key
+from kraal.config.values import java_text, parse_value, trim
+from kraal.core.errors import BadRequest, NotFound, PluginFailed
+from kraal.core.ids import Config
+from kraal.core.secrets import HIDDEN, names_secret
+from kraal.plugins.config_providers import ProviderClasses
+from kraal.plugins.registry import Plugin, PluginKind, Registry
+from kraal.plugins.validation.aliases import alias_errors, with_aliases
+from kraal.plugins.validation.framework import (
+    WorkerDefaults,
+    with_hidden_versions,
+    with_version,
+    with_worker,
+)
+from kraal.plugins.validation.infos import (
+    ConfigInfo,
+    ConfigInfos,
+    ConfigKeyInfo,
+    ConfigValueInfo,
+    framework_infos,
+    merged_infos,
+    prefixed_infos,
+    raise_if_invalid,
+)
+from kraal.plugins.validation.preflight import check_delivery, check_sink_group
+from kraal.plugins.validation.real_time import real_time_errors
+from kraal.plugins.validation.versions import mismatch, specified
+
+__all__ = [
+    "ConfigInfo",
+    "ConfigInfos",
+    "ConfigKeyInfo",
+    "ConfigValueInfo",
+    "WorkerDefaults",
+    "check_plugin_matches",
+    "describe_plugin",
+    "raise_if_invalid",
+    "validate_connector",
+    "validate_for_rest",
+]
+
+_NULL_VALUE = "Null value can not be supplied as the configuration value."
+
+
+def validate_connector(registry: Registry, worker: WorkerDefaults, config: Config) -> ConfigInfos:
+    """Validate a connector's config.
+
+    Raises BadRequest, with Connect's text, if the class is missing or unknown; PluginFailed if it fails.
+    """
+    class_name = config.get(CONNECTOR_CLASS)
+    if class_name is None:
+        raise BadRequest(f"Connector config {_shown(config)} contains no connector type")
+    plugin = registry.connector(class_name)
+    if wrong := mismatch(plugin.name, config.get(CONNECTOR_VERSION), (plugin.version,)):
+        return _wrong_version(registry, class_name, plugin, config, wrong)
+    is_sink = plugin.kind is PluginKind.SINK
+    base = with_worker(SINK if is_sink else SOURCE, registry, worker, config, plugin)
+    keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
+    keys = with_aliases(keys, registry, config)
+    values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
+    between_keys = _converter_errors(registry, config, values) + (check_topics(config) if is_sink else [])
+    between_keys += [*alias_errors(registry, config), *real_time_errors(registry, class_name, config, values)]
+    for name, error in between_keys:
+        values[name] = values[name].with_errors(error)
+    if worker.group is not None and is_sink:
+        check_sink_group(worker.group, config, values)
+    elif worker.group is not None:
+        check_delivery(
+            registry.connector_class(class_name), config, values, enabled=worker.exactly_once_sources
+        )
+    _refuse_nulls(config, values)
+    values.update((value.name, value) for value in plugin.config_def.validate(config))
+    merged = keys.merge(plugin.config_def)
+    framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
+    parts = [framework, *_overrides(plugin.kind, worker.override_policy, config)]
+    parts += _converters(registry, config, values)
+    return merged_infos(class_name, parts)
+
+
+def validate_for_rest(registry: Registry, worker: WorkerDefaults, plugin: str, config: Config) -> ConfigInfos:
+    """Handle `PUT /connector-plugins/{plugin}/config/validate`.
+
+    Raises BadRequest if the class in the body differs from the path's, is missing or is unknown (Java returns 500 in
+    the latter two cases).
+    """
+    check_plugin_matches(plugin, config)
+    return validate_connector(registry, worker, config)
+
+
+def check_plugin_matches(plugin: str, config: Config) -> None:
+    """Raise BadRequest if the config's class is not the plugin in the path."""
+    class_name = config.get(CONNECTOR_CLASS)
+    if class_name is not None and not _short(class_name).endswith(_short(plugin)):
+        raise BadRequest(f"Included connector type {class_name} does not match request type {plugin}")
+
+
+def describe_plugin(registry: Registry, name: str, version: str | None = None) -> list[ConfigKeyInfo]:
+    """Handle `GET /connector-plugins/{name}/config`: the plugin's own keys, then the framework's for connectors.
+
+    Raises NotFound for an unknown plugin; BadRequest for a plugin without such a config, or without this version.
+    """
+    plugin = registry.find(name)
+    if plugin is None:
+        if ProviderClasses.load().has(name) or OverridePolicy.of_class(name) is not None:
+            raise BadRequest(
+                f"Invalid plugin class {name}. Valid types are sink, source, converter, header_converter, "
+                "transformation, predicate."
+            )
+        raise NotFound(f"Unknown plugin {name}.")
+    available = registry.versions(plugin.name)
+    if version is not None and (wrong := mismatch(plugin.name, specified(version), available)):
+        raise BadRequest(wrong)
+    keys = list(plugin.config_def)
+    if plugin.kind in {PluginKind.SINK, PluginKind.SOURCE}:
+        base = with_version(SINK if plugin.kind is PluginKind.SINK else SOURCE, plugin)
+        keys += [key for key in base if key.name not in plugin.config_def]
+    return [ConfigKeyInfo.of(key) for key in keys]
+
+
+def _refuse_nulls(config: Config, values: dict[str, ConfigValue]) -> None:
+    """Add an error to each key with a null value, known or not."""
+    for name in (name for name, value in config.items() if value is None):
+        values[name] = values.get(name, ConfigValue(name=name)).with_errors(_NULL_VALUE)
+
+
+def _wrong_version(
+    registry: Registry, class_name: str, plugin: Plugin, config: Config, wrong: str
+) -> ConfigInfos:
+    """Report that the requested version is not available; the plugin's own keys are not validated then."""
+    base = with_hidden_versions(with_version(CONNECTOR, plugin))
+    keys = base.merge(supervision_keys(config)).merge(batch_keys(config, base))
+    values = {value.name: value for value in keys.validate(config, resolve=registry.resolve)}
+    others = _converter_errors(registry, config, values)
+    for name, error in ((CONNECTOR_CLASS, wrong), (CONNECTOR_VERSION, wrong), *others):
+        values[name] = values[name].with_errors(error)
+    _refuse_nulls(config, values)
+    return framework_infos(class_name, {key.name: key for key in keys}, values, keys.groups)
+
+
+def _converter_errors(
+    registry: Registry, config: Config, values: Mapping[str, ConfigValue]
+) -> list[tuple[str, str]]:
+    """Return pairs of a key and its error, for converter keys whose class is not a converter."""
+    errors: list[tuple[str, str]] = []
+    for key, kind, interface in (
+        (KEY_CONVERTER, PluginKind.CONVERTER, "Converter"),
+        (VALUE_CONVERTER, PluginKind.CONVERTER, "Converter"),
+        (HEADER_CONVERTER, PluginKind.HEADER_CONVERTER, "HeaderConverter"),
+    ):
+        value = values[key]
+        if not isinstance(value.value, str) or value.errors:
+            continue
+        written = config.get(key) or ""
+        if written != trim(written):  # Java looks up the class name with the surrounding blanks
+            errors.append((key, f"Failed to load class {written}: {written}"))
+            continue
+        try:
+            plugin = registry.find(value.value, kind)
+        except PluginFailed as exc:
+            errors.append((key, f"Failed to load class {value.value}: {exc}"))
+            continue
+        wanted = config.get(key + VERSION_SUFFIX) if key in config else None
+        if plugin is None:
+            errors.append((key, f"Class class {value.value} does not implement the {interface} interface"))
+        elif wrong := mismatch(plugin.name, wanted, registry.versions(plugin.name)):
+            errors += [(key, wrong), (key + VERSION_SUFFIX, wrong)]
+    return errors
+
+
+def _converters(registry: Registry, config: Config, values: Mapping[str, ConfigValue]) -> list[ConfigInfos]:
+    """Validate the own keys of each valid converter that the connector names."""
+    parts = []
+    for key, kind, role in (
+        (HEADER_CONVERTER, PluginKind.HEADER_CONVERTER, "header"),
+        (KEY_CONVERTER, PluginKind.CONVERTER, "key"),
+        (VALUE_CONVERTER, PluginKind.CONVERTER, "value"),
+    ):
+        name = config.get(key)
+        if name is None or values[key].errors:
+            continue
+        plugin = registry.find(name, kind)
+        if plugin is not None:
+            own = _below(config, f"{key}.")
+            if own.get(CONVERTER_TYPE) is None:
+                own[CONVERTER_TYPE] = role
+            keys = {each.name: each for each in plugin.config_def}
+            parts.append(prefixed_infos(keys, plugin.config_def.validate(own), f"{key}."))
+    return parts
+
+
+def _overrides(kind: PluginKind, policy: OverridePolicy, config: Config) -> list[ConfigInfos]:
+    """Validate the overrides for the clients that the connector uses."""
+    is_sink = kind is PluginKind.SINK
+    dead_letters = is_sink and has_dead_letter_topic(config)
+    creates_topics = not is_sink and any(name.startswith(TOPIC_CREATION) for name in config)
+    clients: list[tuple[bool, Client, str]] = [
+        (not is_sink or dead_letters, "producer", PRODUCER_OVERRIDE),
+        (is_sink, "consumer", CONSUMER_OVERRIDE),
+        (dead_letters or creates_topics, "admin", ADMIN_OVERRIDE),
+    ]
+    return [_client_overrides(client, prefix, policy, config) for used, client, prefix in clients if used]
+
+
+def _client_overrides(client: Client, prefix: str, policy: OverridePolicy, config: Config) -> ConfigInfos:
+    """Validate one client's overrides: the policy and the type of each value.
+
+    Java returns 500 if a value has the wrong type; Kraal reports an error of its key.
+    """
+    overrides = _below(config, prefix)
+    if not overrides:
+        return prefixed_infos({}, (), prefix)
+    keys = {key.name: key for key in client_def(client)}
+    values = []
+    for name, raw in overrides.items():
+        value, errors = _typed(keys, name, raw)
+        if (objection := policy.objection(name)) is not None:
+            errors.append(objection)
+        values.append(ConfigValue(name=name, value=value, errors=tuple(errors)))
+    return prefixed_infos(keys, values, prefix)
+
+
+def _typed(keys: Mapping[str, Key], name: str, raw: str | None) -> tuple[object, list[str]]:
+    """Parse an override by its client's key; return the value and the errors."""
+    if name not in keys:
+        return raw, []
+    try:
+        return parse_value(name, raw, keys[name].type), []
+    except ValueError as exc:
+        return None, [str(exc)]
+
+
+def _below(config: Config, prefix: str) -> dict[str, str | None]:
+    """Return the keys under a prefix, without the prefix; a key equal to the prefix is omitted."""
+    start = len(prefix)
+    return {
+        name[start:]: value for name, value in config.items() if name.startswith(prefix) and len(name) > start
+    }
+
+
+def _short(name: str) -> str:
+    return name.removesuffix("Connector") or name
+
+
+def _shown(config: Config) -> str:
+    """Return a config as Java prints a map, with apparent secrets hidden."""
+    pairs = (f"{name}={HIDDEN if names_secret(name) else java_text(value)}" for name, value in config.items())
+    return f"{{{', '.join(pairs)}}}"

@@ -1,0 +1,1 @@
+"""Connect's values: their Java classes, string representations and logical types."""

@@ -1,0 +1,87 @@
+"""Inference of the common schema of a list's or map's elements parsed from text, and conversion of the elements to it.
+
+Source: Values.SchemaMerger, mergeSchemas and convertTo (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Final
+
+from kraal.plugins.model.records import DATE, TIME, TIMESTAMP, DataException, Instant
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.java_time import MS_PER_DAY
+from kraal.plugins.values.java_values import exact_float32, float32, java_class
+from kraal.plugins.values.logical import time_of, wrapped
+
+_WIDTH: Final = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
+"""The number types, from narrowest to widest."""
+
+_BITS: Final = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
+
+
+class SchemaMerger:
+    """The common schema of all merged values; None before the first, and permanently once they have none in common."""
+
+    def __init__(self) -> None:
+        self.common: Schema | None = None
+        self._compatible = True
+
+    def merge(self, latest: tuple[Schema | None, Any] | None) -> None:
+        """Merge a parsed value; null has no effect."""
+        if latest is None or latest[0] is None or not self._compatible:
+            return
+        self.common = latest[0] if self.common is None else _merged(self.common, latest[0])
+        self._compatible = self.common is not None
+
+
+def _merged(previous: Schema, latest: Schema) -> Schema | None:
+    if previous.type is latest.type:
+        return latest  # both are required: parsed schemas are never optional
+    if previous.type in _WIDTH and latest.type in _WIDTH:
+        return max(previous, latest, key=lambda schema: _WIDTH.index(schema.type))
+    return None
+
+
+def aligned(schema: Schema | None, value: Any) -> Any:
+    """Convert an element to the common schema. Raises DataException."""
+    if schema is None:
+        return value
+    if value is None:
+        raise DataException("Unable to convert a null value to a schema that requires a value")
+    if schema.name in (DATE, TIME, TIMESTAMP) and isinstance(value, Instant):
+        return value
+    match schema.type:
+        case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
+            return _aligned_whole(schema, _long(value))
+        case Type.FLOAT32:
+            return (
+                float32(_double(value)) if isinstance(value, float) else exact_float32(Decimal(_long(value)))
+            )
+        case Type.FLOAT64:
+            return _double(value)
+        case _:
+            return value
+
+
+def _aligned_whole(schema: Schema, value: int) -> Any:
+    number = wrapped(value, _BITS[schema.type])
+    match schema.name:
+        case str() as name if name == DATE:
+            return Instant(number * MS_PER_DAY)
+        case str() as name if name == TIME:
+            return time_of(number)
+        case str() as name if name == TIMESTAMP:
+            return Instant(number)
+        case _:
+            return number
+
+
+def _long(value: Any) -> int:
+    if isinstance(value, Instant):
+        raise DataException(f"Unable to convert {value} (class {java_class(value, None)}) to a number")
+    return int(value)
+
+
+def _double(value: Any) -> float:
+    return float(value) if isinstance(value, float) else float(_long(value))

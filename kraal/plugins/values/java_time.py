@@ -1,0 +1,85 @@
+"""Dates and times as in Java's GregorianCalendar, in UTC: any year, Julian before October 15, 1582.
+
+Source: java.util.GregorianCalendar, Date.toString, SimpleDateFormat.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MS_PER_DAY: Final = 86_400_000
+
+_CUTOVER: Final = -141_427
+"""October 15, 1582, in days since 1970."""
+
+_DAYS: Final = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MARCH_0: Final = 719_468
+"""Days from March 1 of year 0 (Gregorian) to 1970."""
+_MARCH_0_JULIAN: Final = 719_470
+_ERA: Final = 146_097
+"""Days in 400 Gregorian years."""
+_FOUR: Final = 1_461
+"""Days in four Julian years."""
+_FEBRUARY: Final = 2
+_MONTHS_A_YEAR: Final = 12
+
+
+def civil(days: int) -> tuple[int, int, int]:
+    """Return year (0 is 1 BC), month and day of a number of days since 1970."""
+    if days >= _CUTOVER:
+        era, of_era = divmod(days + _MARCH_0, _ERA)
+        year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+        of_year = of_era - (365 * year + year // 4 - year // 100)
+        year += era * 400
+    else:
+        fours, of_four = divmod(days + _MARCH_0_JULIAN, _FOUR)
+        year = (of_four - of_four // 1460) // 365
+        of_year = of_four - 365 * year
+        year += fours * 4
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9  # noqa: PLR2004 - from March to December
+    return year + (month <= _FEBRUARY), month, of_year - (153 * shifted + 2) // 5 + 1
+
+
+def day_of(year: int, month: int, day: int) -> int:
+    """Return the days since 1970; a month or a day out of range overflows, as in a lenient calendar."""
+    carried, month = divmod(month - 1, _MONTHS_A_YEAR)
+    month += 1
+    from_march = year + carried - (month <= _FEBRUARY)
+    of_year = (153 * (month + (-3 if month > _FEBRUARY else 9)) + 2) // 5 + day - 1
+    leaps = from_march // 4 - from_march // 100 + from_march // 400
+    found = from_march * 365 + leaps + of_year - _MARCH_0
+    if found >= _CUTOVER:
+        return found
+    return from_march * 365 + from_march // 4 + of_year - _MARCH_0_JULIAN
+
+
+def clock(ms: int) -> tuple[int, int, int, int, int]:
+    """Return days since 1970, hour, minute, second and millisecond."""
+    day, rest = divmod(ms, MS_PER_DAY)
+    hour, rest = divmod(rest, 3_600_000)
+    minute, rest = divmod(rest, 60_000)
+    return day, hour, minute, *divmod(rest, 1000)
+
+
+def date_text(ms: int) -> str:
+    """Return `Date.toString`: `Thu Jan 01 00:00:00 UTC 1970`."""
+    days, hour, minute, second, _ = clock(ms)
+    year, month, day = civil(days)
+    shown = year if year > 0 else 1 - year
+    return (
+        f"{_DAYS[days % 7]} {_MONTHS[month - 1]} {day:02d} {hour:02d}:{minute:02d}:{second:02d} UTC {shown}"
+    )
+
+
+def iso_date(ms: int) -> str:
+    """Return `yyyy-MM-dd`."""
+    year, month, day = civil(ms // MS_PER_DAY)
+    return f"{year if year > 0 else 1 - year:04d}-{month:02d}-{day:02d}"
+
+
+def iso_time(ms: int) -> str:
+    """Return `HH:mm:ss.SSSZ`."""
+    _, hour, minute, second, rest = clock(ms)
+    return f"{hour:02d}:{minute:02d}:{second:02d}.{rest:03d}Z"

@@ -1,0 +1,152 @@
+"""Java's view of Connect's values: class names, `toString`, 32-bit floats.
+
+A value's schema and Python type determine its Java class (see `kraal.plugins.model.records`). Times are those of a
+JVM in the time zone UTC.
+Source: `toString` of Double, Float, BigDecimal, AbstractMap, AbstractCollection and java.util.Date (Java 19 and
+later, which prints floats with as few digits as possible), Struct.toString (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from kraal.plugins.model.records import Float32, Instant, Struct
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.java_time import date_text
+
+_FLOAT: Final = struct.Struct("<f")
+_PLAIN_FROM: Final = 1e-3
+_PLAIN_TO: Final = 1e7
+"""Java writes floats between these limits without an exponent."""
+
+_INFINITE: Final = (float("inf"), float("-inf"))
+_LARGEST: Final = float(2**128 - 2**104)
+_TOO_LARGE: Final = Decimal(2**128 - 2**103)
+"""The smallest number that rounds to infinity in 32 bits."""
+
+_WHOLE: Final = {Type.INT8: "java.lang.Byte", Type.INT16: "java.lang.Short", Type.INT32: "java.lang.Integer"}
+_CLASSES: Final[tuple[tuple[type, str], ...]] = (
+    (bool, "java.lang.Boolean"),
+    (str, "java.lang.String"),
+    (bytes, "[B"),
+    (Float32, "java.lang.Float"),
+    (float, "java.lang.Double"),
+    (list, "java.util.ArrayList"),
+    (tuple, "java.util.ArrayList"),
+    (dict, "java.util.HashMap"),
+    (Struct, "org.apache.kafka.connect.data.Struct"),
+    (Decimal, "java.math.BigDecimal"),
+    (Instant, "java.util.Date"),
+)
+
+
+def java_class(value: Any, schema: Schema | None) -> str:
+    """Return the name of the Java class that Connect uses for a value other than None."""
+    if type(value) is int:
+        return "java.lang.Long" if schema is None else _WHOLE.get(schema.type, "java.lang.Long")
+    return next((name for kind, name in _CLASSES if isinstance(value, kind)), "java.lang.Object")
+
+
+def float32(value: float) -> Float32:
+    """Round to 32 bits; numbers that are too large become infinite."""
+    try:
+        return Float32(_FLOAT.unpack(_FLOAT.pack(value))[0])
+    except OverflowError:
+        return Float32(float("inf") if value > 0 else float("-inf"))
+
+
+def exact_float32(exact: Decimal) -> Float32:
+    """Round a decimal to 32 bits in one step; rounding to a double first would round midpoints twice."""
+    double = float(exact)
+    rounded = float32(double)
+    if rounded in _INFINITE and exact.copy_abs() < _TOO_LARGE:
+        return float32(_LARGEST if exact > 0 else -_LARGEST)
+    other = 2 * double - rounded
+    if rounded in (double, other) or float32(other) != other or Decimal(double) == exact:
+        return rounded
+    return Float32(max(rounded, other) if exact > Decimal(double) else min(rounded, other))
+
+
+def double_text(value: float) -> str:
+    """Return `Double.toString`."""
+    if _PLAIN_FROM <= abs(value) < _PLAIN_TO or value == 0:
+        return repr(value)
+    if value != value or value in _INFINITE:  # noqa: PLR0124 - NaN alone is not itself
+        return _not_finite(value)
+    short = repr(value)
+    two = f"{value:.1e}"
+    # Java writes at least two digits, and chooses the nearest ones: 4.9E-324, not 5.0E-324.
+    return _scientific(two if float(two) == value else short)
+
+
+def float_text(value: float) -> str:
+    """Return `Float.toString` of a value that is already rounded to 32 bits."""
+    if value == 0:
+        return repr(float(value))
+    if value != value or value in _INFINITE:  # noqa: PLR0124 - the same
+        return _not_finite(value)
+    short = next(text for text in _candidates(value) if float32(float(text)) == value)
+    if _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+        plain = f"{Decimal(short):f}"
+        whole, _, rest = plain.partition(".")
+        return f"{whole}.{rest.rstrip('0') or '0'}"
+    return _scientific(short)
+
+
+def _candidates(value: float) -> Iterator[str]:
+    """Yield the decimals of at least two digits that are nearest to `value`, shortest first."""
+    for digits in range(1, 10):
+        text = f"{value:.{digits}e}"
+        yield text
+        mantissa, _, exponent = text.partition("e")
+        step = Decimal(1).scaleb(-digits)
+        yield f"{Decimal(mantissa) + step}e{exponent}"
+        yield f"{Decimal(mantissa) - step}e{exponent}"
+
+
+def _not_finite(value: float) -> str:
+    if value > 0:
+        return "Infinity"
+    return "-Infinity" if value < 0 else "NaN"
+
+
+def _scientific(text: str) -> str:
+    sign, digits, exponent = Decimal(text).as_tuple()
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    power = int(exponent) + len(digits) - 1
+    return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{power}"
+
+
+def java_text(value: Any) -> str:
+    """Return `toString`; None gives `null`. Bytes, which Java prints as an address, are decoded as UTF-8."""
+    match value:
+        case str():
+            return value
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case Float32():
+            return float_text(value)
+        case float():
+            return double_text(value)
+        case bytes():
+            return value.decode("utf-8", "replace")
+        case Struct():
+            shown = (
+                (field.name, item)
+                for field in value.schema.fields
+                if (item := value.values.get(field.name)) is not None
+            )
+            return "Struct{" + ",".join(f"{name}={java_text(item)}" for name, item in shown) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(java_text, value)) + "]"
+        case Mapping():
+            return "{" + ", ".join(f"{java_text(key)}={java_text(item)}" for key, item in value.items()) + "}"
+        case Instant():
+            return date_text(value.ms)
+        case _:
+            return str(value)

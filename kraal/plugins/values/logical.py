@@ -1,0 +1,94 @@
+"""Conversion of logical values to and from their base types. Source: Decimal, Date, Time, Timestamp (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from kraal.plugins.model.records import DataException, Instant
+from kraal.plugins.model.schema import Schema
+from kraal.plugins.values.java_time import MS_PER_DAY
+
+
+def wrapped(value: int, bits: int) -> int:
+    """Truncate an integer to its lowest bits, as Java's casts do."""
+    half = 1 << (bits - 1)
+    return ((value + half) & ((1 << bits) - 1)) - half
+
+
+def scale_of(schema: Schema) -> int:
+    """Return the scale in the schema of a Decimal. Raises DataException."""
+    text = schema.parameters.get("scale")
+    if text is None:
+        raise DataException("Invalid Decimal schema: scale parameter not found.")
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise DataException("Invalid scale parameter found in Decimal schema: ") from exc
+
+
+def decimal_parts(value: Decimal) -> tuple[int, int]:
+    """Return the unscaled value and the scale of a finite decimal."""
+    sign, digits, exponent = value.as_tuple()
+    unscaled = int("".join(map(str, digits)) or "0")
+    return (-unscaled if sign else unscaled), -int(exponent)
+
+
+def decimal_bytes(schema: Schema, value: Decimal) -> bytes:
+    """Return the unscaled value, big-endian, in as few bytes as possible. Raises DataException for another scale."""
+    wanted = scale_of(schema)
+    unscaled, scale = decimal_parts(value)
+    if scale != wanted:
+        raise DataException(
+            "Decimal value has mismatching scale for given Decimal schema. "
+            f"Schema has scale {wanted}, value has scale {scale}."
+        )
+    return signed_bytes(unscaled)
+
+
+def signed_bytes(number: int) -> bytes:
+    """Return an integer, big-endian, in as few bytes as possible (`BigInteger.toByteArray`)."""
+    size = (number if number >= 0 else number + 1).bit_length() // 8 + 1
+    return number.to_bytes(size, "big", signed=True)
+
+
+def decimal_of(schema: Schema, data: bytes) -> Decimal:
+    """Return the decimal that bytes represent. Raises DataException; ValueError for empty bytes."""
+    return unscaled_decimal(data, scale_of(schema))
+
+
+def unscaled_decimal(data: bytes, scale: int) -> Decimal:
+    """Return the decimal with the given unscaled bytes and scale. Raises ValueError for empty bytes."""
+    if not data:
+        raise ValueError("Zero length BigInteger")
+    unscaled = int.from_bytes(data, "big", signed=True)
+    digits = tuple(map(int, str(abs(unscaled))))
+    return Decimal((int(unscaled < 0), digits, -scale))
+
+
+def date_days(value: Instant) -> int:
+    """Return the days since 1970 of a Date. Raises DataException if it has a time of day."""
+    days, rest = divmod(value.ms, MS_PER_DAY)
+    if rest:
+        raise DataException("Kafka Connect Date type should not have any time fields set to non-zero values.")
+    return wrapped(days, 32)
+
+
+def date_of(days: int) -> Instant:
+    """Return the Date for a number of days since 1970."""
+    return Instant(days * MS_PER_DAY)
+
+
+def time_ms(value: Instant) -> int:
+    """Return the milliseconds since midnight of a Time. Raises DataException if it has a date."""
+    if not 0 <= value.ms <= MS_PER_DAY:
+        raise DataException("Kafka Connect Time type should not have any date fields set to non-zero values.")
+    return value.ms
+
+
+def time_of(ms: int) -> Instant:
+    """Return the Time for milliseconds since midnight. Raises DataException if it is outside one day."""
+    if not 0 <= ms <= MS_PER_DAY:
+        raise DataException(
+            "Time values must use number of milliseconds greater than 0 and less than 86400000"
+        )
+    return Instant(ms)

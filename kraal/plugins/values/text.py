@@ -1,0 +1,236 @@
+"""Conversion of values to text, and of text to values with inferred types. Source: Values (Kafka 4.3.0).
+
+Java's Byte, Short and Integer are all int here; the schema returned with the value distinguishes them.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException, Instant, Struct
+from kraal.plugins.model.schema import STRING, Schema, Type
+from kraal.plugins.values.inferred_schemas import SchemaMerger, aligned
+from kraal.plugins.values.java_time import MS_PER_DAY, day_of, iso_date, iso_time
+from kraal.plugins.values.java_values import exact_float32, java_class, java_text
+from kraal.plugins.values.logical import decimal_parts
+from kraal.plugins.values.map_keys import as_key
+from kraal.plugins.values.tokens import BLANK, Tokens
+
+_Found = tuple[Schema | None, Any]
+
+_LITERALS: Final[tuple[tuple[str, _Found | None], ...]] = (
+    ("null", None),
+    ("true", (Schema(type=Type.BOOLEAN), True)),
+    ("false", (Schema(type=Type.BOOLEAN), False)),
+)
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE: Final = ((8, Type.INT8), (16, Type.INT16), (32, Type.INT32), (64, Type.INT64))
+_DATE_SHAPE: Final = r"[ \t]*(-?\d+)-[ \t]*(-?\d+)-[ \t]*(-?\d+)"
+_TIME_SHAPE: Final = r"[ \t]*(-?\d+):[ \t]*(-?\d+):[ \t]*(-?\d+)\.[ \t]*(-?\d+)Z"
+_TEMPORAL: Final = {
+    len("yyyy-MM-dd"): (re.compile(_DATE_SHAPE), Schema(type=Type.INT32, name=DATE, version=1)),
+    len("HH:mm:ss.SSSZ"): (re.compile(_TIME_SHAPE), Schema(type=Type.INT32, name=TIME, version=1)),
+    len("yyyy-MM-ddTHH:mm:ss.SSSZ"): (
+        re.compile(f"{_DATE_SHAPE}T{_TIME_SHAPE}"),
+        Schema(type=Type.INT64, name=TIMESTAMP, version=1),
+    ),
+}
+_DATE_PARTS, _TIME_PARTS = 3, 4
+_HUGE: Final = 1000
+"""Number of digits; no number with so large a power of ten fits into 64 bits."""
+
+
+def convert_to_string(value: Any) -> str | None:
+    """Return the text of a value, None for None. Raises DataException for a value that Connect does not support."""
+    return None if value is None else _shown(value, embedded=False)
+
+
+def _shown(value: Any, *, embedded: bool) -> str:
+    match value:
+        case str():
+            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+            return f'"{escaped}"' if embedded else value
+        case bytes():
+            text = b64encode(value).decode("ascii")
+            return f'"{text}"' if embedded else text
+        case list() | tuple():
+            return "[" + ",".join(_shown(each, embedded=True) for each in value) + "]"
+        case Mapping():
+            pairs = (
+                f"{_shown(key, embedded=True)}:{_shown(item, embedded=True)}" for key, item in value.items()
+            )
+            return "{" + ",".join(pairs) + "}"
+        case Struct():
+            fields = (
+                f"{_shown(field.name, embedded=True)}:{_shown(value.get(field.name), embedded=True)}"
+                for field in value.schema.fields
+            )
+            return "{" + ",".join(fields) + "}"
+        case Instant():
+            return _shown_time(value.ms)
+        case None | bool() | int() | float() | Decimal():
+            return java_text(value)
+        case _:
+            found = java_class(value, None)
+            raise DataException(f"Failed to serialize unexpected value type {found}: {value}")
+
+
+def _shown_time(ms: int) -> str:
+    if ms < MS_PER_DAY:
+        return iso_time(ms)
+    return iso_date(ms) if ms % MS_PER_DAY == 0 else f"{iso_date(ms)}T{iso_time(ms)}"
+
+
+def parse_string(text: str | None) -> _Found:
+    """Infer schema and value from a text: null, boolean, number, date, list, map or text.
+
+    Text like `null`, and None, are `(None, None)`.
+    """
+    if text is None:
+        return None, None
+    if not text:
+        return STRING, text
+    return _Parser(text).parse(embedded=False) or (None, None)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._tokens = Tokens(text)
+
+    def parse(self, *, embedded: bool) -> _Found | None:
+        """Return the next value, None for null. Raises DataException inside lists and maps only."""
+        tokens = self._tokens
+        if not tokens.has_next():
+            return None
+        if embedded and tokens.take('"'):
+            return self._quoted()
+        for literal, found in _LITERALS:
+            if self._is_literal(literal, embedded=embedded):
+                return found
+        start = tokens.mark()
+        try:
+            if tokens.take("["):
+                return self._list()
+            if tokens.take("{"):
+                return self._map()
+        except DataException:
+            tokens.rewind(start)
+        token = tokens.next()
+        trimmed = token.strip(BLANK)
+        return self._scalar(trimmed, embedded=embedded) if trimmed else (STRING, token)
+
+    def _is_literal(self, literal: str, *, embedded: bool) -> bool:
+        """Consume a literal if it comes next; outside lists and maps it must be the whole text."""
+        start = self._tokens.mark()
+        if self._tokens.take(literal) and (embedded or not self._tokens.has_next()):
+            return True
+        self._tokens.rewind(start)
+        return False
+
+    def _scalar(self, token: str, *, embedded: bool) -> _Found:
+        found = None
+        if token[0].isdigit():
+            found = self._several_as_time(token)
+        if found is None and (token[0].isdigit() or token[0] in "+-"):
+            found = _number(token)
+        if found is None and embedded:
+            raise DataException("Failed to parse embedded value")
+        return found or (STRING, self._tokens.text)
+
+    def _several_as_time(self, token: str) -> _Found | None:
+        """Parse up to five tokens as one time value; the colons in a time delimit tokens."""
+        start = self._tokens.mark()
+        rest = self._tokens.several(4)
+        found = None if rest is None else _time(token + rest)
+        if found is None:
+            self._tokens.rewind(start)
+            found = _time(token)
+        return found
+
+    def _quoted(self) -> _Found:
+        parts = []
+        while self._tokens.has_next() and not self._tokens.take('"'):
+            parts.append(self._tokens.next())
+        text = "".join(parts)
+        return _time(text) or (STRING, text)
+
+    def _list(self) -> _Found:
+        tokens, items, schemas = self._tokens, list[Any](), SchemaMerger()
+        while tokens.has_next():
+            if tokens.take("]"):
+                schema = Schema(type=Type.ARRAY, value=schemas.common)
+                return schema, [aligned(schemas.common, each) for each in items]
+            if tokens.take(","):
+                raise DataException(f"Unable to parse an empty array element: {tokens.text}")
+            element = self.parse(embedded=True)
+            schemas.merge(element)
+            items.append(None if element is None else element[1])
+            position = tokens.mark()
+            if tokens.take("]"):
+                tokens.rewind(position)
+            elif not tokens.take(","):
+                raise DataException("Array elements missing ',' delimiter")
+        raise DataException(f"Array is missing terminating ']': {tokens.text}")
+
+    def _map(self) -> _Found:
+        tokens, items = self._tokens, dict[Any, Any]()
+        keys, values = SchemaMerger(), SchemaMerger()
+        while tokens.has_next():
+            if tokens.take("}"):
+                of_value = values.common if keys.common is not None else None
+                found = {as_key(aligned(keys.common, k)): aligned(of_value, v) for k, v in items.items()}
+                return Schema(type=Type.MAP, key=keys.common, value=of_value), found
+            if tokens.take(","):
+                raise DataException(f"Unable to parse a map entry with no key or value: {tokens.text}")
+            key = self.parse(embedded=True)
+            if key is None or key[1] is None:
+                raise DataException(f"Map entry may not have a null key: {tokens.text}")
+            if not tokens.take(":"):
+                raise DataException(f"Map entry is missing ':' at {tokens.mark()} in {tokens.text}")
+            value = self.parse(embedded=True)
+            items[as_key(key[1])] = None if value is None else value[1]
+            tokens.take(",")
+            keys.merge(key)
+            values.merge(value)
+        raise DataException(f"Map is missing terminating '}}': {tokens.text}")
+
+
+def _number(token: str) -> _Found | None:
+    """Return a number with the smallest type that it fits, None if the token is not a number."""
+    if _NUMBER.fullmatch(token) is None:
+        return None
+    try:
+        exact = Decimal(token)
+    except InvalidOperation:
+        return None
+    exact = exact or exact.copy_abs()
+    unscaled, scale = decimal_parts(exact)
+    if exact.adjusted() < _HUGE and (not unscaled or scale <= 0 or unscaled % 10**scale == 0):
+        whole = int(exact)
+        for bits, kind in _WHOLE:
+            if -(1 << (bits - 1)) <= whole < 1 << (bits - 1):
+                return Schema(type=kind), whole
+    if scale:
+        single = exact_float32(exact)
+        if abs(single) != float("inf"):
+            return Schema(type=Type.FLOAT32), single
+        if abs(float(exact)) != float("inf"):
+            return Schema(type=Type.FLOAT64), float(exact)
+    return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": str(scale)}), exact
+
+
+def _time(text: str) -> _Found | None:
+    """Return a date, a time or a timestamp, depending on the text's length; numbers out of range overflow."""
+    text = text.replace("\\:", ":")
+    shape, schema = _TEMPORAL.get(len(text), (None, None))
+    found = None if shape is None else shape.match(text)
+    if found is None:
+        return None
+    parts = list(map(int, found.groups()))
+    days = day_of(*parts[:_DATE_PARTS]) if len(parts) != _TIME_PARTS else 0
+    hour, minute, second, ms = parts[-_TIME_PARTS:] if len(parts) != _DATE_PARTS else (0, 0, 0, 0)
+    return schema, Instant(days * MS_PER_DAY + ((hour * 60 + minute) * 60 + second) * 1000 + ms)

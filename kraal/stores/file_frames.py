@@ -1,0 +1,112 @@
+"""The file format of a file-backed log: a header, then frames. One frame is one batch, valid as a whole or not at all.
+
+Big endian. Header: 8 bytes magic, int64 next offset when the file was made, uint32 CRC of both. Frame: uint32
+payload length, uint32 CRC of the payload, uint32 CRC of these two, payload. Payload: records one after another,
+each int64 offset, int64 timestamp in ms, int32 key length, int32 value length (-1: tombstone), key, value.
+
+A kill during a write leaves a frame that is too short; a power cut may leave one of garbage or zeros at the very
+end. Both are a torn tail: the append was never confirmed, so the tail is truncated. A broken frame followed by
+valid bytes is damage, and never truncated silently: hence the CRC of the frame's head, without which a wrong
+length looks like a torn tail.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kraal.core.errors import StoreError
+from kraal.core.records import Record
+
+MAGIC = b"KRAALOG1"
+_HEADER = struct.Struct(">8sq")
+_CRC = struct.Struct(">I")
+_HEAD = struct.Struct(">II")
+_RECORD = struct.Struct(">qqii")
+HEADER_SIZE = _HEADER.size + _CRC.size
+HEAD_SIZE = _HEAD.size + _CRC.size
+
+
+class Damaged(StoreError):
+    """Bytes that no interrupted write can explain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The position of one frame in the file, and its records."""
+
+    begin: int
+    end: int
+    records: tuple[Record, ...]
+
+
+def header(next_offset: int) -> bytes:
+    """Encode a file's header."""
+    fields = _HEADER.pack(MAGIC, next_offset)
+    return fields + _CRC.pack(zlib.crc32(fields))
+
+
+def header_offset(data: bytes) -> int | None:
+    """Return the header's next offset; None if its writing was interrupted. Raises Damaged."""
+    if len(data) < HEADER_SIZE:
+        if MAGIC.startswith(data[: len(MAGIC)]):
+            return None
+        raise Damaged("it does not begin like a Kraal log")
+    magic, offset = _HEADER.unpack_from(data)
+    if magic != MAGIC or zlib.crc32(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
+        raise Damaged("it does not begin like a Kraal log")
+    return int(offset)
+
+
+def frame(records: Sequence[Record]) -> bytes:
+    """Encode a batch as one frame."""
+    parts: list[bytes] = []
+    for record in records:
+        key = record.key.encode()
+        size = -1 if record.value is None else len(record.value)
+        parts += (_RECORD.pack(record.offset, record.timestamp_ms, len(key), size), key, record.value or b"")
+    payload = b"".join(parts)
+    head = _HEAD.pack(len(payload), zlib.crc32(payload))
+    return head + _CRC.pack(zlib.crc32(head)) + payload
+
+
+def frames(data: bytes, position: int) -> Iterator[Frame]:
+    """Yield the frames of `data`, which lies at `position` in the file, up to a torn tail. Raises Damaged."""
+    at = 0
+    while at < len(data):
+        end = _frame_end(data, at, position)
+        if end is None:
+            return
+        yield Frame(position + at, position + end, tuple(_records(data, at + HEAD_SIZE, end)))
+        at = end
+
+
+def _frame_end(data: bytes, at: int, position: int) -> int | None:
+    if at + HEAD_SIZE > len(data):
+        return None
+    size, crc = _HEAD.unpack_from(data, at)
+    if zlib.crc32(data[at : at + _HEAD.size]) != _CRC.unpack_from(data, at + _HEAD.size)[0]:
+        if not data[at:].strip(b"\0"):
+            return None  # the file grew, but its data was never written
+        raise Damaged(f"the frame at byte {position + at} has a broken head")
+    end = at + HEAD_SIZE + int(size)
+    if end > len(data):
+        return None
+    if zlib.crc32(data[at + HEAD_SIZE : end]) != crc:
+        if end == len(data):
+            return None
+        raise Damaged(f"the frame at byte {position + at} is damaged, and sound data follows it")
+    return end
+
+
+def _records(data: bytes, at: int, end: int) -> Iterator[Record]:
+    while at < end:
+        offset, timestamp_ms, key_size, value_size = _RECORD.unpack_from(data, at)
+        at += _RECORD.size
+        key = data[at : at + key_size].decode()
+        at += key_size
+        value = None if value_size < 0 else data[at : at + value_size]
+        at += max(value_size, 0)
+        yield Record(offset, key, value, timestamp_ms)

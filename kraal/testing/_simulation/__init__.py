@@ -1,0 +1,1 @@
+"""Workers, clusters, engines and groups in one thread and virtual time."""

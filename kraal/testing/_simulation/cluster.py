@@ -1,0 +1,354 @@
+"""Several whole workers inside a test: the real actors of each, one thread, one seed, virtual time.
+
+    cluster = EmbeddedCluster(workers=3, seed=7)
+    cluster.create("numbers", {"connector.class": FAKE_SOURCE, "tasks.max": "4"})
+    cluster.settle()
+    cluster.kill(cluster.leader)
+    cluster.settle(within_s=20)
+    assert cluster.states("numbers") == ["RUNNING"] * 5
+
+The workers share the logs, the offsets and what their sources and sinks know of (`outside`), and meet in a fake
+group. Whenever a task is opened, and whenever time has passed, the cluster looks whether something runs twice,
+and whether an actor has died of anything but `crash`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from actors.exactly_once.fencer import Fence
+from actors.messages.herder import CreateConnector, PutTaskConfigs
+from kraal.cluster.membership.state import MemberSettings
+from kraal.cluster.state.cluster_state import ConnectorEntry
+from kraal.cluster.views import rest as view
+from kraal.core.errors import Momentary, NotFound, NotLeader, NotOwner, TimedOut
+from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId
+from kraal.protocol.group import ConnectProtocol
+from kraal.stores.group_api import GroupOptions
+from kraal.stores.memory import MemoryLog, MemoryOffsets
+from kraal.testing._simulation.cluster_worker import ClusterWorker
+from kraal.testing._simulation.engine import Outside
+from kraal.testing._simulation.group import FakeGroupBroker
+from kraal.testing._simulation.group_offsets import FakeGroupOffsets
+from kraal.testing._simulation.scheduler import Scheduler
+from kraal.testing._simulation.transactions import FakeTransactions
+from kraal.testing._simulation.worker import DEFAULTS
+from kraal.testing._simulation.worker_requests import ask_leader
+
+if TYPE_CHECKING:
+    from actors.exactly_once.claims import FenceRequest
+    from actors.messages.publisher import PublishTasks
+    from actors.runtime.mailbox import Ask
+    from kraal.plugins.api import Connector
+
+R = TypeVar("R")
+
+SESSION_TIMEOUT_S = 6.0
+REBALANCE_TIMEOUT_S = 20.0
+REQUEST_TIMEOUT_S = 90.0
+HOPS = 2
+STATE_OF = {TargetState.STARTED: "RUNNING", TargetState.PAUSED: "PAUSED", TargetState.STOPPED: "STOPPED"}
+
+
+class EmbeddedCluster:
+    """A group of workers under one seeded scheduler."""
+
+    def __init__(
+        self,
+        workers: int = 3,
+        *,
+        seed: int = 0,
+        protocol: ConnectProtocol = ConnectProtocol.STATIC,
+        max_delay_s: float = 0.0,
+        stop_s: float = 0.3,
+        read_s: float = 0.2,
+        properties: Mapping[str, str] | None = None,
+        transactional: bool = False,
+        exactly_once: bool = False,
+        plugins: Mapping[str, type[Connector]] | None = None,
+    ) -> None:
+        """Start workers; `settle` waits until they are a group.
+
+        Args:
+            workers: how many.
+            seed: decides the order of all messages, and every delay.
+            protocol: `connect.protocol` of every worker that `add` is not told otherwise of.
+            max_delay_s: `scheduled.rebalance.max.delay.ms`.
+            stop_s: how long a task takes to stop, at most; virtual seconds, as all times here.
+            read_s: how often a worker looks into the logs, at least.
+            properties: properties of every worker that differ from `kraal.testing._simulation.worker.DEFAULTS`.
+            transactional: the leader writes in transactions, and fences.
+            exactly_once: so do sources.
+            plugins: connectors by their full names, besides the fake ones; their tasks run as they are, without Spark.
+        """
+        self.scheduler = Scheduler(seed)
+        self.clock = self.scheduler.clock
+        self.random = random.Random(seed)  # noqa: S311 - order, not secrets
+        self.config_log = MemoryLog("config", now_ms=self.clock.wall_ms)
+        self.status_log = MemoryLog("status", now_ms=self.clock.wall_ms)
+        self.offsets = MemoryOffsets()
+        self.outside = Outside()
+        self.group_offsets = FakeGroupOffsets(
+            self.outside.committed, lambda: {task for w in self.alive for task in w.engine.running}
+        )
+        self.broker = FakeGroupBroker(self.scheduler)
+        self.options = GroupOptions(
+            group_id="cluster", session_timeout_s=SESSION_TIMEOUT_S, rebalance_timeout_s=REBALANCE_TIMEOUT_S
+        )
+        self.member = MemberSettings(
+            max_delay_s=max_delay_s,
+            session_timeout_s=SESSION_TIMEOUT_S,
+            rebalance_timeout_s=REBALANCE_TIMEOUT_S,
+        )
+        self.protocol = protocol
+        self.transactions = FakeTransactions("cluster", self.offsets) if exactly_once else None
+        self.transactional = transactional or exactly_once
+        self.plugins = plugins or {}
+        self.on_fence: Fence = self.transactions.fence if self.transactions is not None else lambda _: None
+        """What happens when producers are fenced. Raises StoreError to refuse it."""
+        self.stop_s = stop_s
+        self.read_s = read_s
+        self.properties = {**DEFAULTS, **(properties or {})}
+        self.workers: list[ClusterWorker] = []  # all there ever were
+        self.bugs: list[str] = []  # deaths of actors that no test asked for
+        for _ in range(workers):
+            self.add()
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def add(
+        self, *, static: Sequence[Instance] = (), protocol: ConnectProtocol | None = None
+    ) -> ClusterWorker:
+        """Start one more worker; `static` is what it is kept for: its `static.connectors` and `static.tasks`."""
+        worker = ClusterWorker(self, f"w{len(self.workers) + 1}", protocol or self.protocol, static)
+        self.workers.append(worker)
+        return worker
+
+    def close(self, worker: ClusterWorker) -> None:
+        """End a worker in good order, as SIGTERM does."""
+        worker.close()
+        self.check()
+
+    def kill(self, worker: ClusterWorker) -> None:
+        """End a worker as SIGKILL does."""
+        worker.kill()
+
+    def freeze(self, worker: ClusterWorker) -> None:
+        """Have a worker do nothing, as SIGSTOP does: messages wait, time passes."""
+        worker.freeze()
+
+    def thaw(self, worker: ClusterWorker) -> None:
+        """Let a frozen worker go on."""
+        worker.thaw()
+        self.check()
+
+    def crash(self, worker: ClusterWorker, actor: str) -> None:
+        """Make a worker's actor of this name die at its next message. Raises KeyError."""
+        worker.crash(actor)
+
+    def feed(self, task: TaskId, records: int) -> None:
+        """Give a task `records` more records, wherever it runs."""
+        self.outside.supply[task] = self.outside.supply.get(task, 0) + records
+        for worker in self.awake:
+            worker.engine.look(task)
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.scheduler.advance(seconds)
+        self.check()
+
+    # -- what is asked -------------------------------------------------------------------------------------
+
+    def ask(self, worker: ClusterWorker, message: Ask[R], *, timeout_s: float = REQUEST_TIMEOUT_S) -> R:
+        """Ask one worker's herder and run until it answered. Raises TimedOut, and what the message names."""
+        future = worker.assembly.herder.question(message)
+        self.run_until(future.done, timeout_s=timeout_s)
+        return future.result()
+
+    def request(self, message: Ask[R], via: ClusterWorker | None = None, *, patience_s: float = 60.0) -> R:
+        """Ask as a client does: any worker passes a request on, and what is only momentary is asked again.
+
+        Raises what the message names, and the last of what stood in the way for `patience_s`.
+        """
+        deadline = self.clock.now() + patience_s
+        while True:
+            try:
+                return self._forwarded(message, via or self.awake[0])
+            except (Momentary, NotLeader, NotOwner):
+                if self.clock.now() >= deadline:
+                    raise
+            self.advance(0.5)
+
+    def _forwarded(self, message: Ask[R], worker: ClusterWorker) -> R:
+        for _ in range(HOPS):
+            try:
+                return self.ask(worker, message)
+            except (NotLeader, NotOwner) as error:
+                url = error.leader_url if isinstance(error, NotLeader) else error.owner_url
+                found = None if url is None else self.at(url)
+                if found is None:
+                    raise
+                worker = found
+        return self.ask(worker, message)
+
+    def create(
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
+    ) -> None:
+        """Create a connector, through any worker."""
+        self.request(
+            CreateConnector(name=ConnectorName(name), config=config, initial_state=initial_state),
+            self.random.choice(self.awake),
+        )
+
+    def send(self, sender: ClusterWorker, request: PublishTasks) -> Future[None]:
+        """Deliver task configs to the leader's herder, as REST does. Raises PeerFailed."""
+        message = PutTaskConfigs(name=request.name, configs=request.configs)
+        return self.ask_leader(sender, request, message)
+
+    def ask_leader(
+        self, sender: ClusterWorker, request: PublishTasks | FenceRequest, message: Ask[Any]
+    ) -> Future[None]:
+        """Deliver a message to the leader's herder, as REST does. Raises PeerFailed, PeerRefused."""
+        url = request.leader_url
+        return ask_leader(self.at(url), sender, url, request.key, message)
+
+    # -- what is seen --------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> list[ClusterWorker]:
+        """The workers whose process there is."""
+        return [w for w in self.workers if w.alive]
+
+    @property
+    def awake(self) -> list[ClusterWorker]:
+        """The workers that are alive and not frozen."""
+        return [w for w in self.alive if not w.frozen]
+
+    @property
+    def leader(self) -> ClusterWorker:
+        """The worker that leads. Raises KeyError while nobody does, or two think so."""
+        leaders = [w for w in self.awake if w.snapshot.is_leader]
+        if len(leaders) != 1:
+            raise KeyError(leaders)
+        return leaders[0]
+
+    def at(self, url: str) -> ClusterWorker | None:
+        """Return the living worker with this advertised URL."""
+        return next((w for w in self.alive if w.url == url), None)
+
+    def owners(self, instance: Instance) -> list[ClusterWorker]:
+        """Return the workers that run an instance; of a frozen one that counts as long as it has a lease."""
+        return [w for w in self.alive if instance in (w.effective if w.frozen else w.running)]
+
+    def states(self, name: str, worker: ClusterWorker | None = None) -> list[str]:
+        """Return the states of a connector and its tasks as a worker shows them. Raises NotFound."""
+        status = _status(name, worker or self.awake[0])
+        return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+    # -- waiting -------------------------------------------------------------------------------------------
+
+    def run_until(self, done: Callable[[], bool], *, timeout_s: float) -> None:
+        """Run, letting time pass, until `done`. Raises TimedOut."""
+        deadline = self.clock.now() + timeout_s
+        while not done():
+            if self.scheduler.step():
+                continue
+            due = self.clock.next_due()
+            if due is None or due > deadline:
+                raise TimedOut(f"nothing came within {timeout_s:g} virtual seconds")
+            self.clock.advance_to(due)
+        self.check()
+
+    def settle(self, within_s: float = 30.0) -> float:
+        """Run until everything is as it is wanted; return how long it took. Raises AssertionError."""
+        began_s = self.clock.now()
+        while (missing := self.missing()) is not None:
+            if self.clock.now() - began_s > within_s:
+                raise AssertionError(f"not settled after {within_s:g} s: {missing}; {self.describe()}")
+            self.advance(0.1)
+        return self.clock.now() - began_s
+
+    def missing(self) -> str | None:
+        """Say what is not as it is wanted; None when all workers agree that everything is."""
+        if not self.broker.stable or len(self.broker.members) != len(self.awake):
+            return f"the group has {sorted(self.broker.members)} and is stable: {self.broker.stable}"
+        if sum(w.snapshot.is_leader for w in self.awake) != 1:
+            return f"{[w.name for w in self.awake if w.snapshot.is_leader]} lead"
+        offset = self.config_log.end() or -1
+        behind = [w.name for w in self.awake if w.snapshot.config.offset != offset]
+        if behind:
+            return f"{behind} have not read the config"
+        config = self.awake[0].snapshot.config
+        wanted: set[Instance] = set()
+        for entry in config.connectors.values():
+            missing = self._missing_of(entry)
+            if missing is not None:
+                return missing
+            wanted.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
+        extra = [(i, w.name) for w in self.awake for i in w.running if i not in wanted]
+        return f"{extra} run for nothing" if extra else None
+
+    def _missing_of(self, entry: ConnectorEntry) -> str | None:
+        state = STATE_OF[entry.target]
+        tasks: list[Instance] = [TaskId(entry.name, n) for n in range(len(entry.tasks))]
+        if entry.target is TargetState.STARTED:
+            if len(tasks) != int(entry.config.get("tasks.max") or 1):
+                return f"{entry.name} has {len(tasks)} tasks"
+            for instance in (entry.name, *tasks):
+                if len(self.owners(instance)) != 1:
+                    return f"{instance} runs on {[w.name for w in self.owners(instance)]}"
+        if entry.target is TargetState.STOPPED:
+            tasks = []
+            running = [w.name for w in self.alive for t in w.engine.running if t.connector == entry.name]
+            if running:
+                return f"{running} run tasks of {entry.name}, which is stopped"
+        for worker in self.awake:
+            missing = self._missing_status(entry, worker, [state] * (1 + len(tasks)))
+            if missing is not None:
+                return f"{missing} on {worker.name}"
+        return None
+
+    def _missing_status(self, entry: ConnectorEntry, worker: ClusterWorker, states: list[str]) -> str | None:
+        try:
+            shown = self.states(entry.name, worker)
+            status = _status(entry.name, worker)
+        except NotFound as error:
+            return str(error)
+        if entry.target is TargetState.STOPPED:
+            shown = shown[:1]
+        if shown != states:
+            return f"{entry.name} is shown as {shown}, not {states}"
+        if entry.target is TargetState.STARTED:
+            said = [status["connector"]["worker_id"], *(t["worker_id"] for t in status["tasks"])]
+            instances: list[Instance] = [entry.name, *(TaskId(entry.name, n) for n in range(len(states) - 1))]
+            owners = [w.worker_id for i in instances for w in self.owners(i)]
+            if said != owners:
+                return f"{entry.name} is said to be on {said}, and is on {owners}"
+        return None
+
+    def check(self) -> None:
+        """Raise AssertionError if something runs twice, or an actor died of an error of ours."""
+        if self.bugs:
+            raise AssertionError(self.bugs)
+        seen: dict[Instance, str] = {}
+        for worker in self.alive:
+            for instance in worker.effective:
+                if instance in seen:
+                    text = f"{instance} runs on {seen[instance]} and {worker.name} at {self.clock.now():g} s"
+                    raise AssertionError(text)
+                seen[instance] = worker.name
+
+    def rivals(self, task: TaskId, worker: ClusterWorker) -> list[str]:
+        """Return the names of the other workers on which a task runs with a lease."""
+        return [w.name for w in self.alive if w is not worker and task in w.effective]
+
+    def describe(self) -> str:
+        """Say what runs where, for a failed test."""
+        return "; ".join(f"{w.name}: {sorted(map(str, w.running))}" for w in self.alive)
+
+
+def _status(name: str, worker: ClusterWorker) -> dict[str, Any]:
+    return view.connector_status(worker.snapshot, ConnectorName(name))

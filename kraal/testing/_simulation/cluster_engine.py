@@ -1,0 +1,189 @@
+"""The fake engine of one worker of an embedded cluster.
+
+Tasks of the fake connectors count records (`kraal.testing._simulation.engine`); those of all others run their plugin
+(`kraal.testing._simulation.plugin_work`). A batch takes a moment of virtual time, and an idle plugin is asked again
+after one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from actors.instances.plugin_calls import trace_of
+from kraal.core.ids import ConnectorName
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.engine.api import Committed, Opened, TaskSpec, Waiting
+from kraal.engine.task_plugins import task_class
+from kraal.plugins.api import RetriableError, SinkTask, SourceTask
+from kraal.testing._simulation.engine import FakeEngine, FakeRun, Outside
+from kraal.testing._simulation.plugins import FakeSinkTask, FakeSourceTask
+from kraal.testing._simulation.topics import Topics
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Run, RunEvent
+    from kraal.plugins.registry import Registry
+    from kraal.testing._simulation.cluster_worker import ClusterWorker
+    from kraal.testing._simulation.plugin_work import Work
+
+log = logging.getLogger(__name__)
+
+BATCH_S = 0.01
+"""How long a batch of a plugin takes."""
+IDLE_S = 0.1
+"""After how long a plugin that had nothing is asked again."""
+RETRY_S = 1.0
+"""After how long a batch is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the tasks of one worker share with those of all others."""
+
+    registry: Registry
+    worker: Mapping[str, str]
+    """The worker's properties: its converters."""
+    topics: Topics
+    committed: dict[tuple[ConnectorName, TopicPartition], int]
+    """What sinks have committed."""
+    now_ms: Callable[[], int]
+
+
+class ClusterEngine(FakeEngine):
+    """Takes its time to stop, and has every run looked at as it begins."""
+
+    def __init__(self, worker: ClusterWorker, outside: Outside, place: Place) -> None:
+        """`place`: what tasks of real plugins work with."""
+        super().__init__(outside=outside)
+        self._worker = worker
+        self._place = place
+        self._offsets: Mapping[SourcePartition, Offset] = {}
+
+    @override
+    def open(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        self._offsets = offsets
+        return super().open(spec, offsets, report)
+
+    @override
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        found, version = task_class(self._place.registry, spec)
+        if issubclass(found, FakeSourceTask | FakeSinkTask):
+            return ClusterRun(self, self._worker, spec, position, report)
+        work = _work(spec, found, version, self._offsets, self._place)
+        return PluginRun(self, self._worker, spec, work, report)
+
+
+def _work(
+    spec: TaskSpec,
+    found: type[SourceTask | SinkTask],
+    version: str,
+    offsets: Mapping[SourcePartition, Offset],
+    place: Place,
+) -> Work:
+    from kraal.testing._simulation.plugin_work import SinkWork, SourceWork  # noqa: PLC0415 - loads Arrow and Kafka's client
+
+    if issubclass(found, SourceTask):
+        return SourceWork(spec, found, version, offsets, place)
+    return SinkWork(spec, found, version, place)
+
+
+class ClusterRun(FakeRun):
+    """One start of one task."""
+
+    def __init__(
+        self,
+        engine: FakeEngine,
+        worker: ClusterWorker,
+        spec: TaskSpec,
+        position: int,
+        report: Callable[[RunEvent], None],
+    ) -> None:
+        super().__init__(engine, spec, position, report)
+        self._worker = worker
+
+    @override
+    def begin(self) -> None:
+        self._worker.opened(self)
+        super().begin()
+
+    @override
+    def stop(self) -> None:
+        self._worker.later(self._worker.stop_delay_s(), super().stop)
+
+
+class PluginRun(ClusterRun):
+    """One start of one task of a real plugin."""
+
+    def __init__(
+        self,
+        engine: FakeEngine,
+        worker: ClusterWorker,
+        spec: TaskSpec,
+        work: Work,
+        report: Callable[[RunEvent], None],
+    ) -> None:
+        super().__init__(engine, worker, spec, 0, report)
+        self._work = work
+        self._due = False
+        """A look at the plugin is on its way."""
+
+    @override
+    def opening(self) -> None:
+        version = self._work.open()
+        self._opened = True
+        self.spec.assigned(1)
+        self._report(Opened(version=version))
+
+    @override
+    def look(self) -> None:
+        self._look_in(BATCH_S)
+
+    @override
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        if self.spec.lease():
+            self._work.commit(offsets)
+            self._report(Committed())
+
+    def _look_in(self, delay_s: float) -> None:
+        if self._asked and not self._over and not self._due:
+            self._due = True
+            self._worker.later(delay_s, self._batch)
+
+    def _batch(self) -> None:
+        self._due = False
+        if not self._asked or self._over:
+            return
+        if not self.spec.lease():
+            self._look_in(IDLE_S)
+            return
+        if self._engine.hangs(self.task):
+            self.spec.working(busy=True)
+            return
+        try:
+            done = self._work.next()
+        except RetriableError as error:
+            self._report(Waiting(str(error), retry=True))
+            self._look_in(RETRY_S)
+            return
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises fails its task
+            self.fail(trace_of(error))
+            return
+        self.spec.working(busy=False)
+        if done is None:
+            self._look_in(IDLE_S)
+            return
+        self._asked = False
+        self._report(done)
+
+    @override
+    def ended(self) -> None:
+        try:
+            self._work.close()
+        except Exception:
+            log.exception("%s: the plugin could not be stopped", self.task)

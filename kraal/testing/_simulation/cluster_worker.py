@@ -1,0 +1,284 @@
+"""One worker of an embedded cluster: its actors, its engine, its membership, and what the world does to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.assembly import ClusterParts, Parts, assemble
+from actors.herding.state import HerderSettings
+from actors.logs.reader import Follow
+from actors.membership.state import LEASE
+from actors.messages.herder import FenceZombies, ShutDown
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin, Crash
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.ids import ConnectorName, Instance, WorkerId
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from kraal.protocol.group import Job
+from kraal.testing._simulation.cluster_engine import ClusterEngine, Place
+from kraal.testing._simulation.engine import FakeRun
+from kraal.testing._simulation.group import FakeGroup
+from kraal.testing._simulation.metrics import scrape
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
+from kraal.testing._simulation.worker import loggers_of_its_own
+
+if TYPE_CHECKING:
+    from actors.runtime.system import Factory
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.plugins.api import Connector, ConnectorContext
+    from kraal.protocol.group import ConnectProtocol
+    from kraal.testing._simulation.cluster import EmbeddedCluster
+    from kraal.testing._simulation.scheduler import Scheduler
+
+CRASH = "a test killed it"
+
+
+class ClusterWorker:
+    """One worker; made by `EmbeddedCluster.add`."""
+
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        name: str,
+        protocol: ConnectProtocol,
+        static: Sequence[Instance] = (),
+    ) -> None:
+        self._protocol = protocol
+        self._static = tuple(sorted(map(Job.of, static))) or None
+        self.name = name
+        self.worker_id = WorkerId(f"{name}:8083")
+        self.url = f"http://{name}:8083/"
+        self.alive = True
+        self.frozen = False
+        self._cluster = cluster
+        self._clock = cluster.clock
+        self._connectors: dict[ConnectorName, object] = {}
+        self._registry = _registry(self._connectors, cluster.plugins)
+        self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
+        self._outside_world = Address(f"outside of {name}")
+        self.loggers = loggers_of_its_own(cluster.clock.wall_ms)
+        """Its own, as of a process."""
+        self._host.spawn(self._outside_world, _Doer, lambda _: None)
+        self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
+        self.engine = ClusterEngine(self, cluster.outside, self._place())
+        self.assembly = assemble(self._parts(), self._gave_up)
+
+    def _parts(self) -> Parts:
+        cluster = self._cluster
+        config = parse_standalone(cluster.properties)
+        return Parts(
+            system=self._host,
+            clock=cluster.clock,
+            engine=self.engine,
+            plugins=ProvidedPlugins(self._registry, config),
+            config_log=cluster.config_log,
+            status_log=cluster.status_log,
+            offsets=cluster.offsets,
+            group_offsets=cluster.group_offsets,
+            settings=HerderSettings(
+                worker_id=self.worker_id,
+                standalone=False,
+                topic_tracking=config.topic_tracking,
+                topic_reset=config.topic_tracking_reset,
+                shown_restarting_s=config.graceful_timeout_s + 10,
+                auto_restart=config.auto_restart,
+                chance=random.Random(self.name).random,  # noqa: S311 - pauses, not secrets
+                group_id=cluster.options.group_id,
+                transactional=cluster.transactional,
+            ),
+            leader_url=self.url,
+            graceful_s=config.graceful_timeout_s,
+            stall_s=config.stall_timeout_s,
+            loggers=self.loggers,
+            cluster=ClusterParts(
+                group=self.group,
+                protocol=self._protocol,
+                static=self._static,
+                member=cluster.member,
+                follow=Follow(wait_s=0, pause_s=cluster.random.uniform(0.02, cluster.read_s)),
+                patience_s=0,
+                send=lambda request: cluster.send(self, request),
+                fence=self._fence,
+                transactions=cluster.transactions,
+                send_fence=lambda request: cluster.ask_leader(self, request, FenceZombies(name=request.name)),
+            ),
+        )
+
+    def _place(self) -> Place:
+        outside, wall_ms = self._cluster.outside, self._clock.wall_ms
+        return Place(self._registry, self._cluster.properties, outside.topics, outside.group, wall_ms)
+
+    # -- what is seen --------------------------------------------------------------------------------------
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What GETs render from."""
+        return self.assembly.published.latest
+
+    def metrics(self) -> str:
+        """Return what `GET /metrics` answers now."""
+        return scrape(self.assembly, self.worker_id)
+
+    @property
+    def running(self) -> set[Instance]:
+        """Connectors that are started, and tasks with an open run."""
+        return {*self._connectors, *self.engine.running}
+
+    @property
+    def effective(self) -> set[Instance]:
+        """What of it may take effect: nothing without a lease."""
+        lease_s = LEASE * self._cluster.options.session_timeout_s
+        return self.running if self.alive and self.group.heartbeat_age_s() < lease_s else set()
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Shut down in good order, leave the group, end."""
+        self._cluster.ask(self, ShutDown())
+        self.group.close(1)
+        self._cluster.scheduler.run()
+        self._end()
+
+    def kill(self) -> None:
+        """End at once."""
+        self.group.kill()
+        self._end()
+
+    def _end(self) -> None:
+        self.alive = False
+        self._host.end()
+
+    def freeze(self) -> None:
+        """Do nothing from now on."""
+        self.frozen = True
+        self.group.freeze()
+        self._host.freeze(frozen=True)
+
+    def thaw(self) -> None:
+        """Go on."""
+        self.frozen = False
+        self._host.freeze(frozen=False)
+        self.group.thaw()
+        for task in self.engine.running:
+            self.engine.look(task)
+
+    @property
+    def actors(self) -> list[str]:
+        """The names of its living actors."""
+        return self._host.names()
+
+    def crash(self, actor: str) -> None:
+        """Make the actor of this name die at its next message. Raises KeyError."""
+        self._host.address(actor).tell(Crash(CRASH))
+
+    def later(self, delay_s: float, act: Callable[[], None]) -> None:
+        """Do something outside of all actors, when time has passed; never when the worker is dead or frozen."""
+        self._clock.after(delay_s, self._outside_world, _Do(act))
+
+    def opened(self, run: FakeRun) -> None:
+        """A run begins: it must be the only one."""
+        owners = self._cluster.rivals(run.task, self)
+        if owners:
+            self._cluster.bugs.append(f"{run.task} begins on {self.name} and runs on {owners}")
+
+    def stop_delay_s(self) -> float:
+        """How long the next run takes to stop."""
+        return self._cluster.random.uniform(0, self._cluster.stop_s)
+
+    def _fence(self, transactional_ids: Sequence[str]) -> None:
+        self._cluster.on_fence(transactional_ids)
+
+    def _gave_up(self, name: str, error: BaseException) -> None:
+        self._cluster.bugs.append(f"{name} of {self.name} died too often: {error!r}")
+
+
+class _Host:
+    """One worker's share of the scheduler: knows its actors, so that they can end or stand still together."""
+
+    def __init__(
+        self, scheduler: Scheduler, name: str, bugs: list[str], connectors: dict[ConnectorName, object]
+    ) -> None:
+        self._scheduler = scheduler
+        self._name = name
+        self._bugs = bugs
+        self._connectors = connectors
+        self._addresses: dict[Address, None] = {}
+
+    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
+        def noted(error: BaseException) -> None:
+            if str(error) != CRASH:
+                self._bugs.append(f"{address.name} of {self._name} died: {error!r}")
+            died(error)
+
+        self._addresses[address] = None
+        if address.name.startswith("connector "):  # what a dead actor had started is gone with it
+            self._connectors.pop(ConnectorName(address.name.removeprefix("connector ")), None)
+        self._scheduler.spawn(address, factory, noted)
+
+    def stop(self, address: Address) -> None:
+        self._addresses.pop(address, None)
+        self._scheduler.stop(address)
+
+    def address(self, name: str) -> Address:
+        for address in self._addresses:
+            if address.name == name:
+                return address
+        raise KeyError(name)
+
+    def names(self) -> list[str]:
+        return [address.name for address in self._addresses]
+
+    def end(self) -> None:
+        for address in list(self._addresses):
+            self.stop(address)
+
+    def freeze(self, *, frozen: bool) -> None:
+        for address in self._addresses:
+            self._scheduler.freeze(address, frozen=frozen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Do(Tell):
+    act: Callable[[], None]
+
+
+class _Doer:
+    """Does what happens outside of all actors, when the worker is not frozen."""
+
+    def receive(self, message: Begin | _Do) -> None:
+        if isinstance(message, _Do):
+            message.act()
+
+
+def _registry(running: dict[ConnectorName, object], given: Mapping[str, type[Connector]]) -> Registry:
+    """Return what a worker knows: the fake connectors, the given ones, and all transforms and converters that ship."""
+    fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
+    connectors = {**fakes, **given}
+    return Registry.load().with_connectors(
+        {name: _noted(connector, running) for name, connector in connectors.items()}
+    )
+
+
+def _noted(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
+    """Return a connector that notes in `running` while it is started."""
+
+    class Noted(connector):  # type: ignore[valid-type, misc]
+        _noted_as: ConnectorName | None = None
+
+        def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+            super().start(config, context)
+            self._noted_as = ConnectorName(config["name"])
+            running[self._noted_as] = self
+
+        def stop(self) -> None:
+            if self._noted_as is not None and running.get(self._noted_as) is self:
+                del running[self._noted_as]
+            super().stop()
+
+    Noted.__name__, Noted.__qualname__ = connector.__name__, connector.__qualname__
+    Noted.__module__ = connector.__module__
+    return Noted

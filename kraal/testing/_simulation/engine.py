@@ -1,0 +1,324 @@
+"""A fake engine: the whole engine protocol without Spark, driven by a test.
+
+`feed` gives a task records; each `next()` takes what is there, at most `batch` of them. Offsets are counts:
+`{"task": "name-0"} -> {"position": n}`; sinks' commits are kept in `committed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.instances.plugin_calls import trace_of
+from kraal.core.errors import Fenced, KraalError
+from kraal.core.ids import ConnectorName, TaskId, TopicName
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.engine.api import (
+    BatchDone,
+    Committed,
+    EngineReady,
+    EngineStarting,
+    EngineState,
+    Failed,
+    Held,
+    Opened,
+    RunEvent,
+    Stopped,
+    TaskSpec,
+    Waiting,
+)
+from kraal.testing._simulation.topics import Topics
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Run
+    from kraal.metrics.thread_pools import PoolState
+
+
+def partition_of(task: TaskId) -> SourcePartition:
+    """Return the one source partition of a task in the fake engine."""
+    return SourcePartition.of({"task": str(task)})
+
+
+@dataclass(slots=True)
+class Outside:
+    """What no worker owns: what sources have, what was written, and what sinks have committed."""
+
+    supply: dict[TaskId, int] = field(default_factory=dict)
+    written: dict[TaskId, list[int]] = field(default_factory=dict)
+    committed: dict[TaskId, int] = field(default_factory=dict)
+    topics: Topics = field(default_factory=Topics)
+    """What tasks of real plugins write and read."""
+    group: dict[tuple[ConnectorName, TopicPartition], int] = field(default_factory=dict)
+    """What sinks of real plugins have committed."""
+
+
+class FakeEngine:
+    """An engine for tests. Everything happens on the caller's thread; events go out at once."""
+
+    def __init__(
+        self, *, ready: bool = True, batch: int = 10, topic: str = "fake", outside: Outside | None = None
+    ) -> None:
+        """`outside`: shared with the engines of other workers; None: it is this one's alone."""
+        self._state: EngineState = EngineReady() if ready else EngineStarting("Spark is starting")
+        self._batch = batch
+        self._topic = topic
+        self._listeners: list[Callable[[EngineState], None]] = []
+        self._runs: dict[TaskId, FakeRun] = {}
+        outside = outside or Outside()
+        self._supply = outside.supply
+        self._open_errors: dict[TaskId, str] = {}
+        self._hanging: set[TaskId] = set()
+        self.committed = outside.committed
+        """What sinks have committed, and where they start again."""
+        self.written = outside.written
+        """Numbers of all records written, in order, repeated ones too."""
+        self.opened: list[TaskId] = []
+        """Each open, in order."""
+
+    # -- what a test does ----------------------------------------------------------------------------------
+
+    def feed(self, task: TaskId, records: int) -> None:
+        """Give a task `records` more records."""
+        self._supply[task] = self._supply.get(task, 0) + records
+        self.look(task)
+
+    def look(self, task: TaskId) -> None:
+        """Have the task's open run see what there is."""
+        run = self._runs.get(task)
+        if run is not None:
+            run.look()
+
+    def fail(self, task: TaskId, trace: str) -> None:
+        """Fail the task's open run."""
+        self._runs[task].fail(trace)
+
+    def hang(self, task: TaskId, *, hangs: bool = True) -> None:
+        """Have every later batch of the task begin and not end, until this is called with `hangs=False`."""
+        if hangs:
+            self._hanging.add(task)
+        else:
+            self._hanging.discard(task)
+            self.look(task)
+
+    def retry(self, task: TaskId, reason: str) -> None:
+        """Have the task's open run say that it tries something again."""
+        self._runs[task].retry(reason)
+
+    def fail_opening(self, task: TaskId, trace: str | None) -> None:
+        """Fail every later open of the task; None: not any more."""
+        if trace is None:
+            self._open_errors.pop(task, None)
+        else:
+            self._open_errors[task] = trace
+
+    def lose(self, reason: str = "Spark's JVM ended") -> None:
+        """Lose Spark: every run fails, and nothing opens before `recover`."""
+        self._change(EngineStarting(reason))
+        for run in list(self._runs.values()):
+            run.fail(reason, engine_lost=True)
+
+    def recover(self) -> None:
+        """Have Spark up again: what waits opens."""
+        self._change(EngineReady())
+        for run in list(self._runs.values()):
+            run.begin()
+
+    def run_of(self, task: TaskId) -> FakeRun | None:
+        """Return the task's open run."""
+        return self._runs.get(task)
+
+    @property
+    def running(self) -> frozenset[TaskId]:
+        """The tasks that have an open run."""
+        return frozenset(self._runs)
+
+    # -- Engine --------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> EngineState:
+        """Whether jobs can run now."""
+        return self._state
+
+    def pools(self) -> Sequence[PoolState]:
+        """Return none: nothing here has a thread."""
+        return ()
+
+    def listen(self, changed: Callable[[EngineState], None]) -> None:
+        """Call `changed` with every later state."""
+        self._listeners.append(changed)
+
+    def open(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        """Open one task; an older run of the same task is cancelled first."""
+        older = self._runs.pop(spec.task, None)
+        if older is not None:
+            older.cancel()
+        stored = offsets.get(partition_of(spec.task), {}).get("position", self.committed.get(spec.task, 0))
+        if not isinstance(stored, int):
+            text = f"a stored position must be a number, not {stored!r}"
+            raise KraalError(text)
+        run = self.make_run(spec, stored, report)
+        self._runs[spec.task] = run
+        self.opened.append(spec.task)
+        run.begin()
+        return run
+
+    def abandon(self, task: TaskId) -> None:
+        """Cancel the task's open run."""
+        run = self._runs.get(task)
+        if run is not None:
+            run.cancel()
+
+    def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
+        """Make the run of a task that begins at `position`."""
+        return FakeRun(self, spec, position, report)
+
+    def close(self, timeout_s: float) -> None:
+        """Cancel what runs."""
+        del timeout_s
+        for run in list(self._runs.values()):
+            run.cancel()
+
+    # -- what runs do --------------------------------------------------------------------------------------
+
+    def open_error(self, task: TaskId) -> str | None:
+        """Return the trace with which an open of the task is to fail."""
+        return self._open_errors.get(task)
+
+    def hangs(self, task: TaskId) -> bool:
+        """Whether batches of the task do not end."""
+        return task in self._hanging
+
+    def take(self, task: TaskId, position: int) -> range:
+        """Return the numbers of the next records after `position`."""
+        return range(position, min(self._supply.get(task, 0), position + self._batch))
+
+    def wrote(self, task: TaskId, numbers: range) -> frozenset[TopicName]:
+        """Note records as written; return the topics they went to."""
+        self.written.setdefault(task, []).extend(numbers)
+        return frozenset({TopicName(self._topic)})
+
+    def closed(self, run: FakeRun) -> None:
+        """Forget a run that is over."""
+        if self._runs.get(run.task) is run:
+            del self._runs[run.task]
+
+    def _change(self, state: EngineState) -> None:
+        self._state = state
+        for listener in self._listeners:
+            listener(state)
+
+
+class FakeRun:
+    """One start of one task in the fake engine."""
+
+    def __init__(
+        self, engine: FakeEngine, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]
+    ) -> None:
+        self.task = spec.task
+        self.spec = spec
+        """What the task was opened with."""
+        self._engine = engine
+        self._position = position
+        self._report = report
+        self._opened = False
+        self._over = False
+        self._asked = False
+
+    def begin(self) -> None:
+        """Open, if Spark is up."""
+        if self._opened or self._over:
+            return
+        if isinstance(self._engine.state, EngineStarting):
+            self._report(Waiting(self._engine.state.reason))
+            return
+        error = self._engine.open_error(self.task)
+        if error is not None:
+            self.fail(error)
+            return
+        try:
+            self.opening()
+        except Exception as raised:  # noqa: BLE001 - whatever a plugin raises fails its task
+            self.fail(trace_of(raised))
+
+    def opening(self) -> None:
+        """Open: nothing can go wrong here, but a plugin may raise what it likes."""
+        self._opened = True
+        self.spec.assigned(1)  # a sink's; as if its topic had one partition for each task
+        self._report(Opened(version="1.0"))
+
+    def look(self) -> None:
+        """Run one batch if one was asked for and there is something."""
+        numbers = self._engine.take(self.task, self._position)
+        if not self._asked or not numbers or self._over or not self.spec.lease():
+            return
+        if self._engine.hangs(self.task):
+            self.spec.working(busy=True)
+            return
+        self._asked = False
+        self.spec.working(busy=False)
+        offsets: dict[SourcePartition, Offset] = {partition_of(self.task): {"position": numbers.stop}}
+        transactions, size = self.spec.transactions, None
+        if transactions is not None:
+            try:
+                transactions.commit(offsets)
+            except Fenced as error:
+                self.fail(trace_of(error))
+                return
+            offsets, size = {}, len(numbers)
+        self._position = numbers.stop
+        topics = self._engine.wrote(self.task, numbers)
+        done = BatchDone(
+            offsets=offsets, records=len(numbers), topics=topics, duration_s=0.0, transaction=size
+        )
+        self._report(done)
+
+    def fail(self, trace: str, *, engine_lost: bool = False) -> None:
+        """Fail this run."""
+        self._end(Failed(trace=trace, engine_lost=engine_lost))
+
+    def retry(self, reason: str) -> None:
+        """Say that something is tried again."""
+        self._report(Waiting(reason, retry=True))
+
+    def next(self) -> None:
+        """Ask for one more batch."""
+        self._asked = True
+        self.look()
+
+    def hold(self) -> None:
+        """Withdraw what was asked."""
+        self._asked = False
+        if not self._over:
+            self._report(Held())
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Keep a sink's offsets."""
+        position = offsets[partition_of(self.task)]["position"]
+        if isinstance(position, int) and self.spec.lease():
+            self._engine.committed[self.task] = position
+            self._report(Committed())
+
+    def stop(self) -> None:
+        """End gracefully."""
+        self._end(Stopped(clean=True))
+
+    def cancel(self) -> None:
+        """End now."""
+        self._end(Stopped(clean=False))
+
+    def _end(self, event: RunEvent) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._asked = False
+        self.spec.assigned(0)
+        self.spec.working(busy=False)
+        self._engine.closed(self)
+        self.ended()
+        self._report(event)
+
+    def ended(self) -> None:
+        """Release what `opening` has made: nothing, here."""

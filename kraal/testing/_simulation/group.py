@@ -1,0 +1,362 @@
+"""A worker's membership in a fake group, so that one seeded scheduler runs a whole cluster in virtual time.
+
+    broker = FakeGroupBroker(scheduler)
+    group = FakeGroup(broker, "w1", GroupOptions(group_id="cluster"))
+
+It behaves as `kraal.kafka.group.KafkaGroup` does, and can be treated as a real one is by the world:
+`freeze` and `thaw` (SIGSTOP), `kill` (SIGKILL), `broker.stop()` and `start()` (an outage), `broker.expel(…)`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin
+from kraal.stores.group_api import GroupHooks, GroupOptions
+from kraal.testing._simulation.group_broker import (
+    Answer,
+    FakeGroupBroker,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    Refusal,
+    Request,
+    SyncGroup,
+)
+from kraal.testing._simulation.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["FakeGroup", "FakeGroupBroker", "GroupOptions"]
+
+BEAT_S = 0.5
+RETRY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class _Order(Tell):
+    what: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared(Tell):
+    attempt: int
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Beat(Tell):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry(Tell):
+    attempt: int
+    prepare: bool
+
+
+class FakeGroup:
+    """One worker's membership; see `kraal.stores.group_api.Group`."""
+
+    def __init__(
+        self, broker: FakeGroupBroker, name: str, options: GroupOptions, scheduler: Scheduler
+    ) -> None:
+        """Nothing is sent before `start`. `name` is what member ids begin with."""
+        self.member_id = ""
+        self.lost = 0
+        """How often the coordinator was unknown for too long."""
+        self._broker = broker
+        self._name = name
+        self._options = options
+        self._clock = scheduler.clock
+        self._address = Address(f"group of {name}")
+        self._hooks: GroupHooks | None = None
+        self._generation = -1
+        self._last_generation = -1
+        self._protocol = ""
+        self._attempt = 0
+        """Of the join under way; answers to older ones are late."""
+        self._joining = False
+        self._out = False
+        self._dead = False
+        self._expelled = False
+        self._prepared_expelled = False
+        self._confirmed_s = -math.inf
+        self._is_member = False
+        self._unknown_since_s: float | None = None
+        self._is_lost = False
+        self._frozen: deque[object] | None = None
+        scheduler.spawn(self._address, lambda: self, self._died)
+
+    # -- Group ---------------------------------------------------------------------------------------------
+
+    def start(self, hooks: GroupHooks) -> None:
+        """Join."""
+        self._hooks = hooks
+        self._address.tell(_Order("join"))
+        self._address.tell(_Beat())
+
+    def rejoin(self, reason: str) -> None:
+        """Have a rebalance."""
+        self._address.tell(_Order("rejoin", reason))
+
+    def leave(self, reason: str) -> None:
+        """Leave until `resume`."""
+        self._address.tell(_Order("leave", reason))
+
+    def resume(self) -> None:
+        """Join again."""
+        self._address.tell(_Order("resume"))
+
+    def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is waited for here
+        """Leave for good."""
+        self._address.tell(_Order("close"))
+
+    def heartbeat_age_s(self) -> float:
+        """Virtual seconds since the broker confirmed our membership."""
+        return self._clock.now() - self._confirmed_s if self._is_member else math.inf
+
+    # -- what the world does to it -------------------------------------------------------------------------
+
+    def freeze(self) -> None:
+        """Handle nothing, and let everything wait."""
+        self._frozen = deque()
+
+    def thaw(self) -> None:
+        """Go on."""
+        waiting, self._frozen = self._frozen or deque(), None
+        for message in waiting:
+            self.receive(message)
+
+    def kill(self) -> None:
+        """End without a word."""
+        self._dead = True
+
+    # -- the behaviour -------------------------------------------------------------------------------------
+
+    def receive(self, message: object) -> None:
+        """Handle one message."""
+        if self._dead:
+            return
+        if self._frozen is not None:
+            self._frozen.append(message)
+            return
+        match message:
+            case Begin():
+                pass
+            case _Order():
+                self._obey(message.what)
+            case _Prepared():
+                self._prepared(message)
+            case _Retry():
+                self._retry(message)
+            case _Beat():
+                self._beat()
+                self._clock.after(min(BEAT_S, self._options.heartbeat_interval_s), self._address, message)
+            case Answer():
+                self._answered(message)
+            case _:
+                raise TypeError(message)
+
+    def _obey(self, what: str) -> None:
+        if what in ("leave", "close"):
+            self._leave()
+            self._dead = what == "close"
+        else:
+            self._out = self._out and what == "rejoin"
+            self._begin_join()  # nothing while a join is under way: as in Kafka's clients, its end is enough
+
+    def _leave(self) -> None:
+        self._out = True
+        self._joining = False
+        self._attempt += 1
+        if self.member_id:
+            self._send(LeaveGroup(**self._request()))
+        self._reset(expelled=False)
+
+    # -- joining -------------------------------------------------------------------------------------------
+
+    def _begin_join(self) -> None:
+        if self._out or self._joining:
+            return
+        self._joining = True
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._attempt += 1
+        attempt = self._attempt
+        self._prepared_expelled = self._expelled
+        future = self._the_hooks().prepare(
+            expelled=self._expelled, away_s=self._clock.now() - self._confirmed_s
+        )
+
+        def done(future: Future[None]) -> None:
+            failed = future.cancelled() or future.exception() is not None
+            self._address.tell(_Prepared(attempt, failed))
+
+        future.add_done_callback(done)
+
+    def _prepared(self, message: _Prepared) -> None:
+        if message.attempt != self._attempt or not self._joining:
+            return
+        if message.failed:
+            self._clock.after(RETRY_S, self._address, _Retry(self._attempt, prepare=True))
+        elif self._expelled != self._prepared_expelled:
+            self._prepare()
+        else:
+            self._send_join()
+
+    def _send_join(self) -> None:
+        self._attempt += 1
+        self._send(
+            JoinGroup(
+                **self._request(),
+                name=self._name,
+                offers=tuple(self._the_hooks().offers()),
+                session_timeout_s=self._options.session_timeout_s,
+                rebalance_timeout_s=self._options.rebalance_timeout_s,
+            )
+        )
+
+    def _retry(self, message: _Retry) -> None:
+        if message.attempt != self._attempt or not self._joining:
+            return
+        if message.prepare:
+            self._prepare()
+        else:
+            self._send_join()
+
+    def _answered(self, answer: Answer) -> None:
+        request = answer.request
+        if answer.refusal is Refusal.UNREACHABLE:
+            self._unreachable(request)
+            return
+        self._reached()
+        if isinstance(request, Heartbeat):
+            self._beaten(request, answer)
+        elif request.attempt == self._attempt and self._joining:
+            if isinstance(request, JoinGroup):
+                self._joined(answer)
+            elif isinstance(request, SyncGroup):
+                self._synced(request, answer)
+
+    def _joined(self, answer: Answer) -> None:
+        match answer.refusal:
+            case None:
+                self._generation, self._protocol = answer.generation, answer.protocol
+                self.member_id = answer.member_id
+                self._send(SyncGroup(**self._request(), assignments=self._plan(answer)))
+            case Refusal.MEMBER_ID_REQUIRED:
+                self.member_id = answer.member_id
+                self._send_join()
+            case Refusal.UNKNOWN_MEMBER_ID:
+                self._reset(expelled=True)
+                self._prepare()
+            case _:
+                self._the_hooks().lost(f"the group does not take this worker: {answer.refusal}")
+                self._attempt += 1
+                self._clock.after(5.0, self._address, _Retry(self._attempt, prepare=True))
+
+    def _plan(self, answer: Answer) -> Mapping[str, bytes]:
+        if answer.leader != answer.member_id or not answer.members:
+            return {}
+        return self._the_hooks().plan(
+            protocol=answer.protocol,
+            leader=answer.leader,
+            members=answer.members,
+            generation=answer.generation,
+            last_generation=self._last_generation,
+        )
+
+    def _synced(self, request: SyncGroup, answer: Answer) -> None:
+        if answer.refusal is None:
+            self._joining = self._expelled = False
+            self._last_generation = self._generation
+            self._confirm(request)
+            self._the_hooks().joined(
+                protocol=self._protocol,
+                generation=self._generation,
+                member_id=self.member_id,
+                assignment=answer.assignment,
+            )
+        elif answer.refusal is Refusal.UNKNOWN_MEMBER_ID:
+            self._reset(expelled=True)
+            self._prepare()
+        else:
+            self._send_join()
+
+    # -- staying -------------------------------------------------------------------------------------------
+
+    def _beat(self) -> None:
+        if self._unknown_since_s is not None:
+            self._look_for_coordinator(self._unknown_since_s)
+        if self.member_id and self._generation >= 0:
+            self._send(Heartbeat(**self._request()))
+
+    def _beaten(self, request: Heartbeat, answer: Answer) -> None:
+        if request.member_id != self.member_id or request.generation != self._generation:
+            return
+        if answer.refusal in (None, Refusal.REBALANCE_IN_PROGRESS):
+            self._confirm(request)
+        if answer.refusal is Refusal.UNKNOWN_MEMBER_ID:
+            self._reset(expelled=True)
+        if answer.refusal is not None:
+            self._begin_join()
+
+    def _unreachable(self, request: Request) -> None:
+        """No answer: go on trying; a join is sent again."""
+        if self._unknown_since_s is None:
+            self._unknown_since_s = self._clock.now()
+        if isinstance(request, JoinGroup | SyncGroup) and request.attempt == self._attempt and self._joining:
+            self._attempt += 1
+            self._clock.after(RETRY_S, self._address, _Retry(self._attempt, prepare=False))
+
+    def _look_for_coordinator(self, since_s: float) -> None:
+        if not self._is_lost and self._clock.now() - since_s > self._options.heartbeat_interval_s:
+            self._is_lost = True
+            self.lost += 1
+            self._the_hooks().lost("the group's coordinator is unknown")
+
+    def _reached(self) -> None:
+        self._unknown_since_s = None
+        if self._is_lost:
+            self._is_lost = False
+            self._joining = False
+            self._begin_join()
+
+    def _confirm(self, request: Request) -> None:
+        self._is_member = True
+        self._confirmed_s = max(self._confirmed_s, request.sent_s)
+
+    def _reset(self, *, expelled: bool) -> None:
+        self._expelled = self._expelled or (expelled and bool(self.member_id))
+        self._is_member = False
+        self.member_id, self._generation = "", -1
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def _request(self) -> dict[str, Any]:
+        return {
+            "attempt": self._attempt,
+            "reply_to": self._address,
+            "sent_s": self._clock.now(),
+            "member_id": self.member_id,
+            "generation": self._generation,
+        }
+
+    def _send(self, request: JoinGroup | SyncGroup | Heartbeat | LeaveGroup) -> None:
+        self._broker.address.tell(request)
+
+    def _the_hooks(self) -> GroupHooks:
+        assert self._hooks is not None  # noqa: S101 - `start` came first
+        return self._hooks
+
+    def _died(self, error: BaseException) -> None:
+        raise AssertionError(f"the fake group of {self._name} has an error") from error

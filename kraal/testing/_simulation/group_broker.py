@@ -1,0 +1,384 @@
+"""A group's coordinator in one thread and virtual time: what Kafka's broker does for one group of workers.
+
+All of the protocol that a member can notice: new members get an id first; a rebalance waits for all members, at
+most for the longest of their rebalance timeouts; the protocol that all offer and most prefer is elected; the leader
+stays; only the leader's SyncGroup completes a generation; who is silent for a session timeout is put out, unless
+it waits for an answer itself; who joins again with nothing new to say gets the answer that is there.
+Source: GroupCoordinator's classic groups (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin
+from kraal.protocol.group import Offer
+from kraal.testing._simulation.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Timer
+
+
+class Refusal(Enum):
+    """Why the coordinator does not do what it was asked; Kafka's names."""
+
+    UNREACHABLE = "no answer"
+    MEMBER_ID_REQUIRED = "join again with this member id"
+    UNKNOWN_MEMBER_ID = "no such member"
+    ILLEGAL_GENERATION = "another generation"
+    REBALANCE_IN_PROGRESS = "join again"
+    INCONSISTENT_GROUP_PROTOCOL = "no protocol that all offer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What every request says."""
+
+    attempt: int
+    """Comes back with the answer."""
+    reply_to: Address
+    sent_s: float
+    member_id: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinGroup(Request, Tell):
+    """Become a member, or begin another round."""
+
+    name: str
+    """Member ids begin with it."""
+    offers: tuple[Offer, ...]
+    session_timeout_s: float
+    rebalance_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncGroup(Request, Tell):
+    """Fetch the assignment; the leader brings it."""
+
+    assignments: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat(Request, Tell):
+    """We are alive; does anybody want a rebalance?"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveGroup(Request, Tell):
+    """No answer is waited for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer(Tell):
+    """To `request`; what is not said has its default."""
+
+    request: Request
+    refusal: Refusal | None = None
+    member_id: str = ""
+    generation: int = -1
+    leader: str = ""
+    protocol: str = ""
+    members: Mapping[str, bytes] = field(default_factory=dict)
+    """For the leader: what each member sent."""
+    assignment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Expired(Tell):
+    member_id: str
+    heard: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Overdue(Tell):
+    rebalance: int
+
+
+@dataclass(slots=True, eq=False)
+class _Member:
+    join: JoinGroup
+    """The last one."""
+    waiting: JoinGroup | SyncGroup | None = None
+    heard: int = 0
+    session: Timer | None = None
+
+
+class FakeGroupBroker:
+    """Coordinates one group under a seeded scheduler."""
+
+    def __init__(self, scheduler: Scheduler, name: str = "coordinator") -> None:
+        """Begin without members."""
+        self.address = Address(name)
+        self.down = False
+        """Nobody gets an answer: set by `stop` and `start`."""
+        self.generation = 0
+        self.leader = ""
+        self.protocol = ""
+        self.rebalances: list[frozenset[str]] = []
+        """The members of each generation, in order."""
+        self._scheduler = scheduler
+        self._clock = scheduler.clock
+        self._members: dict[str, _Member] = {}
+        self._promised: set[str] = set()
+        """Ids that were given to members who have yet to come back with them."""
+        self._assignments: dict[str, bytes] = {}
+        self._state = "empty"
+        self._ids = 0
+        self._number = 0
+        scheduler.spawn(self.address, lambda: self, self._died)
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The ids of all members."""
+        return frozenset(self._members)
+
+    @property
+    def stable(self) -> bool:
+        """Whether the last generation is complete and no rebalance is wanted."""
+        return self._state == "stable"
+
+    def stop(self) -> None:
+        """Answer nobody any more; who waits learns it at once, as over a broken connection."""
+        self.down = True
+        for member in self._members.values():
+            if member.waiting is not None:
+                self._refuse(member.waiting, Refusal.UNREACHABLE)
+                member.waiting = None
+
+    def start(self) -> None:
+        """Go on: the group is as it was, and its sessions begin anew."""
+        self.down = False
+        for member_id in self._members:
+            self._hear(member_id)
+
+    def expel(self, member_id: str) -> None:
+        """Put a member out, as an operator can."""
+        self._remove(member_id)
+
+    def receive(self, message: object) -> None:
+        """Handle one message."""
+        match message:
+            case Begin():
+                pass
+            case _Expired():
+                member = self._members.get(message.member_id)
+                if member is not None and member.heard == message.heard and not self.down:
+                    self._expire(message.member_id, member)
+            case _Overdue():
+                if message.rebalance == self._number and self._state == "preparing":
+                    self._complete()
+            case Request() if self.down:
+                self._refuse(message, Refusal.UNREACHABLE)
+            case JoinGroup():
+                self._join(message)
+            case SyncGroup():
+                self._sync(message)
+            case Heartbeat():
+                self._beat(message)
+            case LeaveGroup():
+                self._remove(message.member_id)
+            case _:
+                raise TypeError(message)
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def _join(self, request: JoinGroup) -> None:
+        member_id = request.member_id
+        if not member_id:
+            self._ids += 1
+            member_id = f"{request.name}-{self._ids}"
+            self._promised.add(member_id)
+            self._answer(request, refusal=Refusal.MEMBER_ID_REQUIRED, member_id=member_id)
+            return
+        member = self._members.get(member_id)
+        if member is None and member_id not in self._promised:
+            self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
+            return
+        others = [m.join.offers for i, m in self._members.items() if i != member_id]
+        if not _common([*others, request.offers]):
+            self._refuse(request, Refusal.INCONSISTENT_GROUP_PROTOCOL)
+            return
+        news = member is None or member.join.offers != request.offers or member_id == self.leader
+        if member is None:
+            self._promised.discard(member_id)
+            member = self._members[member_id] = _Member(request)
+        member.join = request
+        if not news and self._state in ("completing", "stable"):
+            self._hear(member_id)
+            self._joined(member_id, request)
+            return
+        member.waiting = request
+        self._hear(member_id)
+        self._prepare()
+
+    def _sync(self, request: SyncGroup) -> None:
+        member = self._check(request)
+        if member is None:
+            return
+        if self._state == "preparing":
+            self._refuse(request, Refusal.REBALANCE_IN_PROGRESS)
+        elif self._state == "stable":
+            self._hear(request.member_id)
+            self._answer(request, assignment=self._assignments.get(request.member_id, b""))
+        else:
+            member.waiting = request
+            if request.member_id == self.leader:
+                self._assignments = dict(request.assignments)
+                self._state = "stable"
+                self._release_syncs()
+
+    def _beat(self, request: Heartbeat) -> None:
+        if self._check(request) is None:
+            return
+        self._hear(request.member_id)
+        preparing = self._state == "preparing"
+        self._answer(request, refusal=Refusal.REBALANCE_IN_PROGRESS if preparing else None)
+
+    def _check(self, request: Request) -> _Member | None:
+        member = self._members.get(request.member_id)
+        if member is None:
+            self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
+        elif request.generation != self.generation:
+            self._refuse(request, Refusal.ILLEGAL_GENERATION)
+            return None
+        return member
+
+    # -- rounds --------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Have everybody join, unless that is under way; complete the round when everybody has."""
+        if self._state != "preparing":
+            for member in self._members.values():
+                if isinstance(member.waiting, SyncGroup):
+                    self._refuse(member.waiting, Refusal.REBALANCE_IN_PROGRESS)
+                    member.waiting = None
+            self._state = "preparing"
+            self._number += 1
+            patience_s = max((m.join.rebalance_timeout_s for m in self._members.values()), default=0.0)
+            self._clock.after(patience_s, self.address, _Overdue(self._number))
+        if all(isinstance(member.waiting, JoinGroup) for member in self._members.values()):
+            self._complete()
+
+    def _complete(self) -> None:
+        for member_id, member in list(self._members.items()):
+            if not isinstance(member.waiting, JoinGroup):
+                self._forget(member_id)
+        self.generation += 1
+        self._assignments = {}
+        if not self._members:
+            self._state, self.leader = "empty", ""
+            return
+        self._state = "completing"
+        if self.leader not in self._members:
+            self.leader = next(iter(self._members))
+        self.protocol = _elect([member.join.offers for member in self._members.values()])
+        self.rebalances.append(frozenset(self._members))
+        for member_id, member in self._members.items():
+            request, member.waiting = member.waiting, None
+            if isinstance(request, JoinGroup):
+                self._joined(member_id, request)
+            self._hear(member_id)
+
+    def _joined(self, member_id: str, request: JoinGroup) -> None:
+        self._answer(
+            request,
+            member_id=member_id,
+            generation=self.generation,
+            leader=self.leader,
+            protocol=self.protocol,
+            members={
+                each: next(o.metadata for o in member.join.offers if o.name == self.protocol)
+                for each, member in self._members.items()
+            }
+            if member_id == self.leader
+            else {},
+        )
+
+    def _release_syncs(self) -> None:
+        for member_id, member in self._members.items():
+            request, member.waiting = member.waiting, None
+            if isinstance(request, SyncGroup):
+                self._answer(request, assignment=self._assignments.get(member_id, b""))
+            self._hear(member_id)
+
+    # -- members -------------------------------------------------------------------------------------------
+
+    def _hear(self, member_id: str) -> None:
+        """Begin a member's session anew."""
+        member = self._members[member_id]
+        member.heard += 1
+        if member.session is not None:
+            member.session.cancel()
+        expired = _Expired(member_id, member.heard)
+        member.session = self._clock.after(member.join.session_timeout_s, self.address, expired)
+
+    def _expire(self, member_id: str, member: _Member) -> None:
+        if member.waiting is None:
+            self._remove(member_id)
+        else:
+            self._hear(member_id)
+
+    def _remove(self, member_id: str) -> None:
+        member = self._members.get(member_id)
+        if member is None:
+            return
+        if member.waiting is not None:
+            self._refuse(member.waiting, Refusal.UNKNOWN_MEMBER_ID)
+        self._forget(member_id)
+        self._prepare()
+
+    def _forget(self, member_id: str) -> None:
+        member = self._members.pop(member_id)
+        if member.session is not None:
+            member.session.cancel()
+
+    # -- answers -------------------------------------------------------------------------------------------
+
+    def _refuse(self, request: Request, refusal: Refusal) -> None:
+        request.reply_to.tell(Answer(request=request, refusal=refusal))
+
+    def _answer(
+        self,
+        request: Request,
+        *,
+        refusal: Refusal | None = None,
+        member_id: str = "",
+        generation: int = -1,
+        leader: str = "",
+        protocol: str = "",
+        members: Mapping[str, bytes] | None = None,
+        assignment: bytes = b"",
+    ) -> None:
+        request.reply_to.tell(
+            Answer(
+                request=request,
+                refusal=refusal,
+                member_id=member_id,
+                generation=generation,
+                leader=leader,
+                protocol=protocol,
+                members=members or {},
+                assignment=assignment,
+            )
+        )
+
+    def _died(self, error: BaseException) -> None:
+        raise AssertionError("the fake coordinator has an error") from error
+
+
+def _common(offered: Sequence[Sequence[Offer]]) -> set[str]:
+    return set.intersection(*({str(o.name) for o in offers} for offers in offered))
+
+
+def _elect(offered: Sequence[Sequence[Offer]]) -> str:
+    """Each member votes for the first of its protocols that all offer."""
+    common = _common(offered)
+    votes = Counter(next(str(o.name) for o in offers if o.name in common) for offers in offered)
+    return votes.most_common(1)[0][0]

@@ -1,0 +1,83 @@
+"""What the fake engine's sinks have committed, as consumer groups: topic `fake`, a partition for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, MutableMapping
+
+from kraal.core.errors import GroupInUse, StoreError
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import TopicPartition
+from kraal.stores.memory import Fault
+
+FAKE_TOPIC = "fake"
+
+
+class FakeGroupOffsets:
+    """Implements `GroupOffsets` on the numbers that sinks of the fake engine begin with.
+
+    As in Kafka, offsets of a group that has members are theirs, and a topic that does not exist has none.
+    """
+
+    def __init__(
+        self,
+        committed: MutableMapping[TaskId, int],
+        running: Callable[[], Collection[TaskId]],
+        *,
+        fault: Fault = lambda _: None,
+    ) -> None:
+        """`running`: the tasks that have an open run anywhere; `fault` is called as those of `kraal.stores.memory`."""
+        self._committed = committed
+        self._running = running
+        self.fault = fault
+
+    def read(
+        self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
+    ) -> Mapping[TopicPartition, int]:
+        """Return all that is committed."""
+        del config, timeout_s
+        self.fault("read")
+        return {
+            TopicPartition(FAKE_TOPIC, task.task): position
+            for task, position in self._committed.items()
+            if task.connector == connector
+        }
+
+    def alter(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        offsets: Mapping[TopicPartition, int | None],
+        *,
+        timeout_s: float,
+    ) -> None:
+        """Commit these offsets; None deletes one."""
+        del config, timeout_s
+        self.fault("alter")
+        self._check_empty(connector)
+        for each in offsets:
+            if each.topic != FAKE_TOPIC:
+                raise StoreError(f"there is no topic {each.topic}")
+        for each, position in offsets.items():
+            task = TaskId(connector, each.partition)
+            if position is None:
+                self._committed.pop(task, None)
+            else:
+                self._committed[task] = position
+
+    def delete(self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float) -> None:
+        """Delete the group."""
+        del config, timeout_s
+        self.fault("delete")
+        self._check_empty(connector)
+        for task in [task for task in self._committed if task.connector == connector]:
+            del self._committed[task]
+
+    def _check_empty(self, connector: ConnectorName) -> None:
+        members = [str(task) for task in self._running() if task.connector == connector]
+        if members:
+            raise GroupInUse(f"the group has members: {', '.join(members)}")
+
+
+def no_groups(operation: str) -> None:
+    """Fail, for workers whose engine is real and who were given no groups. Raises StoreError."""
+    raise StoreError(f"cannot {operation} offsets of sinks: this worker was made without group_offsets")

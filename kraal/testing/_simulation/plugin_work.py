@@ -1,0 +1,326 @@
+"""What a plugin's task does in a test without Spark: its own code, Kraal's transforms and converters, topics in memory.
+
+Records take the same way as small batches do in a worker (`kraal.engine.records`), so transforms, converters and
+`errors.*` do what they do there; dead letters of sources are written, those of sinks are dropped. What needs a
+SparkSession or a real DataFrame fails with a sentence that says so.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+
+from kraal.config.connector.batches import batches_of
+from kraal.config.patterns import compiled
+from kraal.core.ids import TopicName
+from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.kafka.dead_letters import read_dead_letter_topic
+from kraal.engine.records.outcomes import settle_outcomes
+from kraal.engine.records.reports import Reports, settle_reports
+from kraal.engine.records.sink_pass import SinkPass
+from kraal.engine.records.steps import Steps, summed
+from kraal.engine.records.tolerance import read_tolerance
+from kraal.engine.source.record_batches import SourceRecords
+from kraal.engine.task_plugins import make_converters, make_steps
+from kraal.plugins.api import SinkBatch, SinkTask, SourceTask, TaskContext
+from kraal.plugins.transform_chain import make_chain
+from kraal.testing._simulation.topics import TopicRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kraal.testing._simulation.cluster_engine import Place
+
+MOST = 500
+"""So many records of a partition a sink gets at a time."""
+_ELSEWHERE = "test it with kraal.testing.ProcessCluster, whose workers have a real Spark"
+
+
+class NeedsSpark(Exception):
+    """A plugin asked for what only a real Spark has."""
+
+
+class Work(Protocol):
+    """A task between its plugin and the topics. Whatever a method raises is the plugin's error."""
+
+    def open(self) -> str:
+        """Make and start the plugin; return its version."""
+
+    def next(self) -> BatchDone | None:
+        """Carry out the next batch; None when there is nothing."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Keep what a batch of a sink said."""
+
+    def close(self) -> None:
+        """Stop the plugin, if it was started."""
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    bootstrap_servers: str = "127.0.0.1:9092"
+    spark_is_local: bool = True
+    scratch: str = "/nonexistent"
+
+
+def _context(spec: TaskSpec) -> TaskContext:
+    return TaskContext(
+        connector=spec.task.connector,
+        task=spec.task.task,
+        worker=_View(),
+        connector_config=spec.connector_config,
+        max_records=batches_of(spec.connector_config, {}).max_records,
+    )
+
+
+def _steps(spec: TaskSpec, place: Place) -> Steps:
+    config = spec.connector_config
+    chain = make_chain(place.registry, config)
+    converters = make_converters(place.registry, place.worker, spec)
+    return make_steps(place.registry, place.worker, config, converters, chain, read_tolerance(config))
+
+
+@dataclass(slots=True)
+class SourceWork:
+    """A source task."""
+
+    spec: TaskSpec
+    task_class: type[SourceTask]
+    version: str
+    offsets: Mapping[SourcePartition, Offset]
+    place: Place
+    _task: SourceTask | None = None
+    _records: SourceRecords | None = None
+
+    def open(self) -> str:
+        """Start the plugin at the stored offsets."""
+        spec = self.spec
+        topic = read_dead_letter_topic(spec.connector_config)
+        dead = None if topic is None else topic.of_source(spec.task)
+        self._records = SourceRecords(spec, _steps(spec, self.place), dead, None, Event())
+        task = self.task_class()
+        task.start(spec.task_config, self.offsets, _context(spec))
+        self._task = task
+        return self.version
+
+    def next(self) -> BatchDone | None:
+        """Ask the plugin, and write what it has."""
+        if self._task is None or self._records is None:
+            return None
+        batch = self._task.poll()
+        if batch is None:
+            return None
+        if batch.table is None:
+            text = f"{self.task_class.__name__} reads with Spark, and there is none here; {_ELSEWHERE}"
+            raise NeedsSpark(text)
+        rows, summary = self._records.table(batch)
+        done = self._records.done(batch, summary, began_s=time.monotonic(), poll_s=0)
+        for row in rows.to_pylist():
+            self.place.topics.append(
+                row["topic"],
+                key=row["key"],
+                value=row["value"],
+                partition=row["partition"] or 0,
+                headers=[(header["key"], header["value"]) for header in row["headers"] or ()],
+                timestamp_ms=self.place.now_ms(),
+            )
+        return done
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Nothing: the task's actor stores a source's offsets."""
+
+    def close(self) -> None:
+        """Stop the plugin."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.stop()
+
+
+@dataclass(slots=True)
+class SinkWork:
+    """A sink task. Of `tasks.max` tasks, the n-th has every partition whose number leaves n."""
+
+    spec: TaskSpec
+    task_class: type[SinkTask]
+    version: str
+    place: Place
+    _task: SinkTask | None = None
+    _steps: Steps | None = None
+    _positions: dict[TopicPartition, int] = field(default_factory=dict)
+    _assigned: frozenset[TopicPartition] = frozenset()
+
+    def open(self) -> str:
+        """Start the plugin; it goes on behind what is committed."""
+        self._steps = _steps(self.spec, self.place)
+        task = self.task_class()
+        task.start(self.spec.task_config, _context(self.spec))
+        self._task = task
+        return self.version
+
+    def next(self) -> BatchDone | None:
+        """Have the plugin write what there is."""
+        if self._task is None or self._steps is None:
+            return None
+        places = tuple(self._places())
+        self._assign(self._task, frozenset(places))
+        found = {place: records for place in places if (records := self._after(place))}
+        if not found:
+            return None
+        ranges = {place: (records[0].offset, records[-1].offset + 1) for place, records in found.items()}
+        shown = self.task_class.values
+        passed = SinkPass(steps=self._steps, shown=shown)(_raw([r for rs in found.values() for r in rs]))
+        rows = [row for part in passed for row in part.to_pylist()]
+        summary, _ = summed(row.pop("note") for row in rows)
+        settle_outcomes(self.spec.task, summary, self._steps.tolerance)
+        good = [_shown(row, shown) for row in rows if row["topic"] is not None]
+        reports = Reports(ranges, self._steps.tolerance)
+        if good:
+            frame: Any = MemoryFrame(good)
+            try:
+                self._task.write(SinkBatch(frame=frame, ranges=ranges, reporter=reports.report))
+            except Exception:
+                if reports.fatal is None:
+                    raise
+        reported = settle_reports(self.spec.task, reports, None, None)
+        self._positions |= {place: end for place, (_, end) in ranges.items()}
+        return BatchDone(
+            offsets={
+                SourcePartition.of({"kafka_topic": p.topic, "kafka_partition": p.partition}): {
+                    "kafka_offset": end
+                }
+                for p, (_, end) in ranges.items()
+            },
+            records=summary.written,
+            read=summary.read,
+            topics=frozenset(map(TopicName, summary.topics)),
+            duration_s=0.0,
+            errors=summary.counts + reported,
+        )
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Keep a batch's offsets."""
+        for partition, offset in offsets.items():
+            named = partition.as_dict()
+            place = TopicPartition(str(named["kafka_topic"]), int(cast("int", named["kafka_partition"])))
+            end = int(cast("int", offset["kafka_offset"]))
+            self.place.committed[self.spec.task.connector, place] = end
+
+    def close(self) -> None:
+        """Stop the plugin."""
+        task, self._task = self._task, None
+        if task is not None:
+            self._assign(task, frozenset())
+            task.stop()
+
+    def _assign(self, task: SinkTask, places: frozenset[TopicPartition]) -> None:
+        """Tell the plugin which partitions it has, when that changes."""
+        if places == self._assigned:
+            return
+        if self._assigned:
+            task.close(self._assigned)
+        self._assigned = places
+        if places:
+            task.open(places)
+
+    def _places(self) -> Iterator[TopicPartition]:
+        config = self.spec.connector_config
+        named = [name.strip() for name in config.get("topics", "").split(",") if name.strip()]
+        pattern = config.get("topics.regex") or ""
+        tasks = int(config.get("tasks.max") or 1)
+        matches = compiled(pattern, pattern).fullmatch
+        for topic in named or filter(matches, self.place.topics.names()):
+            for number in self.place.topics.partitions(topic):
+                if number % tasks == self.spec.task.task:
+                    yield TopicPartition(topic, number)
+
+    def _after(self, place: TopicPartition) -> list[TopicRecord]:
+        committed = self.place.committed.get((self.spec.task.connector, place), 0)
+        at = self._positions.get(place, committed)
+        return self.place.topics.after(place.topic, place.partition, at, MOST)
+
+
+class MemoryFrame:
+    """The part of a DataFrame that needs no Spark: a sink's rows, already here."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows = rows
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns' names."""
+        return list(self._rows[0])
+
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return len(self._rows)
+
+    def collect(self) -> list[dict[str, Any]]:
+        """Return the rows, each by the names of the columns."""
+        return [dict(row) for row in self._rows]
+
+    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[dict[str, Any]]:  # noqa: FBT001, FBT002, N802, N803 - Spark's names
+        """Return the rows one by one."""
+        del prefetchPartitions
+        return iter(self.collect())
+
+    def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
+        """Return the rows as a table."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded when somebody wants it
+
+        return pa.Table.from_pylist([dict(row) for row in self._rows])
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Say what is missing."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        text = f"a frame of the fake engine has columns, count, collect, toLocalIterator and toArrow, not {name!r}"
+        raise NeedsSpark(f"{text}; {_ELSEWHERE}")
+
+
+def _raw(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatch]:
+    """Return records as the columns of Spark's Kafka reader."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+
+    rows = [
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp_ms,
+            "timestampType": 0,
+            "headers": [{"key": key, "value": value} for key, value in record.headers],
+            "key": record.key,
+            "value": record.value,
+        }
+        for record in records
+    ]
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    yield pa.RecordBatch.from_pylist(
+        rows,
+        pa.schema(
+            [
+                ("topic", pa.string()),
+                ("partition", pa.int32()),
+                ("offset", pa.int64()),
+                ("timestamp", pa.timestamp("ms", tz="UTC")),
+                ("timestampType", pa.int32()),
+                ("headers", headers),
+                ("key", pa.binary()),
+                ("value", pa.binary()),
+            ]
+        ),
+    )
+
+
+def _shown(row: dict[str, Any], shown: str) -> dict[str, Any]:
+    """Return a row as the plugin wants keys and values: texts, or what JSON says."""
+    turn: Callable[[bytes], Any] = bytes.decode if shown == "text" else json.loads
+    return {
+        name: turn(value) if name in ("key", "value") and value is not None else value
+        for name, value in row.items()
+    }

@@ -1,0 +1,123 @@
+"""Connectors for tests: they do what their config says, and count what is done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.plugins.api import (
+    Connector,
+    ConnectorContext,
+    OffsetsNotSupported,
+    SinkBatch,
+    SinkTask,
+    SourceBatch,
+    SourceTask,
+    TaskContext,
+    TopicPartition,
+)
+
+FAKE_SOURCE = "kraal.testing.FakeSourceConnector"
+FAKE_SINK = "kraal.testing.FakeSinkConnector"
+
+
+class FakeSourceTask(SourceTask):
+    """The fake engine never asks it anything."""
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        del config, offsets, context
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        return None
+
+
+class FakeSinkTask(SinkTask):
+    """The fake engine never gives it anything."""
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        del config, context
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        del batch
+
+
+class FakeSourceConnector(Connector):
+    """As many tasks as `tasks.max`. `fail.in` names a method that raises: start, stop, task_configs, alter_offsets.
+
+    `fake.offsets`: what is said of offsets that a user wants: `managed` (there are no others), `unsupported`, or a
+    sentence against them; without it, that there may be others.
+    """
+
+    kind: ClassVar[Literal["source", "sink"]] = "source"
+    version = "1.0"
+    config_def = ConfigDef(())
+    task_class: ClassVar[type[SourceTask | SinkTask]] = FakeSourceTask
+    calls: ClassVar[list[tuple[str, str]]] = []
+    """(connector's name, method), of all objects, in order; a test clears it."""
+
+    def __init__(self) -> None:
+        self._config: Mapping[str, str] = {}
+
+    @override
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+        self._config = config
+        self._called("start")
+
+    @override
+    def stop(self) -> None:
+        self._called("stop")
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        self._called("task_configs")
+        count = int(self._config.get("fake.tasks", str(max_tasks)))
+        return [{"number": str(n)} for n in range(count)]
+
+    @override
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
+    ) -> bool:
+        del offsets
+        return self._agrees(config)
+
+    @override
+    def alter_sink_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        del offsets
+        return self._agrees(config)
+
+    def _agrees(self, config: Mapping[str, str]) -> bool:
+        self._config = config
+        self._called("alter_offsets")
+        match config.get("fake.offsets"):
+            case None:
+                return False
+            case "managed":
+                return True
+            case "unsupported":
+                raise OffsetsNotSupported
+            case sentence:
+                raise ValueError(sentence)
+
+    def _called(self, method: str) -> None:
+        self.calls.append((self._config["name"], method))
+        if self._config.get("fail.in") == method:
+            raise RuntimeError(f"{method} was told to fail")
+
+
+class FakeSinkConnector(FakeSourceConnector):
+    """The same as a sink."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "sink"
+    task_class: ClassVar[type[SourceTask | SinkTask]] = FakeSinkTask

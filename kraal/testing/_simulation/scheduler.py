@@ -1,0 +1,209 @@
+"""Runs actors in one thread, in an order that a seed decides, in virtual time.
+
+The same seed gives the same interleaving, so a failure that depends on the order of messages can be repeated.
+Real threads may put messages in (a real Spark engine does); then `run_until` waits for them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.runtime.mailbox import Question
+from actors.runtime.system import Begin, Crash
+
+if TYPE_CHECKING:
+    from actors.runtime.clock import Timer
+    from actors.runtime.mailbox import Address, Behaviour, Tell
+    from actors.runtime.system import Factory
+
+
+@dataclass(slots=True, eq=False)
+class _Cell:
+    """One actor: a mailbox and, from its first message on, a behaviour."""
+
+    name: str
+    factory: Factory
+    died: Callable[[BaseException], None]
+    inbox: deque[object] = field(default_factory=deque)
+    behaviour: Behaviour | None = None
+    alive: bool = True
+    frozen: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _Alarm:
+    address: Address
+    message: Tell
+    cancelled: bool = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class VirtualClock:
+    """Time that passes only when a test says so."""
+
+    def __init__(self, *, wall_ms: int = 1_700_000_000_000) -> None:
+        self._now = 0.0
+        self._wall_ms = wall_ms
+        self._due: list[tuple[float, int, _Alarm]] = []
+        self._tie = itertools.count()
+
+    def now(self) -> float:
+        """Virtual seconds since the clock was made."""
+        return self._now
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, as if the clock had been made at a fixed moment."""
+        return self._wall_ms + int(self._now * 1000)
+
+    def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
+        """Tell `address` the message when virtual time has passed."""
+        alarm = _Alarm(address, message)
+        heapq.heappush(self._due, (self._now + delay_s, next(self._tie), alarm))
+        return alarm
+
+    def next_due(self) -> float | None:
+        """When the next message is due, in virtual seconds."""
+        while self._due and self._due[0][2].cancelled:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else None
+
+    def advance_to(self, moment: float) -> None:
+        """Let time pass up to `moment`, sending what becomes due, in order."""
+        while (due := self.next_due()) is not None and due <= moment:
+            self._now, _, alarm = heapq.heappop(self._due)
+            alarm.address.tell(alarm.message)
+        self._now = max(self._now, moment)
+
+
+class Scheduler:
+    """A `System` that runs one message at a time, of an actor that the seed chooses."""
+
+    def __init__(self, seed: int = 0, *, real_time: bool = False) -> None:
+        """`real_time`: in `run_until`, virtual time passes no faster than real time.
+
+        For a System with real threads behind it: a grace of five seconds is five seconds for them.
+        """
+        self._real_time = real_time
+        self.clock = VirtualClock()
+        self.trace: list[tuple[str, str]] = []
+        """Every message handled so far: the actor's name, the message's type."""
+        self._random = random.Random(seed)  # noqa: S311 - order, not secrets
+        self._cells: dict[Address, _Cell] = {}
+        self._arrived = threading.Condition()
+
+    # -- System --------------------------------------------------------------------------------------------
+
+    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
+        """Give a new behaviour the mailbox at `address`."""
+        cell = _Cell(address.name, factory, died)
+        self._cells[address] = cell
+
+        def deliver(message: object) -> bool:
+            if not cell.alive:
+                return False
+            with self._arrived:
+                cell.inbox.append(message)
+                self._arrived.notify_all()
+            return True
+
+        deliver(Begin())
+        address.bind(deliver)
+
+    def stop(self, address: Address) -> None:
+        """End the actor at `address`; what is in its mailbox is dropped."""
+        cell = self._cells.pop(address, None)
+        if cell is not None:
+            cell.alive = False
+            address.bind(None)
+            address.fail_open(f"{address.name} was stopped")
+
+    def addresses(self) -> list[Address]:
+        """Return the addresses of all living actors."""
+        return [address for address, cell in self._cells.items() if cell.alive]
+
+    def freeze(self, address: Address, *, frozen: bool = True) -> None:
+        """Have the actor at `address` handle nothing until it is thawed with `frozen=False`, as SIGSTOP does."""
+        self._cells[address].frozen = frozen
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Handle one message; False when there is none."""
+        ready = [cell for cell in self._cells.values() if cell.inbox and not cell.frozen]
+        if not ready:
+            return False
+        cell = self._random.choice(ready)
+        self._handle(cell, cell.inbox.popleft())
+        return True
+
+    def run(self, *, limit: int = 100_000) -> None:
+        """Handle messages until there are none, without letting time pass."""
+        for _ in range(limit):
+            if not self.step():
+                return
+        text = f"still busy after {limit} messages; the last ones: {self.trace[-10:]}"
+        raise AssertionError(text)
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass, handling what comes of it on the way."""
+        end = self.clock.now() + seconds
+        self.run()
+        while (due := self.clock.next_due()) is not None and due <= end:
+            self.clock.advance_to(due)
+            self.run()
+        self.clock.advance_to(end)
+
+    def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
+        """Run, in virtual time as far as it goes and then waiting for real threads, until `done()`.
+
+        `timeout_s` is real time without any message; with `real_time` it is all there is.
+        """
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            if self.step():
+                continue
+            due = self.clock.next_due()
+            if due is not None and not self._real_time:
+                self.clock.advance_to(due)
+                continue
+            left = deadline - time.monotonic() if self._real_time else timeout_s
+            until_due = left if due is None else due - self.clock.now()
+            with self._arrived:
+                arrived = self._arrived.wait_for(self._busy, max(0.0, min(left, until_due)))
+            if not arrived and due is not None and until_due < left:
+                self.clock.advance_to(due)
+            elif not arrived:
+                text = f"nothing happened for {timeout_s} s; the last messages: {self.trace[-10:]}"
+                raise AssertionError(text)
+
+    def _busy(self) -> bool:
+        return any(cell.inbox and not cell.frozen for cell in self._cells.values())
+
+    def _handle(self, cell: _Cell, message: object) -> None:
+        if not cell.alive:
+            return
+        content = message.message if isinstance(message, Question) else message
+        self.trace.append((cell.name, type(content).__name__))
+        try:
+            if isinstance(message, Crash):
+                raise RuntimeError(message.reason)
+            if cell.behaviour is None:
+                cell.behaviour = cell.factory()
+            if isinstance(message, Question):
+                message.answer(cell.behaviour)
+            else:
+                cell.behaviour.receive(message)
+        except Exception as error:  # noqa: BLE001 - the actor's death, as pykka has it
+            cell.alive = False
+            cell.inbox.clear()
+            cell.died(error)

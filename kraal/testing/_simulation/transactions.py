@@ -1,0 +1,84 @@
+"""Transactions of sources in memory: who claimed a task last may write for it, all others are fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from kraal.core.errors import Fenced
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.stores.memory import MemoryOffsets
+
+
+class FakeTransactions:
+    """Implements `actors.exactly_once.claims.SourceTransactions` for all workers of a cluster."""
+
+    def __init__(self, group_id: str, offsets: MemoryOffsets) -> None:
+        self._group_id = group_id
+        self._offsets = offsets
+        self._holders: dict[str, FakeProducer] = {}
+        self.claimed: list[TaskId] = []
+        """Each claim, in order."""
+        self.on_claim: Callable[[TaskId], None] = lambda _: None
+        """What happens when a task is claimed. Raises StoreAway, StoreError to refuse it."""
+
+    def claim(self, task: TaskId, config: Mapping[str, str]) -> FakeProducer:
+        """Return the only one who writes for a task from now on."""
+        del config
+        self.on_claim(task)
+        self.claimed.append(task)
+        made = FakeProducer(self, task)
+        self._holders[f"{self._group_id}-{task}"] = made
+        return made
+
+    def load(self, connector: ConnectorName, config: Mapping[str, str]) -> Mapping[SourcePartition, Offset]:
+        """Return a connector's offsets."""
+        del config
+        return self._offsets.load(connector)
+
+    def alter(
+        self,
+        connector: ConnectorName,
+        config: Mapping[str, str],
+        offsets: Mapping[SourcePartition, Offset | None],
+    ) -> None:
+        """Store offsets as the connector's first task would."""
+        self.claim(TaskId(connector, 0), config).commit(offsets)
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        """Keep who has claimed these ids from writing on."""
+        for each in transactional_ids:
+            self._holders.pop(each, None)
+
+    def commit(
+        self, producer: FakeProducer, task: TaskId, offsets: Mapping[SourcePartition, Offset | None]
+    ) -> None:
+        """Store a task's offsets. Raises Fenced unless `producer` claimed it last."""
+        if self._holders.get(f"{self._group_id}-{task}") is not producer:
+            raise Fenced("There is a newer producer with the same transactionalId")
+        self._offsets.store({task.connector: offsets})
+
+
+class FakeProducer:
+    """Implements `kraal.engine.api.Transactions`."""
+
+    is_open = False
+
+    def __init__(self, transactions: FakeTransactions, task: TaskId) -> None:
+        self._transactions = transactions
+        self._task = task
+
+    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Fake runs count their records themselves."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
+        """Store offsets. Raises Fenced."""
+        self._transactions.commit(self, self._task, offsets)
+        return 0
+
+    def give_up(self) -> None:
+        """Nothing blocks."""
+
+    def close(self) -> None:
+        """Nothing is open."""

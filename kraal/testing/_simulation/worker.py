@@ -1,0 +1,218 @@
+"""A whole worker inside a test: the real actors, one thread, virtual time, stores in memory.
+
+    worker = EmbeddedWorker(seed=7)
+    worker.create("numbers", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+    worker.engine.feed(TaskId(ConnectorName("numbers"), 0), 100)
+    worker.crash("herder")
+    worker.run()
+    assert worker.status("numbers")["connector"]["state"] == "RUNNING"
+
+With a real Spark engine in place of the fake one, events come from Spark's threads: `run_until` waits for them,
+and virtual time passes no faster than real time. docs/testing.md has examples of both.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from actors.assembly import Assembly, Parts, assemble
+from actors.herding.state import HerderSettings
+from actors.messages.herder import CreateConnector, ShutDown
+from actors.runtime.system import Crash
+from kraal.cluster.views import rest as view
+from kraal.config.worker.standalone import StandaloneConfig, parse_standalone
+from kraal.core.ids import ConnectorName, TargetState, WorkerId
+from kraal.core.log_levels import Loggers
+from kraal.metrics.windows import Windows
+from kraal.plugins.config_providers import ProviderClasses, Providers, open_providers
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from kraal.stores.memory import MemoryLog, MemoryOffsets
+from kraal.testing._simulation.engine import FakeEngine
+from kraal.testing._simulation.group_offsets import FakeGroupOffsets, no_groups
+from kraal.testing._simulation.metrics import scrape
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE, FakeSinkConnector, FakeSourceConnector
+from kraal.testing._simulation.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from actors.runtime.mailbox import Ask
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.engine.api import Engine
+    from kraal.stores.api import GroupOffsets, Log, OffsetStore
+
+R = TypeVar("R")
+
+WORKER_ID = WorkerId("127.0.0.1:8083")
+DEFAULTS = {
+    "bootstrap.servers": "127.0.0.1:9092",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "offset.storage.file.filename": "unused",
+}
+CONVERTERS = (DEFAULTS["key.converter"], "org.apache.kafka.connect.converters.ByteArrayConverter")
+"""What fake workers know besides the fake connectors."""
+
+
+class EmbeddedWorker:
+    """One standalone worker under a seeded scheduler."""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        engine: Engine | None = None,
+        registry: Registry | None = None,
+        providers: Providers | None = None,
+        properties: Mapping[str, str] | None = None,
+        config_log: Log | None = None,
+        status_log: Log | None = None,
+        offsets: OffsetStore | None = None,
+        group_offsets: GroupOffsets | None = None,
+    ) -> None:
+        """Start the actors and run them until they are idle.
+
+        Args:
+            seed: decides the order in which actors handle their messages.
+            engine: runs the tasks; None makes a `FakeEngine`, which `fake` returns.
+            registry: the plugins; None knows the two fake connectors, and the String and ByteArray converters.
+            providers: the config providers; None makes those that `properties` declare.
+            properties: worker properties that differ from `DEFAULTS`.
+            config_log: None makes one in memory; give the one of an earlier worker to restart it.
+            status_log: as `config_log`.
+            offsets: as `config_log`.
+            group_offsets: of sinks; None: what the fake engine has committed.
+        """
+        self.engine: Engine = engine or FakeEngine()
+        self._is_real = not isinstance(self.engine, FakeEngine)  # only its threads can still say something
+        self.scheduler = Scheduler(seed, real_time=self._is_real)
+        self.config_log: Log = config_log or MemoryLog("config")
+        self.status_log: Log = status_log or MemoryLog("status")
+        self.offsets: OffsetStore = offsets or MemoryOffsets()
+        self.group_offsets: GroupOffsets = group_offsets or _groups_of(self.engine)
+        self.given_up: list[str] = []
+        """Actors that died more often than their budget allows: a process would have ended."""
+        self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
+        """Its own, as of a process."""
+        config = parse_standalone({**DEFAULTS, **(properties or {})})
+        known = providers or open_providers(config.raw, ProviderClasses.load())
+        plugins = ProvidedPlugins(registry or fake_registry(), config, known)
+        parts = Parts(
+            system=self.scheduler,
+            clock=self.scheduler.clock,
+            engine=self.engine,
+            plugins=plugins,
+            config_log=self.config_log,
+            status_log=self.status_log,
+            offsets=self.offsets,
+            group_offsets=self.group_offsets,
+            settings=_herder_settings(config, seed),
+            stall_s=config.stall_timeout_s,
+            leader_url=f"http://{WORKER_ID}/",
+            graceful_s=config.graceful_timeout_s,
+            windows=Windows(config.metrics_window_s, config.metrics_samples),
+            loggers=self.loggers,
+        )
+        self.assembly: Assembly = assemble(parts, lambda name, _: self.given_up.append(name))
+        self.scheduler.run()
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What GETs render from."""
+        return self.assembly.published.latest
+
+    @property
+    def fake(self) -> FakeEngine:
+        """The fake engine. Raises TypeError when the worker was given another one."""
+        if not isinstance(self.engine, FakeEngine):
+            raise TypeError("this worker has an engine of its own")
+        return self.engine
+
+    def run(self) -> None:
+        """Handle messages until there are none."""
+        self.scheduler.run()
+
+    def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
+        """Run until `done` says so. Raises AssertionError when nothing happens for `timeout_s` real seconds."""
+        self.scheduler.run_until(done, timeout_s=timeout_s)
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.scheduler.advance(seconds)
+
+    def ask(self, message: Ask[R]) -> R:
+        """Ask the herder and run until it answered. Raises what the message names."""
+        future = self.assembly.herder.question(message)
+        self.scheduler.run_until(future.done, timeout_s=30.0 if self._is_real else 0.0)
+        return future.result()
+
+    def create(
+        self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
+    ) -> None:
+        """Create a connector and run until nothing moves any more."""
+        self.ask(CreateConnector(name=ConnectorName(name), config=config, initial_state=initial_state))
+        self.run()
+
+    def close(self) -> None:
+        """Stop all tasks, gracefully; a real engine is free for the next worker then."""
+        self.ask(ShutDown())
+
+    def metrics(self) -> str:
+        """Return what `GET /metrics` answers now."""
+        return scrape(self.assembly, WORKER_ID)
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Return what `GET /connectors/{name}/status` shows. Raises NotFound."""
+        return view.connector_status(self.snapshot, ConnectorName(name))
+
+    def states(self, name: str) -> list[str]:
+        """Return the states of a connector and its tasks, in order."""
+        status = self.status(name)
+        return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+    def crash(self, actor: str, reason: str = "a test killed it") -> None:
+        """Make the actor of this name die at its next message: `herder`, `worker`, `task c-0`, …."""
+        for address in self.scheduler.addresses():
+            if address.name == actor:
+                address.tell(Crash(reason))
+                return
+        raise KeyError(actor)
+
+
+def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
+    return HerderSettings(
+        worker_id=WORKER_ID,
+        standalone=True,
+        topic_tracking=config.topic_tracking,
+        topic_reset=config.topic_tracking_reset,
+        shown_restarting_s=config.graceful_timeout_s + 10,
+        auto_restart=config.auto_restart,
+        chance=random.Random(seed).random,  # noqa: S311 - pauses, not secrets
+    )
+
+
+def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
+    """Return loggers beside the process's, so that workers of a test do not change each other's."""
+    root = logging.RootLogger(logging.WARNING)
+    root.manager = logging.Manager(root)
+    return Loggers(root, now_ms)
+
+
+def _groups_of(engine: Engine) -> GroupOffsets:
+    if isinstance(engine, FakeEngine):
+        return FakeGroupOffsets(engine.committed, lambda: engine.running)
+    return FakeGroupOffsets({}, frozenset, fault=no_groups)
+
+
+def fake_registry() -> Registry:
+    """Return a registry with the two fake connectors and the String and ByteArray converters."""
+    installed = Registry.load()
+    return Registry.of(
+        {
+            FAKE_SOURCE: FakeSourceConnector,
+            FAKE_SINK: FakeSinkConnector,
+            **{name: installed.converter_class(name) for name in CONVERTERS},
+        }
+    )

@@ -1,0 +1,49 @@
+"""What workers of an embedded cluster ask of their leader, as if over REST."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from actors.runtime.mailbox import settle
+from kraal.core.errors import KraalError
+from kraal.peers import ANSWER_TIMEOUT_S, PeerFailed, PeerRefused
+
+if TYPE_CHECKING:
+    from actors.runtime.mailbox import Ask
+    from kraal.testing._simulation.cluster_worker import ClusterWorker
+
+
+def ask_leader(
+    leader: ClusterWorker | None, sender: ClusterWorker, url: str, key: bytes | None, message: Ask[Any]
+) -> Future[None]:
+    """Deliver a message to the herder of the worker at `url`. Raises PeerFailed, PeerRefused."""
+    if leader is None:
+        raise PeerFailed(f"nobody listens at {url}")
+    _check_key(leader, key)
+    answer: Future[None] = Future()
+    future = leader.assembly.herder.question(message)
+    future.add_done_callback(lambda done: settle(answer, None, _refused(done.exception())))
+    late = PeerFailed(f"{url} gave no answer")
+    sender.later(ANSWER_TIMEOUT_S, lambda: settle(answer, None, late))
+    return answer
+
+
+def _refused(error: BaseException | None) -> BaseException | None:
+    """Return an error as it comes from another worker."""
+    if not isinstance(error, KraalError):
+        return error
+    status = getattr(error, "status", 500)
+    return PeerRefused(status, status, str(error))
+
+
+def _check_key(leader: ClusterWorker, given: bytes | None) -> None:
+    """Refuse what is not signed with the key that the leader knows. Raises PeerRefused."""
+    snapshot = leader.snapshot
+    if snapshot.protocol is not None and not snapshot.protocol.signed:
+        return
+    if given is None:
+        raise PeerRefused(400, 400, "Internal request missing required header")
+    key = snapshot.config.session_key
+    if key is None or key.key != given:
+        raise PeerRefused(403, 403, "Internal request contained invalid signature.")

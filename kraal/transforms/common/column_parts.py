@@ -1,0 +1,149 @@
+"""Column expressions for transforms: reading fields, building structs, constants, masks.
+
+The counterpart of `structs`, which works on values. Nothing here accesses Spark before an expression is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from kraal.engine.columns.parts import SPARK_TYPES, column_of, is_null
+from kraal.plugins.model.columns import ByRecords, Expression, Part
+from kraal.plugins.model.records import DATE, TIMESTAMP, Instant
+from kraal.plugins.model.schema import Schema, Type
+from kraal.plugins.values.java_time import MS_PER_DAY
+
+_HELD: Final[Mapping[Type, str]] = {
+    Type.INT8: "java.lang.Byte",
+    Type.INT16: "java.lang.Short",
+    Type.INT32: "java.lang.Integer",
+    Type.INT64: "java.lang.Long",
+    Type.FLOAT32: "java.lang.Float",
+    Type.FLOAT64: "java.lang.Double",
+    Type.BOOLEAN: "java.lang.Boolean",
+    Type.STRING: "java.lang.String",
+}
+
+
+def class_held(schema: Schema) -> str | None:
+    """Return the Java class of a schema's values; None for arrays and maps. Raises ByRecords for other types."""
+    if schema.type in {Type.ARRAY, Type.MAP} and schema.name is None:
+        return None
+    if schema.name in {DATE, TIMESTAMP}:
+        return "java.util.Date"
+    if schema.name is not None or schema.type not in _HELD:
+        raise ByRecords
+    return _HELD[schema.type]
+
+
+def fields_read(part: Part, *, replace_null: bool) -> tuple[dict[str, Part], tuple[Expression, ...]]:
+    """Return a struct's fields, with defaults for nulls, and a doubt for rows without it. Raises ByRecords."""
+    schema = part.schema
+    if schema is None or schema.type is not Type.STRUCT:
+        raise ByRecords
+    fields = {
+        field.name: with_default(part.field(field), replace_null=replace_null) for field in schema.fields
+    }
+    return fields, () if part.sure else (is_null(part),)
+
+
+def built(
+    schema: Schema, fields: Mapping[str, Part], *, schemaless: bool = False
+) -> tuple[Part, tuple[Expression, ...]]:
+    """Return a struct of `fields`, and doubts for rows with a required field that is null. Raises ByRecords."""
+    if not schema.fields:
+        raise ByRecords
+    held, doubts = {}, []
+    for field in schema.fields:
+        part = fields[field.name]
+        if not field.schema.optional and not part.sure:
+            doubts.append(is_null(part))
+            part = replace(part, sure=True)
+        held[field.name] = part
+    return Part(schema=schema, fields=held, sure=True, schemaless=schemaless), tuple(doubts)
+
+
+def with_default(part: Part, *, replace_null: bool) -> Part:
+    """Return a part with its schema's default in place of null, if requested and present. Raises ByRecords."""
+    if part.schema is None or part.schema.default is None or not replace_null or part.sure:
+        return part
+    default = constant(part.schema, part.schema.default)
+
+    def chosen() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
+
+        return F.coalesce(column_of(part), column_of(default))
+
+    return Part(schema=part.schema, expression=chosen, sure=True)
+
+
+def unless_null(part: Part, other: Part) -> Part:
+    """Return `other` where `part` is not null."""
+
+    def chosen() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        return F.when(~is_null(part)(), column_of(other))
+
+    return other if part.sure else Part(schema=part.schema, expression=chosen)
+
+
+def emptied(part: Part) -> Part:
+    """Return an empty array or map; null stays null."""
+    is_map = part.schema is not None and part.schema.type is Type.MAP
+
+    def emptied_column() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        whole, none = column_of(part), F.lit(False)  # noqa: FBT003 - Spark's literal
+        return F.map_filter(whole, lambda _, __: none) if is_map else F.filter(whole, lambda _: none)
+
+    return Part(schema=part.schema, expression=emptied_column, sure=part.sure)
+
+
+def constant(schema: Schema, value: Any) -> Part:
+    """Return a constant other than None. Raises ByRecords if Spark has no literal for it."""
+    is_date, is_time = schema.name == DATE, schema.name == TIMESTAMP
+    logical = isinstance(value, Instant)
+    if isinstance(value, Decimal) or logical is not (is_date or is_time):
+        raise ByRecords
+    if not logical and (schema.name is not None or schema.type not in SPARK_TYPES):
+        raise ByRecords
+
+    def literal() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        if is_date:
+            return F.date_from_unix_date(F.lit(value.ms // MS_PER_DAY))
+        if is_time:
+            return F.timestamp_millis(F.lit(value.ms).cast("bigint"))
+        plain = float(value) if isinstance(value, float) else value
+        return F.lit(plain).cast(SPARK_TYPES[schema.type])
+
+    return Part(schema=schema, expression=literal, sure=True)
+
+
+def null_of(schema: Schema) -> Part:
+    """Return a constant null."""
+
+    def null() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        return F.lit(None).cast("timestamp" if schema.name == TIMESTAMP else SPARK_TYPES[schema.type])
+
+    return Part(schema=schema, expression=null)
+
+
+def frame_column(name: str, schema: Schema) -> Part:
+    """Return a metadata column of the frame: topic, partition, timestamp in milliseconds."""
+
+    def column() -> Any:
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
+
+        found = F.col(name)
+        return F.timestamp_millis(F.unix_millis(found)) if schema.name == TIMESTAMP else found
+
+    return Part(schema=schema, expression=column, as_read=True)

@@ -1,0 +1,199 @@
+"""Lenient date parser like Java's SimpleDateFormat: month 13 is January of the next year, trailing text is ignored.
+
+Source: SimpleDateFormat.parse and subParse, CalendarBuilder, GregorianCalendar.computeTime (Java 17).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from kraal.plugins.values.java_time import MS_PER_DAY, civil, day_of
+from kraal.transforms.common.date_pattern import DAYS, MONTHS, THURSDAY, Element
+from kraal.transforms.common.java_numbers import wrapped
+
+_NUMBER: Final = re.compile(r"-?\d+")
+_ZONE: Final = re.compile(r"(\d\d)(\d\d)")
+_COLON_ZONE: Final = re.compile(r"(\d\d?):(\d\d)")
+_ISO_ZONES: Final = {1: re.compile(r"(\d\d)()"), 2: _ZONE, 3: re.compile(r"(\d\d):(\d\d)")}
+_NUMERIC: Final = "ydDuHkKhmsS"
+_TWO: Final = 2
+_NOON: Final = 12
+_MIDNIGHT: Final = 24
+_LARGEST_HOUR, _LARGEST_MINUTE = 23, 59
+_CENTURY: Final = 80
+"""A two-digit year is at most this many years in the past, and less than twenty in the future."""
+_UTC_NAMES: Final = ("Coordinated Universal Time", "UTC")
+
+
+@dataclass(slots=True)
+class _Found:
+    """Fields read so far, by letter in the order of the text."""
+
+    values: dict[str, int] = field(default_factory=dict)
+    offset_ms: int = 0
+    is_short_year: bool = False
+
+    def put(self, letter: str, value: int) -> None:
+        self.values.pop(letter, None)
+        self.values[letter] = value
+
+
+def parsed(pattern: tuple[Element, ...], text: str, *, now_ms: int | None = None) -> int | None:
+    """Return milliseconds since 1970 if a text starts with a date of the pattern, else None.
+
+    `now_ms` decides the century of two-digit years; None means the current time.
+    """
+    found, at = _Found(), 0
+    for position, element in enumerate(pattern):
+        if not element.letter:
+            if not text.startswith(element.text, at):
+                return None
+            at += len(element.text)
+            continue
+        after = pattern[position + 1] if position + 1 < len(pattern) else None
+        end = _read(element, text, at, found, limited=after is not None and _is_number(after))
+        if end is None:
+            return None
+        at = end
+    return _settled(found, int(time.time() * 1000) if now_ms is None else now_ms)
+
+
+def _is_number(element: Element) -> bool:
+    if element.letter in {"M", "L"}:
+        return element.count <= _TWO
+    return element.letter != "" and element.letter in _NUMERIC
+
+
+def _read(element: Element, text: str, start: int, found: _Found, *, limited: bool) -> int | None:
+    """Read one field and return the index after it. `limited`: a number follows, so the pattern's width counts."""
+    at = start + len(text[start:]) - len(text[start:].lstrip(" \t"))
+    if at >= len(text):
+        return None
+    match element.letter:
+        case "G":
+            return _name(("BC", "AD"), text, at, found, "G")
+        case "a":
+            return _name(("AM", "PM"), text, at, found, "a")
+        case "E":
+            end = _name((*DAYS, *(day[:3] for day in DAYS)), text, at, found, "u")
+            if end is not None:
+                found.put("u", found.values["u"] % len(DAYS) + 1)
+            return end
+        case "M" | "L" if element.count > _TWO:
+            end = _name((*MONTHS, *(month[:3] for month in MONTHS)), text, at, found, "M")
+            if end is not None:
+                found.put("M", found.values["M"] % len(MONTHS) + 1)
+            return end
+        case "z" | "Z":
+            return _zone(text, at, found)
+        case "X":
+            return _iso_zone(element.count, text, at, found)
+        case _:
+            return _read_number(element, text, start, at, found, limited=limited)
+
+
+def _read_number(
+    element: Element, text: str, start: int, at: int, found: _Found, *, limited: bool
+) -> int | None:
+    if limited and start + element.count > len(text):
+        return None
+    number = _NUMBER.match(text, at, start + element.count if limited else len(text))
+    if number is None:
+        return None
+    _put_number(element, number[0], found)
+    return number.end()
+
+
+def _put_number(element: Element, text: str, found: _Found) -> None:
+    value = wrapped(max(-(2**63), min(2**63 - 1, int(text[:1000]))), 32)
+    match element.letter:
+        case "L":
+            found.put("M", value)
+        case "k":
+            found.put("H", 0 if value == _MIDNIGHT else value)
+        case "h":
+            found.put("K", 0 if value == _NOON else value)
+        case "y":
+            found.is_short_year = element.count <= _TWO and len(text) == _TWO and text.isdigit()
+            found.put("y", value)
+        case letter:
+            found.put(letter, value)
+
+
+def _name(names: tuple[str, ...], text: str, at: int, found: _Found, letter: str) -> int | None:
+    """Read the longest matching name, ignoring case, and store its number."""
+    rest = text[at:].lower()
+    best = max((name for name in names if rest.startswith(name.lower())), key=len, default=None)
+    if best is None:
+        return None
+    found.put(letter, names.index(best))
+    return at + len(best)
+
+
+def _zone(text: str, at: int, found: _Found) -> int | None:
+    """Read `+0130`, `GMT`, `GMT+1:30` or a name of UTC."""
+    if text[at] in "+-":
+        return _offset(_ZONE, text, at, found)
+    if text[at : at + 3].upper() == "GMT":
+        end = at + 3
+        return _offset(_COLON_ZONE, text, end, found) if text[end : end + 1] in {"+", "-"} else end
+    rest = text[at:].lower()
+    return next((at + len(name) for name in _UTC_NAMES if rest.startswith(name.lower())), None)
+
+
+def _iso_zone(count: int, text: str, at: int, found: _Found) -> int | None:
+    if text[at] == "Z":
+        return at + 1
+    return _offset(_ISO_ZONES[count], text, at, found) if text[at] in "+-" else None
+
+
+def _offset(form: re.Pattern[str], text: str, sign: int, found: _Found) -> int | None:
+    """Read hours and minutes after a sign."""
+    number = form.match(text, sign + 1)
+    if number is None:
+        return None
+    hours, minutes = int(number[1]), int(number[2] or 0)
+    if hours > _LARGEST_HOUR or minutes > _LARGEST_MINUTE:
+        return None
+    found.offset_ms = (hours * 60 + minutes) * 60_000 * (1 if text[sign] == "+" else -1)
+    return number.end()
+
+
+def _settled(found: _Found, now_ms: int) -> int:
+    """Return the time of the fields; missing ones are those of the start of 1970."""
+    year = found.values.get("y", 1970)
+    if not found.is_short_year:
+        return _time(found, 1 - year if found.values.get("G") == 0 else year)
+    today = now_ms // MS_PER_DAY
+    this_year, month, day = civil(today)
+    first = this_year - _CENTURY
+    start = day_of(first, month, day) * MS_PER_DAY + now_ms % MS_PER_DAY
+    year += first // 100 * 100 + (100 if year < first % 100 else 0)
+    settled = _time(found, year)
+    return _time(found, year + 100) if year == first and settled < start else settled
+
+
+def _first_weekday(first: int, weekday: int) -> int:
+    """Return the first day from `first` on with a weekday, 1 for Monday; values out of range count from Sunday."""
+    if not 1 <= weekday <= len(DAYS):
+        weekday -= 1
+    return first + (weekday - 1 - (first + THURSDAY)) % len(DAYS)
+
+
+def _time(found: _Found, year: int) -> int:
+    values, order = found.values, list(found.values)
+    if "D" in values and ("d" not in values or order.index("D") > order.index("d")):
+        day = day_of(year, 1, 1) + values["D"] - 1
+    else:
+        first = day_of(year, values.get("M", 1), 1)
+        day = _first_weekday(first, values["u"]) if "u" in values and "d" not in values else first
+        day += values.get("d", 1) - 1
+    hour = values.get("H")
+    if hour is None:
+        hour = values.get("K", 0) + _NOON * values.get("a", 0)
+    minutes = hour * 60 + values.get("m", 0)
+    seconds = minutes * 60 + values.get("s", 0)
+    return day * MS_PER_DAY + seconds * 1000 + values.get("S", 0) - found.offset_ms

@@ -1,0 +1,101 @@
+"""Java's number conversion and parsing: integers wrap, floats are clamped to the limits.
+
+Source: the Java Language Specification §5.1.3; Integer.parseInt, Double.parseDouble, BigDecimal (Java 17).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from decimal import Decimal
+from typing import Final
+
+from kraal.plugins.model.records import Float32
+from kraal.plugins.values.java_values import exact_float32
+
+_WHOLE: Final = re.compile(r"[+-]?\d+")
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d+))?")
+_FLOAT: Final = re.compile(r"([+-]?)(NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
+_HEX: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+[fFdD]?")
+_BLANKS: Final = "".join(map(chr, range(0x21)))
+_LARGEST_EXPONENT: Final = 2**31 - 1
+_LONGEST: Final = 1000
+"""Maximum number of digits; Python refuses to parse very long numbers."""
+_LONG: Final = 64
+
+
+def wrapped(number: int, bits: int) -> int:
+    """Return the lowest bits of an integer as a signed number."""
+    half = 1 << (bits - 1)
+    return (number + half) % (1 << bits) - half
+
+
+def truncated(number: float, bits: int) -> int:
+    """Return a float as an integer of `bits` bits, without its fraction and clamped to the limits; 0 for NaN.
+
+    Java converts to 8 and 16 bits through 32 bits, so these wrap.
+    """
+    if math.isnan(number):
+        return 0
+    limit = 1 << (max(bits, 32) - 1)
+    whole = (
+        int(max(-limit, min(limit - 1, int(number))))
+        if math.isfinite(number)
+        else (limit - 1 if number > 0 else -limit)
+    )
+    return wrapped(whole, bits)
+
+
+def long_of(number: Decimal) -> int:
+    """Return `BigDecimal.longValue`: the lowest 64 bits, without the fraction."""
+    exponent = int(number.as_tuple().exponent)
+    if exponent >= _LONG or number.adjusted() < 0:  # a multiple of 2**64, or only a fraction
+        return 0
+    return wrapped(int(number), _LONG)
+
+
+def big_decimal(text: str) -> Decimal | None:
+    """Parse as `new BigDecimal` does; None if Java raises."""
+    found = _DECIMAL.fullmatch(text)
+    if found is None or len(text) > _LONGEST or abs(int(found[1] or 0)) > _LARGEST_EXPONENT:
+        return None
+    return Decimal(text)
+
+
+def parse_whole(text: str, bits: int) -> int | None:
+    """Parse as `Long.parseLong` and its narrower variants do; None if Java raises."""
+    if len(text) > _LONGEST or not _WHOLE.fullmatch(text):
+        return None
+    number = int(text)
+    return number if wrapped(number, bits) == number else None
+
+
+def parse_double(text: str) -> float | None:
+    """Parse as `Double.parseDouble` does; None if Java raises."""
+    stripped = text.strip(_BLANKS)
+    if _HEX.fullmatch(stripped):
+        try:
+            return float.fromhex(stripped.rstrip("fFdD") if stripped[-1] in "fFdD" else stripped)
+        except OverflowError:
+            return -math.inf if stripped.startswith("-") else math.inf
+    found = _FLOAT.fullmatch(stripped)
+    if found is None:
+        return None
+    return float(found[1] + _without_suffix(found[2]))
+
+
+def parse_float(text: str) -> Float32 | None:
+    """Parse as `Float.parseFloat` does; None if Java raises."""
+    double = parse_double(text)
+    stripped = text.strip(_BLANKS)
+    if double is None or not math.isfinite(double) or _HEX.fullmatch(stripped) or len(stripped) > _LONGEST:
+        return None if double is None else Float32(_rounded(double))
+    return exact_float32(Decimal(_without_suffix(stripped))) if double else Float32(double)
+
+
+def _rounded(double: float) -> Float32:
+    return Float32(double) if not math.isfinite(double) else exact_float32(Decimal(double))
+
+
+def _without_suffix(text: str) -> str:
+    return text if text in {"NaN", "Infinity"} else text.rstrip("fFdD")

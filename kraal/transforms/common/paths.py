@@ -1,0 +1,107 @@
+"""Paths to nested fields.
+
+Source: SingleFieldPath (KIP-821, Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kraal.plugins.model.records import Struct
+from kraal.plugins.model.schema import Field, Schema
+from kraal.transforms.common.errors import ConfigException
+from kraal.transforms.common.structs import field_of, read, require_map, require_struct
+
+_PURPOSE = "nested field access"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Field names from the top level down; at least one."""
+
+    steps: tuple[str, ...]
+
+    @staticmethod
+    def parse(text: str) -> Path:
+        r"""Read a path in syntax V2: steps between dots, those with dots in backticks, where \\` is a backtick.
+
+        Raises ConfigException for an unmatched backtick.
+        """
+        steps: list[str] = []
+        at = 0
+        while at < len(text):
+            if text[at] == "`":
+                step, at = _quoted(text, at)
+                steps.append(step)
+                continue
+            step, _, rest = text[at:].partition(".")
+            steps.append(step)
+            at = len(text) - len(rest) if rest else len(text)
+        if text.endswith("."):
+            steps.append("")
+        return Path(tuple(steps) or ("",))
+
+    def field(self, schema: Schema) -> Field | None:
+        """Return the field's declaration, or None. Raises DataException if a parent is not a struct."""
+        current = schema
+        for step in self.steps[:-1]:
+            found = field_of(current, step)
+            if found is None:
+                return None
+            current = found.schema
+        return field_of(current, self.steps[-1])
+
+    def in_struct(self, whole: Struct, *, replace_null: bool) -> Any:
+        """Return the field's value, or None. Raises DataException if a parent is not a struct.
+
+        Defaults replace nulls in parents; at the end of the path only with `replace_null`.
+        """
+        current = whole
+        for step in self.steps[:-1]:
+            found = field_of(current.schema, step)
+            value = None if found is None else read(current, found, replace_null=True)
+            if value is None:
+                return None
+            current = require_struct(value, _PURPOSE, None if found is None else found.schema)
+        last = field_of(current.schema, self.steps[-1])
+        return None if last is None else read(current, last, replace_null=replace_null)
+
+    def in_map(self, whole: Mapping[str, Any]) -> Any:
+        """Return the field's value in a schemaless object; None if a step is missing. Raises DataException."""
+        current = whole
+        for step in self.steps[:-1]:
+            value = current.get(step)
+            if value is None:
+                return None
+            current = require_map(value, _PURPOSE)
+        return current.get(self.steps[-1])
+
+
+def _quoted(text: str, opening: int) -> tuple[str, int]:
+    """Return the step that starts with the backtick at `opening`, and the index of the next one.
+
+    The step ends at a backtick before a dot or at the end; any other one is part of the name.
+    """
+    name, start = "", opening + 1
+    at = start
+    while True:
+        at = text.find("`", at)
+        is_last = at == len(text) - 1
+        escaped = at > 0 and text[at - 1] == "\\"
+        if at < 0 or (is_last and escaped):
+            raise ConfigException(
+                f"Incomplete backtick pair in path: [{text}], consider adding a backslash before backtick at "
+                f"position {opening} to escape it"
+            )
+        if is_last:
+            return name + text[start:at], len(text)
+        if text[at + 1] != ".":
+            at += 1
+        elif escaped:
+            name += text[start : at - 1] + "`"
+            at += 1
+            start = at
+        else:
+            return name + text[start:at], at + 2

@@ -1,0 +1,145 @@
+"""Builds schemas and structs by Connect's rules, with Connect's errors for violations.
+
+Source: SchemaBuilder, Struct.put, ConnectSchema.validateValue, Requirements, SchemaUtil (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+from kraal.plugins.model.records import DataException, Float32, Instant, Struct
+from kraal.plugins.model.schema import Field, Schema, Type
+from kraal.transforms.common.errors import SchemaBuilderException
+
+_BY_TYPE: Final[Mapping[Type, str]] = {
+    Type.INT8: "java.lang.Byte",
+    Type.INT16: "java.lang.Short",
+    Type.INT32: "java.lang.Integer",
+    Type.INT64: "java.lang.Long",
+}
+_STRUCT: Final = "org.apache.kafka.connect.data.Struct"
+
+
+def java_class(value: Any, schema: Schema | None = None) -> str:
+    """Return the name of the value's Java class; `null` for None. Ints without a schema are Longs."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _BY_TYPE.get(schema.type, "java.lang.Long") if schema is not None else "java.lang.Long"
+    return _class_of(value)
+
+
+def _class_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "java.lang.Boolean"
+        case Float32():
+            return "java.lang.Float"
+        case float():
+            return "java.lang.Double"
+        case str():
+            return "java.lang.String"
+        case bytes():
+            return "[B"
+        case Decimal():
+            return "java.math.BigDecimal"
+        case Instant():
+            return "java.util.Date"
+        case Struct():
+            return _STRUCT
+        case list() | tuple():
+            return "java.util.ArrayList"
+        case dict():
+            return "java.util.HashMap"
+        case _:
+            return type(value).__qualname__
+
+
+def shown(schema: Schema) -> str:
+    """Return a schema as Java prints it: `Schema{STRING}`, `Schema{name:STRUCT}`."""
+    return f"Schema{{{schema.name}:{schema.type.name}}}" if schema.name else f"Schema{{{schema.type.name}}}"
+
+
+def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
+    """Return a schemaless value if it is an object. Raises DataException."""
+    if not isinstance(value, dict):
+        raise DataException(
+            f"Only Map objects supported in absence of schema for [{purpose}], found: {java_class(value)}"
+        )
+    return value
+
+
+def require_struct(value: Any, purpose: str, schema: Schema | None = None) -> Struct:
+    """Return a value with a schema if it is a struct. Raises DataException."""
+    if not isinstance(value, Struct):
+        raise DataException(
+            f"Only Struct objects supported for [{purpose}], found: {java_class(value, schema)}"
+        )
+    return value
+
+
+def read(struct: Struct, field: Field, *, replace_null: bool) -> Any:
+    """Return a field's value; with `replace_null` its default in place of null."""
+    value = struct.values.get(field.name)
+    return field.schema.default if value is None and replace_null else value
+
+
+def fields_of(schema: Schema) -> tuple[Field, ...]:
+    """Return a struct's fields. Raises DataException for another type."""
+    if schema.type is not Type.STRUCT:
+        raise DataException("Cannot list fields on non-struct type")
+    return schema.fields
+
+
+def field_of(schema: Schema, name: str) -> Field | None:
+    """Return a field by name, or None. Raises DataException for types other than structs."""
+    if schema.type is not Type.STRUCT:
+        raise DataException("Cannot look up fields on non-struct type")
+    return next((field for field in schema.fields if field.name == name), None)
+
+
+def struct_schema(basics: Schema | None, fields: Iterable[Field], **others: Any) -> Schema:
+    """Return a required struct's schema with the name, version, doc and parameters of `basics`.
+
+    `others` are further attributes. Raises SchemaBuilderException for an empty or duplicate field name.
+    """
+    listed: dict[str, Field] = {}
+    for field in fields:
+        if not field.name:
+            raise SchemaBuilderException("fieldName cannot be null.")
+        if field.name in listed:
+            raise SchemaBuilderException(
+                f"Cannot create field because of field name duplication {field.name}"
+            )
+        listed[field.name] = field
+    return replace(basics_of(basics, Type.STRUCT), fields=tuple(listed.values()), **others)
+
+
+def basics_of(source: Schema | None, kind: Type) -> Schema:
+    """Return a required schema of a type with the name, version, doc and parameters of another."""
+    if source is None:
+        return Schema(type=kind)
+    return Schema(
+        type=kind, name=source.name, version=source.version, doc=source.doc, parameters=source.parameters
+    )
+
+
+def struct(schema: Schema, values: Mapping[str, Any]) -> Struct:
+    """Return a struct; fields missing from `values` are null. Raises DataException for a null in a required field.
+
+    Values are not validated: they come from another struct or from a transform that made them.
+    """
+    for field in schema.fields:
+        if field.name in values and values[field.name] is None and not field.schema.optional:
+            raise refused_null(field)
+    return Struct(schema, values)
+
+
+def refused_null(field: Field) -> DataException:
+    """Return the error for a null in a required field."""
+    return DataException(
+        f'Invalid value: null used for required field: "{field.name}", schema type: {field.schema.type.name}'
+    )

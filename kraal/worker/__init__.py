@@ -1,0 +1,1 @@
+"""A worker as a process, standalone or distributed."""

@@ -1,0 +1,180 @@
+"""Test control port, through which chaos scripts kill actors. Off unless `kraal.test.control.port` is set.
+
+Protocol: one line with a JSON object in each direction, then the connection is closed.
+
+    {"do": "list"}                      {"actors": {"herder": 0, "task numbers-0": 2}}   restarts by name
+    {"do": "threads"}                   {"threads": ["MainThread", "clock"]}             names of Python threads
+    {"do": "clients"}                   {"clients": {"Producer of TopicWriter": 2}}      librdkafka clients by holder
+    {"do": "crash", "actor": "herder"}  {"crashed": "herder"}                            dies at its next message
+    {"do": "suspend", "seconds": 60}    {"suspended_s": 60}                              see below
+
+Suspension of a machine stops all processes and the monotonic clock, but not the clock for leases. `suspend` advances
+that clock, so that SIGSTOP, `suspend` and SIGCONT look like a suspension to the process.
+
+The answer to anything else is `{"error": sentence}`. The protocol is deliberately not HTTP, so that requests of a web
+page's browser fail at their first line. It always listens on 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import gc
+import ipaddress
+import json
+import logging
+import math
+import socketserver
+import sys
+import threading
+import types
+from collections import Counter
+from typing import Any, Final
+
+from typing_extensions import override
+
+from actors.messages.supervisor import CrashActor, ListActors
+from actors.runtime.mailbox import Address, ask
+from kraal.core import lease_clock
+from kraal.core.errors import KraalError
+
+log = logging.getLogger(__name__)
+
+HOST: Final = "127.0.0.1"
+LONGEST: Final = 4_096
+"""Maximum length of a line in bytes, including its end."""
+PATIENCE_S: Final = 5.0
+"""Timeout in seconds for a client's line and for the supervisor's answer."""
+REASON: Final = "chaos: killed through the test control port"
+_CLIENTS: Final = frozenset(
+    f"<class 'cimpl.{name}'>" for name in ("Consumer", "Producer", "_AdminClientImpl")
+)
+"""Names of confluent-kafka's classes, which this module must not import."""
+_COMMANDS: Final = "list, threads, clients, crash, suspend"
+
+
+class ControlPort:
+    """Serves one client at a time on its own thread."""
+
+    def __init__(self, port: int, supervisor: Address) -> None:
+        """Bind and serve; port 0 means any free port. Raises KraalError if binding fails."""
+        try:
+            self._server = _Server(port, supervisor)
+        except OSError as exc:
+            raise KraalError(
+                f"kraal.test.control.port={port} cannot be used on {HOST}: {exc.strerror}."
+            ) from exc
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, name="test-control", daemon=True)
+        self._thread.start()
+        log.warning(
+            "The test control port listens at %s:%d: whoever has an account on this machine can kill actors",
+            HOST,
+            self.port,
+        )
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(PATIENCE_S)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is a loopback address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def answer(line: bytes, supervisor: Address) -> dict[str, Any]:
+    """Carry out a request line and return the answer; never raises."""
+    try:
+        request = json.loads(line)
+    except ValueError:
+        return {"error": 'The request is no JSON; an example: {"do": "list"}'}
+    if not isinstance(request, dict):
+        return {"error": 'The request is no JSON object; an example: {"do": "list"}'}
+    try:
+        return _done(request, supervisor)
+    except KraalError as exc:
+        return {"error": str(exc)}
+
+
+def _done(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
+    match request:
+        case {"do": "list"}:
+            return {"actors": ask(supervisor, ListActors(), timeout_s=PATIENCE_S)}
+        case {"do": "threads"}:
+            return {"threads": sorted(thread.name for thread in threading.enumerate())}
+        case {"do": "clients"}:
+            return {"clients": clients()}
+        case {"do": "crash", "actor": str(name)}:
+            ask(supervisor, CrashActor(name, REASON), timeout_s=PATIENCE_S)
+            log.warning("%s will die: the test control port was asked to kill it", name)
+            return {"crashed": name}
+        case {"do": "crash"}:
+            return {"error": "actor: the name of an actor is missing"}
+        case {"do": "suspend", "seconds": int(seconds) | float(seconds)} if 0 < seconds < math.inf:
+            lease_clock.advance(seconds)
+            log.warning("Moved the clock of leases %g s forward: the test control port was asked to", seconds)
+            return {"suspended_s": seconds}
+        case {"do": "suspend"}:
+            return {"error": "seconds: must be a positive number"}
+        case _:
+            return {"error": f"do={json.dumps(request.get('do'))}: must be one of: {_COMMANDS}"}
+
+
+def clients() -> dict[str, int]:
+    """Count live librdkafka clients by kind and holder. Slow, because it inspects every object."""
+    frozen = gc.get_freeze_count()
+    gc.unfreeze()  # get_objects leaves out frozen objects
+    gc.collect()
+    found = [each for each in gc.get_objects() if not _CLIENTS.isdisjoint(map(str, type(each).__mro__))]
+    counts = Counter([f"{type(each).__name__} of {_holders(each)}" for each in found])
+    if frozen:
+        gc.freeze()
+    return dict(counts)
+
+
+def _holders(client: object) -> str:
+    """Name the holders of an object: classes, and running functions."""
+    return ", ".join(sorted(set(filter(None, map(_holder, gc.get_referrers(client)))))) or "nobody"
+
+
+def _holder(referrer: Any) -> str:
+    if isinstance(referrer, types.FrameType):
+        return "" if referrer.f_globals is globals() else f"{referrer.f_code.co_qualname}()"
+    if isinstance(referrer, dict):  # usually an object's attributes
+        owners = [each for each in gc.get_referrers(referrer) if getattr(each, "__dict__", None) is referrer]
+        return ", ".join(type(each).__qualname__ for each in owners)
+    return "" if isinstance(referrer, list) else type(referrer).__qualname__
+
+
+class _Server(socketserver.TCPServer):
+    allow_reuse_address = True
+
+    def __init__(self, port: int, supervisor: Address) -> None:
+        self.supervisor = supervisor
+        super().__init__((HOST, port), _Handler)
+
+    @override
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        return is_loopback(client_address[0])
+
+    @override
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        log.debug("a client of the test control port went away: %r", sys.exception())
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    timeout = PATIENCE_S
+    server: _Server
+
+    @override
+    def handle(self) -> None:
+        line = self.rfile.readline(LONGEST)
+        if not line.endswith(b"\n"):
+            said: dict[str, Any] = {"error": f"A request is one line of at most {LONGEST} bytes."}
+        else:
+            said = answer(line, self.server.supervisor)
+        self.wfile.write(json.dumps(said).encode() + b"\n")

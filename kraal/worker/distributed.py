@@ -1,0 +1,283 @@
+"""Process of a distributed worker: its logs and offsets are Kafka topics, the group assigns its work.
+
+The process opens its socket first. It then creates or checks the topics and reads them to the end, and only then joins
+the group. It waits for brokers that are down; an unusable topic ends the process with an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from actors.assembly import Assembly, ClusterParts, Parts
+from actors.exactly_once.claims import fence_at_leader
+from actors.herding.state import HerderSettings, SessionKeySettings
+from actors.herding.task_config_publisher import send_to_leader
+from kraal.cluster.membership.state import MemberSettings
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.worker.distributed import DistributedConfig, InternalTopic, MissingPlugins, load_distributed
+from kraal.core.errors import KraalError, StoreError
+from kraal.core.private_files import changeable
+from kraal.core.scratch import Scratch
+from kraal.kafka import topics as kafka_topics
+from kraal.kafka.fencing import fence_producers
+from kraal.kafka.group import KafkaGroup
+from kraal.kafka.log import KafkaLog
+from kraal.kafka.offset_store import KafkaOffsets
+from kraal.kafka.source_transactions import SourceTransactions
+from kraal.kafka.tokens import TokenProvider
+from kraal.kafka.topics import TopicAdmin, ensure_topics
+from kraal.kafka.write_failures import config_failure
+from kraal.plugin_lock.start import jars_of_worker
+from kraal.plugins.config_providers import resolved_worker
+from kraal.plugins.registry import Registry
+from kraal.stores.group_api import GroupOptions
+from kraal.worker.process import START_FAILED, Process
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Engine
+    from kraal.plugins.provided import ProvidedPlugins
+    from kraal.stores.group_api import Group
+    from web.settings import Settings
+
+log = logging.getLogger(__name__)
+
+TOPICS_RETRY_S = 1.0
+LEAVE_S = 5.0
+FENCE_S = 15.0
+_OFFSETS = "source connector offsets"
+
+
+class DistributedProcess(Process[DistributedConfig]):
+    """The process of a distributed worker."""
+
+    def __init__(self, config: DistributedConfig, plugin_jars: Sequence[Path] = ()) -> None:
+        """Bind the sockets and read the key stores, without connecting.
+
+        Raises KraalError with a sentence for the operator.
+        """
+        super().__init__(config, plugin_jars)
+        self._own_scratch: Scratch | None = None
+        try:
+            self._own_scratch = _own_scratch(config)
+            self._open()
+        except KraalError:
+            self._server.close()
+            raise
+
+    def _open(self) -> None:
+        config = self.config
+        options = {**librdkafka_options(config.own_client), "group.id": config.group_id}
+        self._kafka = options
+        base = config.client_id_base
+        self._admin = TopicAdmin(options, client_id=f"{base}shared-admin")
+        self._config_log = KafkaLog(
+            config.config_topic.name,
+            options,
+            client_id=f"{base}configs",
+            admin=self._admin,
+            transactional_id=config.transactional_id,
+            failure=config_failure,
+        )
+        self._status_log = KafkaLog(
+            config.status_topic.name, options, client_id=f"{base}statuses", admin=self._admin
+        )
+        self._offsets = KafkaOffsets(
+            config.offset_topic.name,
+            options,
+            client_id=f"{base}offsets",
+            admin=self._admin,
+            read_committed=config.exactly_once_sources,
+        )
+        self._transactions = self._source_transactions() if config.exactly_once_sources else None
+        client = kafka_python_options(config.group_client, scratch=self._scratch(), tokens=TokenProvider)
+        self._group: Group = KafkaGroup(
+            GroupOptions(
+                group_id=config.group_id,
+                session_timeout_s=config.session_timeout_s,
+                rebalance_timeout_s=config.rebalance_timeout_s,
+                heartbeat_interval_s=config.heartbeat_interval_s,
+            ),
+            {**client, "client_id": config.member_client_id},
+        )
+
+    def _source_transactions(self) -> SourceTransactions:
+        config = self.config
+        return SourceTransactions(
+            self._worker_settings(),
+            group_id=config.group_id,
+            topic=_topic(config.offset_topic, _OFFSETS),
+            own=self._offsets,
+            client_id_base=config.client_id_base,
+        )
+
+    @override
+    def _scratch(self) -> Path:
+        if self._own_scratch is None:
+            raise RuntimeError("the scratch directory comes before all that uses it")
+        return self._own_scratch.path
+
+    @override
+    def _settings(self) -> Settings:
+        return replace(
+            super()._settings(),
+            distributed=True,
+            verification_algorithms=self.config.verification_algorithms,
+            unsigned_internal=self.config.unsigned_internal,
+        )
+
+    @override
+    def _client_id(self) -> str:
+        return self.config.member_client_id
+
+    @override
+    def _client_options(self) -> dict[str, str]:
+        return self._kafka
+
+    @override
+    def _herder_settings(self) -> HerderSettings:
+        config = self.config
+        return replace(
+            super()._herder_settings(),
+            session_keys=SessionKeySettings(
+                algorithm=config.session_key_algorithm,
+                size=config.session_key_size,
+                ttl_ms=config.session_key_ttl_ms,
+            ),
+            signature_algorithm=config.signature_algorithm,
+            group_id=config.group_id,
+            transactional=config.exactly_once.transactional_leader,
+        )
+
+    @override
+    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
+        config = self.config
+        refuses = config.missing_plugins is MissingPlugins.REFUSE
+        return Parts(
+            system=self._system,
+            clock=self._clock,
+            engine=engine,
+            plugins=plugins,
+            config_log=self._config_log,
+            status_log=self._status_log,
+            offsets=self._offsets,
+            group_offsets=self._group_offsets(),
+            settings=self._herder_settings(),
+            leader_url=config.advertised_url,
+            graceful_s=config.graceful_timeout_s,
+            windows=self._windows(),
+            stall_s=self.config.stall_timeout_s,
+            loggers=self._loggers,
+            cluster=ClusterParts(
+                group=self._group,
+                protocol=config.protocol,
+                static=config.static,
+                member=MemberSettings(
+                    sync_timeout_s=config.worker_sync_timeout_s,
+                    unsync_backoff_s=config.worker_unsync_backoff_s,
+                    max_delay_s=config.scheduled_rebalance_max_delay_ms / 1000,
+                    session_timeout_s=config.session_timeout_s,
+                    rebalance_timeout_s=config.rebalance_timeout_s,
+                ),
+                fence=self._fence,
+                transactions=self._transactions,
+                send_fence=partial(fence_at_leader, tls=self._peer_tls),
+                send=partial(send_to_leader, tls=self._peer_tls),
+                refuse=self._refuse if refuses else None,
+            ),
+        )
+
+    def _fence(self, transactional_ids: Sequence[str]) -> None:
+        fence_producers(
+            self._kafka,
+            transactional_ids,
+            client_id=f"{self.config.client_id_base}shared-admin",
+            timeout_s=FENCE_S,
+        )
+
+    def _refuse(self, why: str) -> None:
+        log.critical("%s", why)
+        self.end(START_FAILED)
+
+    @override
+    def _before_actors(self) -> None:
+        threading.Thread(target=self._prepare, name="topics", daemon=True).start()
+
+    def _prepare(self) -> None:
+        """Create and check the topics, waiting for brokers that are down."""
+        config = self.config
+        topics = [
+            _topic(config.config_topic, "connector configurations", single=True),
+            _topic(config.offset_topic, _OFFSETS),
+            _topic(config.status_topic, "connector and task statuses"),
+        ]
+        while not self._ended.is_set():
+            try:
+                ensure_topics(self._admin, topics)
+            except StoreError as error:
+                log.warning("%s; trying again", error)
+                self._ended.wait(TOPICS_RETRY_S)
+            except KraalError as error:
+                log.critical("%s", error)
+                self.end(START_FAILED)
+                return
+            else:
+                return
+
+    @override
+    def _stopped(self, assembly: Assembly) -> None:
+        self._group.close(LEAVE_S)
+
+    @override
+    def _close_stores(self) -> None:
+        if self._transactions is not None:
+            self._transactions.close()
+        for store in (self._config_log, self._status_log, self._offsets):
+            store.close()
+        self._admin.close()
+        if self._own_scratch is not None:
+            self._own_scratch.close()
+
+
+def _own_scratch(config: DistributedConfig) -> Scratch:
+    """Create this process's scratch directory and remove those of dead processes. Raises KraalError."""
+    parent = Path(tempfile.gettempdir()) if config.data_dir is None else config.data_dir / "scratch"
+    try:
+        scratch = Scratch(parent)
+    except OSError as exc:
+        raise KraalError(f"Cannot make a directory in {parent}: {exc.strerror}.") from exc
+    for warning in changeable([parent]):
+        log.warning("%s", warning)
+    return scratch
+
+
+def _topic(topic: InternalTopic, purpose: str, *, single: bool = False) -> kafka_topics.InternalTopic:
+    return kafka_topics.InternalTopic(
+        name=topic.name,
+        property=topic.key,
+        purpose=purpose,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        single=single,
+        settings=topic.settings,
+    )
+
+
+def run_distributed(worker_file: Path) -> int:
+    """Run a distributed worker until it is asked to end; return the exit code. Raises KraalError at start."""
+    plugin_jars = jars_of_worker(worker_file)
+    config = load_distributed(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    process = DistributedProcess(config, plugin_jars)
+    process.end_on_signals()
+    return process.run()

@@ -1,0 +1,370 @@
+"""Process of a worker in any mode: opens sockets first, then starts actors, REST, and Spark in the background.
+
+On SIGTERM or SIGINT it accepts no new requests, stops tasks gracefully, writes their statuses, stops Spark and exits
+with code 0. Connect's exit codes: 1 usage, 2 start-up failed, 3 a connector of the command line failed; Kraal's: 4 an
+actor died too often, 5 the shutdown hung.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import resource
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from actors.assembly import Assembly, Parts, assemble
+from actors.herding.state import HerderSettings
+from actors.membership.cluster_id import ClusterIdFinder
+from actors.messages.herder import ShutDown
+from actors.messages.supervisor import Supervise
+from actors.runtime.clock import ThreadClock
+from actors.runtime.mailbox import Address, ask
+from actors.runtime.system import ThreadSystem
+from kraal.config.clients.librdkafka import librdkafka_options
+from kraal.config.worker.config import WorkerConfig
+from kraal.config.worker.keys import allowed_origins
+from kraal.config.worker.response_headers import sets_date
+from kraal.config.worker.rest_tls import ADMIN_LISTENERS, LISTENERS, listener_context, peer_context
+from kraal.connectors.spark.object_stores import offer
+from kraal.core.errors import KraalError
+from kraal.core.log_levels import Loggers
+from kraal.core.logging import who
+from kraal.core.private_files import changeable
+from kraal.engine.api import EngineReady
+from kraal.jars.class_archive import known_archive
+from kraal.jars.jars import ensure
+from kraal.jars.places import cache_dir
+from kraal.kafka.cluster_info import cluster_id
+from kraal.metrics.families import Identity
+from kraal.metrics.scrape import Scrape
+from kraal.metrics.stall_detection import StallDetection
+from kraal.metrics.windows import Windows
+from kraal.plugins.config_providers import ProviderClasses, open_providers
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from kraal.worker.control_port import ControlPort
+from kraal.worker.watchdog import Watchdog
+from web.app import create_apps
+from web.middleware.admission import Admission, Limits
+from web.middleware.cors import CorsRules
+from web.server import HttpServer, Listener, Site
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    import ssl
+    from pathlib import Path
+
+    from kraal.config.worker.listeners import Listener as ConfiguredListener
+    from kraal.engine.api import Engine, EngineState
+    from kraal.stores.api import GroupOffsets
+
+log = logging.getLogger(__name__)
+
+START_FAILED, CONNECTOR_FAILED, GAVE_UP = 2, 3, 4
+SHUTDOWN_EXTRA_S = 15.0
+"""Seconds beyond `task.shutdown.graceful.timeout.ms` to cancel remaining tasks and write statuses."""
+CLOSING_S = 25.0
+"""Seconds to leave the group and to stop REST, Spark, actors and stores afterwards."""
+HUNG_S = 15.0
+"""Further seconds after which the process is ended by force, because a library call hangs."""
+
+TURN_S = 0.001
+"""Switch interval of the interpreter in seconds: a GET waits for several threads in turn."""
+
+MOST_FILES = 65_536
+"""Maximum limit of open files; enough for many thousands of connections."""
+
+C = TypeVar("C", bound=WorkerConfig)
+
+
+class Process(ABC, Generic[C]):
+    """Resources and life cycle of a worker process; subclasses implement the modes."""
+
+    def __init__(self, config: C, plugin_jars: Sequence[Path] = ()) -> None:
+        """Configure the config providers and bind the sockets; Spark gets `plugin_jars` in addition to its own.
+
+        Raises KraalError with a sentence for the operator.
+        """
+        self._plugin_jars = tuple(plugin_jars)
+        self._providers = open_providers(config.raw, ProviderClasses.load())
+        self._server = HttpServer(
+            [
+                *(_listener(each) for each in config.listeners),
+                *(_listener(each, admin=True) for each in config.admin_listeners or ()),
+            ],
+            date_header=not sets_date(config.response_headers),
+        )
+        ports = [each.port for each in self._server.bound if not each.admin]
+        self.config: C = config.bound_to(*ports)
+        who.worker = self.config.worker_id
+        self._peer_context: ssl.SSLContext | None = None
+        self._exit_code = 0
+        self._told = threading.Event()
+        """Set when the process was asked to end."""
+        self._ended = threading.Event()
+        """Set when the process shuts down, so that other waits end."""
+        self._watchdog: Watchdog | None = None
+        self._system = ThreadSystem()
+        self._clock = ThreadClock()
+        self._loggers = Loggers()
+        self._control: ControlPort | None = None
+
+    @abstractmethod
+    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
+        """Return the parts from which the actors are built."""
+
+    @abstractmethod
+    def _scratch(self) -> Path:
+        """Return the directory for temporary data."""
+
+    def _settings(self) -> Settings:
+        """Return the settings of the REST API; modes add their own."""
+        config = self.config
+        return Settings(
+            advertised_url=config.advertised_url,
+            basic_auth=config.basic_auth,
+            admin_apart=config.admin_listeners is not None,
+            cors=CorsRules.of(allowed_origins(config.cors_origin), config.cors_methods),
+            response_headers=config.response_headers,
+            peer_tls=self._peer_tls,
+            topic_tracking=config.topic_tracking,
+            topic_reset=config.topic_tracking_reset,
+            limits=Limits(waiting=config.waiting_max, body_bytes=config.bodies_max_bytes),
+        )
+
+    def _peer_tls(self) -> ssl.SSLContext:
+        """Return the TLS context for requests to other workers; any thread. Raises ConfigInvalid."""
+        if self._peer_context is None:
+            self._peer_context = peer_context(self.config.raw, self._scratch())
+        return self._peer_context
+
+    def _before_actors(self) -> None:
+        """Start preparations that the actors wait for, without blocking."""
+
+    def _client_id(self) -> str:
+        """Return the worker's client id in metrics."""
+        return self.config.worker_id
+
+    def _client_options(self) -> dict[str, str]:
+        """Return librdkafka's options for the worker's own clients."""
+        return librdkafka_options(self.config.own_client)
+
+    def _started(self, assembly: Assembly) -> None:
+        """Start further work once REST listens and the actors run, without blocking."""
+
+    def _stopped(self, assembly: Assembly) -> None:
+        """Called after all work has stopped and statuses are written, while REST still answers."""
+
+    @abstractmethod
+    def _close_stores(self) -> None:
+        """Close the stores, which are no longer in use."""
+
+    def run(self) -> int:
+        """Serve until a signal arrives; return the exit code."""
+        sys.setswitchinterval(TURN_S)
+        open_as_many_as_allowed()
+        tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
+        registry = Registry.load()
+        plugins = ProvidedPlugins(registry, self.config, self._providers)
+        engine = self._engine(registry)
+        engine.listen(keep_what_lives)
+        settings = self._settings()
+        admission = Admission(settings.limits)
+        self._before_actors()
+        assembly = assemble(self._parts(engine, plugins), self._gave_up)
+        who.generation = lambda: assembly.published.latest.generation
+        apps = create_apps(
+            assembly.herder,
+            assembly.published,
+            registry,
+            plugins.check_for_rest,
+            settings,
+            scrape=self._scrape(assembly, registry, settings, admission, engine),
+            loggers=self._loggers,
+            oversight=StallDetection(assembly.board, self.config.auto_restart, engine.pools),
+            admission=admission,
+        )
+        self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
+        log.info("REST listens at %s", self.config.advertised_url)
+        self._find_kafka(assembly)
+        self._open_control(assembly)
+        self._started(assembly)
+        self._told.wait()
+        self._shut_down(assembly, engine)
+        return self._exit_code
+
+    def _open_control(self, assembly: Assembly) -> None:
+        """Open the test control port if the worker's file sets one; a port in use ends the process."""
+        port = self.config.test_control_port
+        if port is None:
+            return
+        try:
+            self._control = ControlPort(port, assembly.supervisor)
+        except KraalError as error:
+            log.critical("%s", error)
+            self.end(START_FAILED)
+
+    def _tls(self, prefix: str) -> ssl.SSLContext | None:
+        """Return the TLS context of listeners; None without HTTPS listeners. Raises ConfigInvalid."""
+        is_admin = prefix == ADMIN_LISTENERS
+        if not any(each.https and each.admin == is_admin for each in self._server.bound):
+            return None
+        return listener_context(self.config.raw, prefix, self._scratch())
+
+    def end(self, exit_code: int = 0) -> None:
+        """Ask the process to end; any thread, no signal handler."""
+        if exit_code and not self._exit_code:
+            self._exit_code = exit_code
+        if self._watchdog is not None:
+            self._watchdog.arm()
+        self._told.set()
+
+    def end_on_signals(self) -> None:
+        """End gracefully on SIGTERM and SIGINT, and by force if that takes too long. Main thread only."""
+        patience_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
+        self._watchdog = Watchdog(patience_s)
+        self._watchdog.hear_signals(self.end)
+
+    def _group_offsets(self) -> GroupOffsets:
+        """Return the offsets of sinks."""
+        # Imported late, as below.
+        from kraal.kafka.group_offsets import KafkaGroupOffsets  # noqa: PLC0415
+
+        return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
+
+    def _worker_settings(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.config.bootstrap_servers, **self.config.raw}
+
+    def _herder_settings(self) -> HerderSettings:
+        """Return the settings of the herder; modes replace their own."""
+        config = self.config
+        return HerderSettings(
+            worker_id=config.worker_id,
+            standalone=False,
+            topic_tracking=config.topic_tracking,
+            topic_reset=config.topic_tracking_reset,
+            shown_restarting_s=config.graceful_timeout_s + 10,
+            auto_restart=config.auto_restart,
+        )
+
+    def _scrape(
+        self,
+        assembly: Assembly,
+        registry: Registry,
+        settings: Settings,
+        admission: Admission,
+        engine: Engine,
+    ) -> Scrape | None:
+        """Return the producer of `GET /metrics`; None if it is switched off."""
+        if not self.config.metrics_endpoint:
+            return None
+        identity = Identity(
+            client_id=self._client_id(),
+            version=settings.connect_version,
+            commit=settings.commit,
+            started_ms=self._clock.wall_ms(),
+        )
+        return Scrape(
+            assembly.published,
+            assembly.board,
+            identity,
+            lambda name: registry.resolve(name) or name,
+            lambda: replace(admission.numbers(self._system.mailboxes()), pools=engine.pools()),
+        )
+
+    def _windows(self) -> Windows:
+        """Return the time windows of metrics."""
+        return Windows(self.config.metrics_window_s, self.config.metrics_samples)
+
+    def _engine(self, registry: Registry) -> Engine:
+        # Imported late: its imports take longer than REST may take to answer.
+        from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
+        from kraal.kafka.leave_group import leave_group  # noqa: PLC0415
+        from kraal.plugins.transform_chain import make_chain  # noqa: PLC0415 - as above
+
+        settings = self._worker_settings()
+        given = (settings.get(key, "") for key in ("spark.jars", "spark.jars.packages"))
+        offer([*map(str, self._plugin_jars), *(each.strip() for text in given for each in text.split(","))])
+        scratch, archive = self._scratch(), known_archive()
+        code = [cache_dir(), cache_dir() / "jars", *([archive] if archive else ()), *self._plugin_jars]
+        for warning in changeable([*code, *(each.parent for each in self._plugin_jars)]):
+            log.warning("%s", warning)
+        leave = partial(leave_group, scratch=scratch)
+        return SparkEngine(
+            settings,
+            registry,
+            lambda: [*ensure("spark"), *self._plugin_jars],
+            chains=partial(make_chain, registry),
+            leave=leave,
+            scratch=str(scratch),
+            archive=archive,
+        )
+
+    def _find_kafka(self, assembly: Assembly) -> None:
+        address = Address("finder")
+        assembly.supervisor.tell(
+            Supervise(
+                address=address,
+                factory=lambda: ClusterIdFinder(
+                    address=address, herder=assembly.herder, clock=self._clock, look=self._cluster_id
+                ),
+                gave_up=lambda error: log.error("the search for Kafka was given up: %r", error),
+            )
+        )
+
+    def _cluster_id(self) -> str:
+        return cluster_id(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
+
+    def _gave_up(self, name: str, error: BaseException) -> None:
+        log.critical("the %s died too often (%r); the worker ends", name, error)
+        self.end(GAVE_UP)
+
+    def _shut_down(self, assembly: Assembly, engine: Engine) -> None:
+        self._ended.set()
+        timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S
+        log.info("stopping: tasks have %g s to end, and all of it %g s", timeout_s, timeout_s + CLOSING_S)
+        try:
+            ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
+        except KraalError as error:
+            log.warning("not everything stopped in %g s: %s", timeout_s, error)
+        self._stopped(assembly)
+        if self._control is not None:
+            self._control.close()
+        self._server.stop()
+        engine.close(10.0)
+        left = self._system.close(5.0)
+        if left:
+            log.warning("these actors did not end: %s", ", ".join(left))
+        self._clock.close()
+        self._providers.close()
+        self._close_stores()
+        log.info("stopped")
+
+
+def open_as_many_as_allowed() -> None:
+    """Raise the limit of open files as far as allowed, as a JVM does, because each connection counts."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def keep_what_lives(state: EngineState) -> None:
+    """Exclude all existing objects from garbage collection, once Spark is up for the first time.
+
+    Nearly all of them belong to modules, which live as long as the process. Scanning them stops all threads for 50 ms,
+    and starting and stopping connectors triggers a scan every few seconds.
+    """
+    if isinstance(state, EngineReady) and not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+
+
+def _listener(configured: ConfiguredListener, *, admin: bool = False) -> Listener:
+    return Listener(configured.host, configured.port, https=configured.scheme == "https", admin=admin)

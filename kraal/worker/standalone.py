@@ -1,0 +1,180 @@
+"""Process of a standalone worker: its logs and offsets are files, the command line names its connectors."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from actors.assembly import Assembly, Parts
+from actors.messages.herder import AwaitLive, CreateConnector, PutConfig, StartupDone
+from actors.runtime.mailbox import ask
+from kraal.cluster.state.compaction import needed_config
+from kraal.config.connector.files import ConnectorFile, read_connector_file
+from kraal.config.worker.standalone import StandaloneConfig, load_worker_properties
+from kraal.core.errors import ActorDied, KraalError, TimedOut
+from kraal.core.private_files import make_directory, readable
+from kraal.plugin_lock.start import jars_of_worker
+from kraal.plugins.config_providers import resolved_worker
+from kraal.plugins.registry import Registry
+from kraal.stores.file_log import FileLog
+from kraal.stores.memory import MemoryLog
+from kraal.stores.offset_file import OffsetFile
+from kraal.worker.process import CONNECTOR_FAILED, Process
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Engine
+    from kraal.plugins.provided import ProvidedPlugins
+    from kraal.stores.api import Log
+
+log = logging.getLogger(__name__)
+
+CREATE_TIMEOUT_S = 90.0
+NEXT_HERDER_S = 0.1
+
+
+class StandaloneProcess(Process[StandaloneConfig]):
+    """The process of a standalone worker."""
+
+    def __init__(
+        self,
+        config: StandaloneConfig,
+        files: Mapping[Path, ConnectorFile],
+        plugin_jars: Sequence[Path] = (),
+    ) -> None:
+        """Bind the sockets and open the stores; the connectors of `files` are created later, in order.
+
+        Raises KraalError with a sentence for the operator.
+        """
+        super().__init__(config, plugin_jars)
+        self._files = files
+        try:
+            self._config_log, self._status_log = self._logs()
+            self._offsets = OffsetFile(config.offset_file)
+        except KraalError:
+            self._server.close()
+            raise
+        for warning in readable([config.data_dir, self._scratch(), config.offset_file]):
+            log.warning("%s", warning)
+
+    def _logs(self) -> tuple[Log, Log]:
+        config = self.config
+        if not config.remember_configs:
+            return MemoryLog("config"), MemoryLog("status")
+        try:
+            make_directory(config.data_dir)
+        except OSError as exc:
+            raise KraalError(f"Cannot make the data directory {config.data_dir}: {exc.strerror}.") from exc
+        configs = FileLog(config.data_dir / "config", "config", compaction=needed_config)
+        return configs, FileLog(config.data_dir / "status", "status")
+
+    @override
+    def _scratch(self) -> Path:
+        return self.config.data_dir / "scratch"
+
+    @override
+    def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
+        return Parts(
+            system=self._system,
+            clock=self._clock,
+            engine=engine,
+            plugins=plugins,
+            config_log=self._config_log,
+            status_log=self._status_log,
+            offsets=self._offsets,
+            group_offsets=self._group_offsets(),
+            settings=replace(self._herder_settings(), standalone=True),
+            leader_url=self.config.advertised_url,
+            graceful_s=self.config.graceful_timeout_s,
+            windows=self._windows(),
+            stall_s=self.config.stall_timeout_s,
+            loggers=self._loggers,
+            files=bool(self._files),
+        )
+
+    @override
+    def _started(self, assembly: Assembly) -> None:
+        starter = threading.Thread(
+            target=self._start_connectors, args=(assembly,), name="starter", daemon=True
+        )
+        starter.start()
+
+    def _start_connectors(self, assembly: Assembly) -> None:
+        """Create or update the command line's connectors from their files, one after the other."""
+        path: object = "the command line"
+        try:
+            for path, file in self._files.items():  # noqa: B007 - read after a failure
+                self._outliving_herders(partial(_apply_when_live, assembly, file))
+        except KraalError as error:
+            _refuse(path, error)
+            self.end(CONNECTOR_FAILED)
+            return
+        with suppress(TimedOut):  # the request stays in the herder's mailbox
+            self._outliving_herders(lambda: ask(assembly.herder, StartupDone(), timeout_s=CREATE_TIMEOUT_S))
+
+    def _outliving_herders(self, step: Callable[[], None]) -> None:
+        """Run a repeatable step, and repeat it with the next herder if one dies meanwhile."""
+        while not self._ended.is_set():
+            try:
+                step()
+            except ActorDied:
+                self._ended.wait(NEXT_HERDER_S)
+            else:
+                return
+
+    @override
+    def _close_stores(self) -> None:
+        for store in (self._config_log, self._status_log, self._offsets):
+            store.close()
+
+
+def _apply_when_live(assembly: Assembly, file: ConnectorFile) -> None:
+    """Create or update the connector from its file once the herder knows the existing ones."""
+    ask(assembly.herder, AwaitLive(), timeout_s=CREATE_TIMEOUT_S)
+    apply_file(assembly, file)
+
+
+def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
+    """Create or update the connector from its file; do nothing if it has this config.
+
+    `initial_state` counts only at the first creation. Raises KraalError.
+    """
+    entry = assembly.published.latest.config.connectors.get(file.name)
+    if entry is None:
+        create = CreateConnector(name=file.name, config=file.config, initial_state=file.initial_state)
+        ask(assembly.herder, create, timeout_s=CREATE_TIMEOUT_S)
+        log.info("created connector %s", file.name)
+    elif dict(entry.config) != dict(file.config):
+        ask(assembly.herder, PutConfig(name=file.name, config=file.config), timeout_s=CREATE_TIMEOUT_S)
+        log.info("connector %s has another config now", file.name)
+    else:
+        log.info("connector %s is as its file wants it", file.name)
+
+
+def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
+    """Run a standalone worker until it is asked to end; return the exit code. Raises KraalError at start."""
+    plugin_jars = jars_of_worker(worker_file)
+    config = load_worker_properties(worker_file, resolve=Registry.load().resolve, resolved=resolved_worker)
+    files: dict[Path, ConnectorFile] = {}
+    for path in connector_files:
+        try:
+            files[path] = read_connector_file(path)
+        except KraalError as error:
+            _refuse(path, error)
+            return CONNECTOR_FAILED
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    process = StandaloneProcess(config, files, plugin_jars)
+    process.end_on_signals()
+    return process.run()
+
+
+def _refuse(path: object, error: KraalError) -> None:
+    log.error("the connector of %s could not be created: %s", path, error)

@@ -1,0 +1,87 @@
+"""Handles the signals that end a worker, and ends the process if its shutdown hangs, so that it can be restarted.
+
+A library call that never returns, during shutdown or interpreter exit, would keep a process alive that serves nothing
+and that no supervisor restarts. On timeout, or at a second signal, all stacks are written to standard error and the
+process exits immediately. A Python thread does this with a log line and its own exit code. If a call holds the
+interpreter lock, faulthandler's thread, which does not need it, ends the process a little later with exit code 1.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import io
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn
+
+log = logging.getLogger(__name__)
+
+HUNG: Final = 5
+"""Exit code of a process that was ended before its shutdown completed."""
+
+HELD_S: Final = 2.0
+"""Seconds after the timeout when faulthandler's thread ends the process."""
+
+SAME_S = 1.0
+"""Signals within this many seconds count as one: a terminal and a wrapper can both send it."""
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Watchdog:
+    """The watchdog of one process."""
+
+    def __init__(self, patience_s: float) -> None:
+        """`patience_s`: maximum duration of the shutdown in seconds."""
+        self._patience_s = patience_s
+        self._armed = threading.Lock()
+
+    def hear_signals(self, told: Callable[[], None]) -> None:
+        """Call `told` at the first signal, on a separate thread because the main one can hang. Main thread only."""
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: None)
+        # The interpreter writes to this socket immediately; a handler would have to wait for the main thread.
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._listen, args=(reader, told), name="signals", daemon=True).start()
+
+    def arm(self) -> None:
+        """Start the timeout of the shutdown, after which the process is ended. Any thread; call once."""
+        if not self._armed.acquire(blocking=False):
+            return
+        with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
+            faulthandler.dump_traceback_later(self._patience_s + HELD_S, exit=True, file=sys.stderr)
+        why = f"the shutdown has not ended in {self._patience_s:g} s"
+        timer = threading.Timer(self._patience_s, _end, [why])
+        timer.daemon = True
+        timer.start()
+
+    def _listen(self, reader: int, told: Callable[[], None]) -> None:
+        first_s: float | None = None
+        while True:
+            if not set(os.read(reader, 64)) & set(SIGNALS):
+                continue
+            now_s = time.monotonic()
+            if first_s is None:
+                first_s = now_s
+                told()
+            elif now_s - first_s >= SAME_S:
+                _end("a second signal came before the shutdown was over")
+
+
+def _end(why: str) -> NoReturn:
+    try:
+        log.critical("%s: the process exits with code %d; its threads are in:", why, HUNG)
+        with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
+            faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
+        for handler in logging.getLogger().handlers:
+            handler.flush()
+    finally:
+        os._exit(HUNG)

@@ -1,0 +1,39 @@
+"""Connect's own assignor, measured in a JVM; its method is not public, so a small program reaches it by reflection."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from kraal.jars.jars import classpath
+from kraal.jars.java import find_java
+from scripts.bench.lab import Lab, say
+from scripts.harness.workers import LOG4J2
+
+PROGRAM = Path(__file__).with_name("AssignBench.java")
+PATIENCE_S = 300.0
+
+
+def measure(
+    lab: Lab, members: int, tasks: int, per_connector: int, times: int, names: tuple[str, str]
+) -> dict[str, list[float]]:
+    """Return milliseconds of each round, by `names`; none, with a word to the reader, where Java has no compiler."""
+    log4j2 = lab.directory / "log4j2.xml"
+    log4j2.write_text(LOG4J2.replace('level="INFO"', 'level="ERROR"'), encoding="ascii")
+    command = [str(find_java()), "-Xmx2G", f"-Dlog4j2.configurationFile={log4j2.as_uri()}"]
+    command += ["-cp", classpath("connect"), str(PROGRAM)]
+    command += [str(number) for number in (members, tasks, per_connector, times)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+    if done.returncode:
+        say(f"Java's assignor could not be measured: {_reason(done.stderr or done.stdout)}")
+        return {}
+    rows = [[float(word) for word in line.split()] for line in done.stdout.splitlines() if line[:1].isdigit()]
+    say(f"java: {len(rows)} times")
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _reason(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines()]
+    return next(
+        (line for line in lines if line.startswith(("Caused by", "error"))), lines[0] if lines else "?"
+    )

@@ -1,0 +1,200 @@
+"""`latency`: lines of an idle source, records for an idle sink, one at a time; and the cost of 100 idle tasks.
+
+The same two workers with default settings for both. A line appended to an idle file until a consumer that polls has
+it; then a record sent to the topic of an idle FileStreamSink until the file has it, looked at every millisecond. They
+come at moments spread evenly over the pollers' phases, to one worker at a time. Then 100 idle FileStreamSource
+connectors are created on each; after a pause the processor time of each whole process tree, worker and Spark together,
+is taken over 30 s, both at once, and its resident memory at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Protocol
+
+from confluent_kafka import Producer
+
+from scripts.bench.control.restart import GOLDEN
+from scripts.bench.lab import Lab, say, sink_config, source_config
+from scripts.bench.report import Case, Wanted
+from scripts.harness.lines import size
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.rest import all_running
+from scripts.harness.topics import Reader
+from scripts.harness.workers import UP_S, Worker
+
+WARM_UPS = 5
+IDLE_CONNECTORS = 100
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure the delay of single lines, then what idle costs."""
+    workers = lab.started(lab.options.sides)
+    lines = _delays(lab, {kind: _Tail(lab, worker) for kind, worker in workers.items()})
+    records = _delays(lab, {kind: _Sink(lab, worker) for kind, worker in workers.items()})
+    cores, memory = _idle(lab, workers)
+    return [
+        Case(
+            "line appended until consumed, median",
+            "ms",
+            lines.get("java", []),
+            lines.get("kraal", []),
+            wanted=Wanted(limit=200),
+        ),
+        Case(
+            "record for an idle sink until it is in the file, median",
+            "ms",
+            records.get("java", []),
+            records.get("kraal", []),
+            wanted=Wanted(limit=120),
+        ),
+        Case(
+            "100 idle tasks: processor",
+            "cores",
+            cores.get("java", []),
+            cores.get("kraal", []),
+            wanted=Wanted(limit=0.08),
+        ),
+        Case(
+            "100 idle tasks: resident memory",
+            "GB",
+            memory.get("java", []),
+            memory.get("kraal", []),
+            wanted=Wanted(limit=1.0),
+        ),
+    ]
+
+
+class _Probe(Protocol):
+    def delay(self) -> float:
+        """Have one record on its way and return the seconds until it has come."""
+
+    def close(self) -> None:
+        """Delete the connector."""
+
+
+def _delays(lab: Lab, probes: Mapping[str, _Probe]) -> dict[str, list[float]]:
+    delays: dict[str, list[float]] = {kind: [] for kind in probes}
+    for number in range(WARM_UPS + lab.options.times(50, 10)):
+        for kind, probe in probes.items():
+            time.sleep(0.05 + number * GOLDEN % 1.0)
+            milliseconds = probe.delay() * 1000
+            if number >= WARM_UPS:
+                delays[kind].append(milliseconds)
+    for probe in probes.values():
+        probe.close()
+    say("delays are measured")
+    return delays
+
+
+class _Tail:
+    """A file that is tailed, and a consumer at the end of its topic."""
+
+    def __init__(self, lab: Lab, worker: Worker) -> None:
+        path = lab.file(1)
+        topic = lab.topic("latency")
+        self._worker = worker
+        self._reader: Reader = lab.reader(topic)
+        self._reader.seek(0)
+        worker.rest.create("tail", source_config(path, topic))
+        worker.wait_until_running("tail")
+        self._number = 0
+        self._expect(30.0)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND)
+
+    def close(self) -> None:
+        os.close(self._file)
+        self._worker.rest.delete("tail")
+
+    def delay(self) -> float:
+        """Append a line and return the seconds until it has come."""
+        self._number += 1
+        line = f"line {self._number}".encode()
+        while self._reader.next(0.0):  # nothing is due; polls, so that the consumer asks the broker now
+            pass
+        begun = time.monotonic()
+        os.write(self._file, line + b"\n")
+        if (found := self._expect(20.0)) != line:
+            raise ScriptFailed(f"{self._worker.name} sent {found!r} where {line!r} was due.")
+        return time.monotonic() - begun
+
+    def _expect(self, timeout_s: float) -> bytes:
+        value = self._reader.next(timeout_s)
+        if value is None:
+            raise ScriptFailed(f"{self._worker.name} did not send a line within {timeout_s:.0f} s.")
+        return value
+
+
+class _Sink:
+    """A sink whose topic gets a record now and then."""
+
+    def __init__(self, lab: Lab, worker: Worker) -> None:
+        topic = lab.topic("idle-sink")
+        self._worker = worker
+        self._topic = topic
+        self._file = lab.directory / lab.fresh("idle-sink")
+        self._written = b""
+        self._producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 0, "log_level": 2})
+        worker.rest.create("idle-sink", sink_config(self._file, topic))
+        worker.wait_until_running("idle-sink")
+        self.delay()
+
+    def close(self) -> None:
+        self._worker.rest.delete("idle-sink")
+        if self._file.read_bytes() != self._written:
+            raise ScriptFailed(
+                f"What {self._worker.name} wrote to the idle sink's file is not what was sent."
+            )
+
+    def delay(self) -> float:
+        """Send a record and return the seconds until the file has it."""
+        line = b"record %d" % len(self._written)
+        self._written += line + b"\n"
+        begun = time.monotonic()
+        self._producer.produce(self._topic, line)
+        wait_until(
+            f"{self._worker.name} had written a record",
+            lambda: size(self._file) >= len(self._written),
+            timeout_s=30.0,
+            every_s=0.001,
+            program=self._worker.process,
+        )
+        delay = time.monotonic() - begun
+        self._producer.flush(10)
+        return delay
+
+
+def _idle(lab: Lab, workers: dict[str, Worker]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Return cores and GB of each worker with `IDLE_CONNECTORS` idle tasks."""
+    count = 20 if lab.options.quick else IDLE_CONNECTORS
+    topic = lab.topic("idle")
+    for worker in workers.values():
+        create_idle(lab, worker, topic, count)
+    time.sleep(lab.options.times(15, 5))
+    seconds = lab.options.times(30, 10)
+    before = {kind: worker.process.usage() for kind, worker in workers.items()}
+    begun = time.monotonic()
+    time.sleep(seconds)
+    after = {kind: worker.process.usage() for kind, worker in workers.items()}
+    passed = time.monotonic() - begun
+    cores = {kind: [(after[kind].cpu_s - before[kind].cpu_s) / passed] for kind in workers}
+    memory = {kind: [after[kind].resident_bytes / 1e9] for kind in workers}
+    say(f"{count} idle tasks on each for {passed:.0f} s")
+    return cores, memory
+
+
+def create_idle(lab: Lab, worker: Worker, topic: str, count: int) -> None:
+    """Create idle FileStreamSource connectors, and wait until they run."""
+    names = [f"idle-{number}" for number in range(count)]
+    for name in names:
+        worker.rest.create(name, source_config(lab.file(1), topic))
+
+    def all_run() -> bool:
+        statuses = worker.rest.statuses()
+        return all(name in statuses and all_running(statuses[name]) for name in names)
+
+    wait_until(
+        "all idle connectors were RUNNING", all_run, timeout_s=UP_S, every_s=0.2, program=worker.process
+    )

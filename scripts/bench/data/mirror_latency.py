@@ -1,0 +1,163 @@
+"""`mirror-latency`: a record in the source until it is in the target, MirrorSource in real time beside Java's.
+
+Both workers mirror a topic of two partitions each, with one task, and have 20 idle FileStreamSource connectors beside
+it. Kraal has `trigger=realtime`, and slots for it. Records are sent by the clock, 20 a second to each side, whether
+those before have come or not; a consumer for each side is assigned and polls. It goes on for longer than three of
+Spark's batches.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from scripts.bench.data.latency import create_idle
+from scripts.bench.lab import Lab, say
+from scripts.bench.report import Case, Wanted, percentile
+from scripts.harness.processes import wait_until
+from scripts.harness.topics import create_topic
+from scripts.harness.workers import Worker
+
+PARTITIONS = 2
+IDLE_CONNECTORS = 20
+SLOTS = {"spark.master": "local[4]"}
+"""Two for the partitions and two for all other tasks; Java passes over it."""
+EVERY_S = 0.05
+BATCHES = 3.3
+LATE_S = 60.0
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure how long records take, over all of Spark's batches."""
+    workers = lab.started(lab.options.sides, SLOTS)
+    batch_s = lab.options.times(60, 5)
+    mirrors = {kind: _Mirror(lab, kind, worker, batch_s) for kind, worker in workers.items()}
+    for kind, worker in workers.items():
+        create_idle(lab, worker, lab.topic(f"idle-{kind}"), IDLE_CONNECTORS)
+    producer = Producer({"bootstrap.servers": lab.bootstrap, "linger.ms": 0, "log_level": 2})
+    for mirror in mirrors.values():
+        mirror.warm_up(producer)
+    say(f"records flow through {len(mirrors)}, for {batch_s * BATCHES:.0f} s")
+    _send(producer, mirrors, round(batch_s * BATCHES / EVERY_S))
+    delays = {kind: mirror.close() for kind, mirror in mirrors.items()}
+    what = f"record in the source until in the target, over {math.floor(BATCHES)} batches"
+    java, kraal = delays.get("java", []), delays.get("kraal", [])
+    return [
+        Case(f"{what}, median", "ms", _median(java), _median(kraal), wanted=Wanted(ratio=1.0)),
+        Case("  99th percentile", "ms", _late(java), _late(kraal), wanted=Wanted(ratio=1.0)),
+        Case("  the longest", "ms", [max(java)] if java else [], [max(kraal)] if kraal else []),
+    ]
+
+
+def _median(delays: list[float]) -> list[float]:
+    return [statistics.median(delays)] if delays else []
+
+
+def _late(delays: list[float]) -> list[float]:
+    return [percentile(delays, 99)] if delays else []
+
+
+def _send(producer: Producer, mirrors: Mapping[str, _Mirror], count: int) -> None:
+    """Send so many records to each, one side half a step after the other."""
+    begun_s = time.monotonic()
+    for number in range(count):
+        for place, mirror in enumerate(mirrors.values()):
+            due_s = begun_s + (number + place / len(mirrors)) * EVERY_S
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            mirror.send(producer)
+    producer.flush(LATE_S)
+
+
+class _Mirror:
+    """A topic that is mirrored, and a consumer at the end of its copy."""
+
+    def __init__(self, lab: Lab, kind: str, worker: Worker, batch_s: int) -> None:
+        self._worker = worker
+        self._topic = lab.fresh("mirrored")
+        self._count = 0
+        self._on_way: dict[bytes, float] = {}
+        self._delays: list[float] = []
+        self._ended = threading.Event()
+        copy = f"{kind}.{self._topic}"
+        for topic in (self._topic, copy):
+            create_topic(lab.bootstrap, topic, partitions=PARTITIONS)
+        worker.rest.create("mirror", _config(lab.bootstrap, kind, self._topic, batch_s))
+        worker.wait_until_running("mirror")
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": lab.bootstrap,
+                "group.id": "scripts",
+                "enable.auto.commit": False,
+                "log_level": 2,
+            }
+        )
+        self._consumer.assign([TopicPartition(copy, number, 0) for number in range(PARTITIONS)])
+        self._thread = threading.Thread(target=self._read, name=f"read-{kind}", daemon=True)
+        self._thread.start()
+
+    def send(self, producer: Producer) -> None:
+        """Send the next record, to the partitions in turn."""
+        value = b"record %d" % self._count
+        self._on_way[value] = time.monotonic()
+        producer.produce(self._topic, value, partition=self._count % PARTITIONS)
+        self._count += 1
+        producer.poll(0)
+
+    def warm_up(self, producer: Producer) -> None:
+        """Send some records, and forget how long they took."""
+        for _ in range(40):
+            self.send(producer)
+            self._await()
+        self._delays.clear()
+
+    def close(self) -> list[float]:
+        """Wait for what is still on its way; return how long each record took, milliseconds."""
+        self._await()
+        self._ended.set()
+        self._thread.join(LATE_S)
+        self._consumer.close()
+        self._worker.rest.delete("mirror")
+        return self._delays
+
+    def _await(self) -> None:
+        wait_until(
+            f"{self._worker.name} had copied all records",
+            lambda: not self._on_way,
+            timeout_s=LATE_S,
+            program=self._worker.process,
+        )
+
+    def _read(self) -> None:
+        while not self._ended.is_set():
+            message: Any = self._consumer.poll(0.1)
+            if message is None or message.error() is not None:
+                continue
+            now_s = time.monotonic()
+            begun_s = self._on_way.get(message.value())
+            if begun_s is not None:  # else it came twice
+                self._delays.append((now_s - begun_s) * 1000)
+                del self._on_way[message.value()]
+
+
+def _config(bootstrap: str, alias: str, topic: str, batch_s: int) -> dict[str, str]:
+    bytes_as_they_are = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    return {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "tasks.max": "1",
+        "source.cluster.alias": alias,
+        "target.cluster.alias": "target",
+        "source.cluster.bootstrap.servers": bootstrap,
+        "target.cluster.bootstrap.servers": bootstrap,
+        "topics": topic,
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "trigger": "realtime",
+        "realtime.batch.ms": str(batch_s * 1000),
+        **{f"{role}.converter": bytes_as_they_are for role in ("key", "value", "header")},
+    }

@@ -1,0 +1,111 @@
+"""`sink`: one partition into one file, and into a directory.
+
+Java's FileStreamSource fills the topics once, with its producer's defaults and with lz4. Both workers are up and
+warm. Records/s is records divided by the time from the POST that creates the connector until the file has its full
+size, looked at every 10 ms; then the file must equal the source file. For the directory Kraal's sink is SparkSink with
+text files, which put together must equal the source file; Java has no such sink, and stands there with its
+FileStreamSink.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from scripts.bench.data.source import transfer
+from scripts.bench.lab import TRANSFER_S, Lab, alternated, say, sink_config
+from scripts.bench.report import Case, Wanted
+from scripts.harness.lines import ON_DISK, sha256, size
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.workers import Worker
+
+
+def run(lab: Lab) -> list[Case]:
+    """Fill two topics, then measure each on both."""
+    lines = lab.options.lines()
+    file = lab.file(lines)
+    expected = sha256(file)
+    filler = lab.started(("java",))["java"]
+    plain, packed = _filled(lab, filler, file, {}), _filled(lab, filler, file, {"compression.type": "lz4"})
+    workers = {"java": filler} if "java" in lab.options.sides else {}
+    if "kraal" in lab.options.sides:
+        workers |= lab.started(("kraal",))
+
+    def to_file(topic: str) -> Callable[[str, Worker], list[float]]:
+        return lambda _kind, worker: [lines / _drained(lab, worker, topic, lines, expected)]
+
+    def to_folder(kind: str, worker: Worker) -> list[float]:
+        if kind == "java":
+            return to_file(plain)(kind, worker)
+        return [lines / _spread(lab, worker, plain, lines, expected)]
+
+    cases = []
+    for name, measure, wanted in (
+        ("topic as Java's producer leaves it", to_file(plain), Wanted(ratio=1.5)),
+        ("topic in lz4", to_file(packed), Wanted()),
+        ("SparkSink to a directory", to_folder, Wanted(ratio=1.8)),
+    ):
+        say(name)
+        rows = alternated(workers, lab.options.times(3, 1), measure)
+        java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
+        cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=wanted))
+    return cases
+
+
+def _filled(lab: Lab, filler: Worker, file: Path, settings: Mapping[str, str]) -> str:
+    """Send `file` into a fresh topic, with these producer settings; return the topic."""
+    say(f"filling a topic with {dict(settings) or 'no settings of its own'}")
+    topic = lab.topic("sink")
+    overrides = {f"producer.override.{key}": value for key, value in settings.items()}
+    transfer(lab, filler, file, topic, lab.options.lines(), overrides)
+    return topic
+
+
+def _drained(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
+    """Write `topic` to a fresh file and return the seconds that took."""
+    file = lab.directory / lab.fresh("out")
+    seconds = drained(lab, worker, sink_config(file, topic), lambda: size(file), lines * ON_DISK)
+    if sha256(file) != expected:
+        raise ScriptFailed(f"What {worker.name} wrote is not what is in the topic, in order.")
+    file.unlink()
+    return seconds
+
+
+def _spread(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> float:
+    """Write `topic` to text files of a fresh directory by SparkSink, and return the seconds that took."""
+    folder = lab.directory / lab.fresh("out")
+    config = {
+        "connector.class": "SparkSink", "tasks.max": "1", "topics": topic, "spark.format": "text", "path": str(folder)
+    }  # fmt: skip
+    seconds = drained(lab, worker, config, lambda: sum(map(size, folder.glob("*.txt"))), lines * ON_DISK)
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.txt")):  # their names sort as offsets do
+        digest.update(path.read_bytes())
+        path.unlink()
+    if digest.hexdigest() != expected:
+        raise ScriptFailed(
+            f"What {worker.name} wrote to {folder.name} is not what is in the topic, in order."
+        )
+    return seconds
+
+
+def drained(
+    lab: Lab, worker: Worker, config: Mapping[str, str], written: Callable[[], int], wanted: int
+) -> float:
+    """Run a fresh sink until `written` says that so many bytes are there; return the seconds since its POST."""
+    connector = lab.fresh("sink")
+    lab.settle()
+    begun = time.monotonic()
+    worker.rest.create(connector, config)
+    wait_until(
+        f"{worker.name} had written {wanted} bytes",
+        lambda: written() >= wanted,
+        timeout_s=TRANSFER_S,
+        every_s=0.010,
+        program=worker.process,
+    )
+    seconds = time.monotonic() - begun
+    worker.rest.delete(connector)
+    return seconds

@@ -1,0 +1,178 @@
+"""`sink-transforms`: JSON through ReplaceField, Cast and MaskField, out of one partition.
+
+As `sink`: from the POST until all is written. With schemas: each record in an envelope, all of one schema; the files
+must have the lines that are worked out here. Without: the same records as plain objects, whose fields Java prints in
+the order of its hash map, so only sizes must agree. JSON lines are what SparkSink writes of the records with schemas;
+Java has no such sink, and stands there with its FileStreamSink.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from scripts.bench.data.sink import drained
+from scripts.bench.lab import Lab, alternated, say, sink_config
+from scripts.bench.report import Case, Wanted
+from scripts.harness.lines import sha256, size
+from scripts.harness.processes import ScriptFailed
+from scripts.harness.workers import Worker
+
+_TRANSFORMS = "org.apache.kafka.connect.transforms"
+CHAIN = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "transforms": "slim,cast,mask",
+    "transforms.slim.type": f"{_TRANSFORMS}.ReplaceField$Value",
+    "transforms.slim.exclude": "note",
+    "transforms.slim.renames": "name:title",
+    "transforms.cast.type": f"{_TRANSFORMS}.Cast$Value",
+    "transforms.cast.spec": "amount:int32,flag:string",
+    "transforms.mask.type": f"{_TRANSFORMS}.MaskField$Value",
+    "transforms.mask.fields": "card",
+}
+PLAIN = {"value.converter.schemas.enable": "false"}
+TYPES = {
+    "id": "int64",
+    "name": "string",
+    "amount": "double",
+    "flag": "boolean",
+    "card": "string",
+    "note": "string",
+}
+SCHEMA = {
+    "type": "struct",
+    "fields": [{"type": kind, "optional": False, "field": name} for name, kind in TYPES.items()],
+    "optional": False,
+}
+
+
+def run(lab: Lab) -> list[Case]:
+    """Fill two topics, then measure each on both."""
+    count = lab.options.lines() // 3
+    say("filling")
+    topics = {envelopes: _filled(lab, count, envelopes=envelopes) for envelopes in (True, False)}
+    workers = lab.started(lab.options.sides)
+    total, expected = _expected(count)
+
+    def with_schemas(_kind: str, worker: Worker) -> list[float]:
+        return [count / _to_file(lab, worker, CHAIN, topics[True], total, expected)]
+
+    def without(_kind: str, worker: Worker) -> list[float]:
+        # `{a=1, b=2}` in place of `Struct{a=1,b=2}`
+        return [count / _to_file(lab, worker, CHAIN | PLAIN, topics[False], total - 2 * count, None)]
+
+    def to_json(kind: str, worker: Worker) -> list[float]:
+        if kind == "java":
+            return with_schemas(kind, worker)
+        return [count / _to_folder(lab, worker, topics[True], count)]
+
+    cases = []
+    for name, measure, ratio in (
+        ("with schemas", with_schemas, 2.0),
+        ("without schemas", without, 1.0),
+        ("with schemas, to JSON lines", to_json, 1.8),
+    ):
+        say(name)
+        rows = alternated(workers, lab.options.times(3, 1), measure)
+        java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
+        cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=ratio)))
+    return cases
+
+
+def _to_file(
+    lab: Lab, worker: Worker, chain: dict[str, str], topic: str, total: int, expected: str | None
+) -> float:
+    file = lab.directory / lab.fresh("out")
+    seconds = drained(lab, worker, sink_config(file, topic) | chain, lambda: size(file), total)
+    if size(file) != total or (expected is not None and sha256(file) != expected):
+        raise ScriptFailed(
+            f"What {worker.name} wrote is not what the transforms make of the topic, in order:"
+            f" {size(file)} bytes of {total}."
+        )
+    file.unlink()
+    return seconds
+
+
+def _to_folder(lab: Lab, worker: Worker, topic: str, count: int) -> float:
+    folder = lab.directory / lab.fresh("out")
+    wanted = sum(len(json.dumps(_changed(n), separators=(",", ":"))) + 1 for n in range(count))
+
+    def written() -> int:
+        return sum(size(path) for path in folder.glob("*.json"))
+
+    config = {
+        "connector.class": "SparkSink", "tasks.max": "1", "topics": topic, "spark.format": "json", "path": str(folder)
+    }  # fmt: skip
+    seconds = drained(lab, worker, config | CHAIN, written, wanted)
+    _remove(folder)
+    return seconds
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.glob("*.json"):
+        path.unlink()
+
+
+def _record(number: int) -> dict[str, Any]:
+    return {
+        "id": number,
+        "name": f"item {number % 1009}",
+        "amount": number % 1000 + 0.5,
+        "flag": number % 2 == 0,
+        "card": f"4111-{number:012d}",
+        "note": "left at the gate, behind the old baobab",
+    }
+
+
+def _changed(number: int) -> dict[str, Any]:
+    """Return what the chain makes of a record."""
+    given = _record(number)
+    amount, flag = int(given["amount"]), str(given["flag"]).lower()
+    return {"id": number, "title": given["name"], "amount": amount, "flag": flag, "card": ""}
+
+
+def _shown(count: int) -> Iterator[bytes]:
+    """Yield the lines as Java prints structs."""
+    for number in range(count):
+        fields = ",".join(f"{name}={value}" for name, value in _changed(number).items())
+        yield f"Struct{{{fields}}}\n".encode()
+
+
+def _expected(count: int) -> tuple[int, str]:
+    """Return the size and the sum of a file of all lines."""
+    digest, total = hashlib.sha256(), 0
+    for line in _shown(count):
+        digest.update(line)
+        total += len(line)
+    return total, digest.hexdigest()
+
+
+def _filled(lab: Lab, count: int, *, envelopes: bool) -> str:
+    """Fill a topic with the records as JSON; return its name."""
+    topic = lab.topic("json")
+    before = f'{{"schema":{json.dumps(SCHEMA, separators=(",", ":"))},"payload":' if envelopes else ""
+    # A retry of any other producer may leave records twice, or in another order.
+    producer = Producer(
+        {
+            "bootstrap.servers": lab.bootstrap,
+            "linger.ms": 20,
+            "compression.type": "lz4",
+            "enable.idempotence": True,
+        }
+    )
+    for number in range(count):
+        text = before + json.dumps(_record(number), separators=(",", ":")) + "}" * envelopes
+        while True:
+            try:
+                producer.produce(topic, text.encode(), partition=0)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    if producer.flush(60):
+        raise ScriptFailed(f"The topic {topic} could not be filled.")
+    return topic

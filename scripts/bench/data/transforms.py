@@ -1,0 +1,48 @@
+"""`transforms`: a file through HoistField, InsertField and JsonConverter with schemas into one partition.
+
+As `source`, out of the box. Both topics must hold the same bytes in the same order.
+"""
+
+from __future__ import annotations
+
+from scripts.bench.data.source import transfer
+from scripts.bench.lab import Lab, alternated
+from scripts.bench.report import Case, Wanted
+from scripts.harness.processes import ScriptFailed
+from scripts.harness.workers import Worker
+
+_TRANSFORMS = "org.apache.kafka.connect.transforms"
+CHAIN = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "transforms": "hoist,insert",
+    "transforms.hoist.type": f"{_TRANSFORMS}.HoistField$Value",
+    "transforms.hoist.field": "line",
+    "transforms.insert.type": f"{_TRANSFORMS}.InsertField$Value",
+    "transforms.insert.static.field": "source",
+    "transforms.insert.static.value": "file",
+}
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure what either does by itself, and compare what they wrote."""
+    lines = lab.options.lines()
+    file = lab.file(lines)
+    workers = lab.started(lab.options.sides)
+    written: dict[str, str] = {}
+
+    def measure(kind: str, worker: Worker) -> list[float]:
+        topic = lab.topic("transforms")
+        seconds, _ = transfer(lab, worker, file, topic, lines, CHAIN)
+        if kind not in written:
+            written[kind] = lab.reader(topic).sha256(lines)
+        return [lines / seconds]
+
+    rows = alternated(workers, lab.options.times(2, 1), measure)
+    if len(set(written.values())) > 1:
+        raise ScriptFailed("Java's and Kraal's topics differ.")
+    java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
+    return [
+        Case(
+            "source with transforms", "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=4.0)
+        )
+    ]

@@ -1,0 +1,121 @@
+"""Connectors whose tasks sleep and hang when the script orders it; they run in the workers.
+
+The sinks are the product's own: they obey before each batch, as if the target were slow or did not answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from typing_extensions import override
+
+from kraal.connectors.file.sink import FileStreamSinkConnector, FileStreamSinkTask
+from kraal.connectors.pass_through import KeptConfig
+from kraal.connectors.spark.sink import SparkSinkConnector, SparkSinkTask
+from kraal.plugins.api import (
+    ConfigDef,
+    Offset,
+    SinkBatch,
+    SourceBatch,
+    SourcePartition,
+    SourceTask,
+    TaskContext,
+)
+from scripts.chaos_run.kinds.orders import ORDERS, Orders
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HANG_IN: Final = "chaos.hang.in"
+"""Where the tasks of a source hang: `start`, `batch` or `stop`."""
+
+
+class HangingFileSinkTask(FileStreamSinkTask):
+    """Obeys before each batch, and notes each batch that it has written."""
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        self._orders = Orders(Path(config[ORDERS]))
+        super().start(config, context)
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        self._orders.obey()
+        super().write(batch)
+        self._orders.wrote(batch.ranges)
+
+
+class HangingFileSinkConnector(FileStreamSinkConnector):
+    """One file, whose writes sleep and hang."""
+
+    task_class = HangingFileSinkTask
+
+
+class HangingFilesSinkTask(SparkSinkTask):
+    """Obeys before each batch, and notes each batch that it has written."""
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        self._orders = Orders(Path(config[ORDERS]))
+        super().start(config, context)
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        self._orders.obey()
+        super().write(batch)
+        self._orders.wrote(batch.ranges)
+
+
+class HangingFilesSinkConnector(SparkSinkConnector):
+    """Files in a folder, whose writes sleep and hang."""
+
+    task_class = HangingFilesSinkTask
+
+
+class HangingSourceTask(SourceTask):
+    """Has no records, and obeys in one of its calls."""
+
+    poll_interval_s = 0.5
+
+    def __init__(self) -> None:
+        self._where = ""
+        self._orders = Orders(Path())
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        del offsets, context
+        self._where, self._orders = config[HANG_IN], Orders(Path(config[ORDERS]))
+        self._obey("start")
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        return SourceBatch(offsets={}, discover=self._discover) if self._where == "batch" else None
+
+    @override
+    def stop(self) -> None:
+        self._obey("stop")
+
+    def _discover(self, spark: SparkSession) -> None:
+        del spark
+        self._obey("batch")
+
+    def _obey(self, where: str) -> None:
+        if where == self._where:
+            self._orders.obey()
+
+
+class HangingSourceConnector(KeptConfig):
+    """As many hanging tasks as wanted."""
+
+    kind = "source"
+    version: ClassVar[str] = "1"
+    config_def: ClassVar[ConfigDef] = ConfigDef([])
+    task_class = HangingSourceTask
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [self._config] * max_tasks

@@ -1,0 +1,28 @@
+"""Which function does which fault, and how long about it takes besides its hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from scripts.chaos_run.kinds import moving, overlap, pools, suspend, targets
+from scripts.chaos_run.kinds.scene import Scene, Undo
+from scripts.chaos_run.schedule import Heavy, HeavyStep
+
+DO: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
+    Heavy.SLOW_TARGET: targets.slow,
+    Heavy.HANG_TARGET: targets.hang,
+    Heavy.MOVE_BACK: moving.move_back,
+    Heavy.OVERLAP_RESTART: overlap.restart,
+    Heavy.OVERLAP_FROZEN: overlap.freeze,
+    Heavy.SUSPEND: suspend.suspend,
+    Heavy.EXHAUST_POOL: pools.exhaust,
+}
+"""Each does it, and returns what undoes it, or None when it cannot be done now."""
+EXTRA_S: Final[Mapping[Heavy, float]] = {
+    Heavy.HANG_TARGET: 3.0,
+    Heavy.MOVE_BACK: 8.0,
+    Heavy.OVERLAP_RESTART: 15.0,
+    Heavy.OVERLAP_FROZEN: 10.0,
+    Heavy.EXHAUST_POOL: 20.0,
+}

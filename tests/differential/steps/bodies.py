@@ -1,0 +1,158 @@
+"""Bodies that nobody can read, of every endpoint that takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.differential.allowances import (
+    Allowance,
+    error,
+    whole,
+)
+from tests.differential.configs import idle, source
+from tests.differential.script import Step, ask, family, states
+
+_UNREADABLE = error("unreadable-body", 500, 400)
+
+_TAKING: Mapping[str, str] = {
+    "create": "POST /connectors",
+    "put": "PUT /connectors/body/config",
+    "patch": "PATCH /connectors/body/config",
+    "offsets": "PATCH /connectors/body/offsets",
+    "validate": "PUT /connector-plugins/FileStreamSource/config/validate",
+    "logger": "PUT /admin/loggers/body.example",
+}
+_BROKEN: Mapping[str, str | bytes] = {
+    "cut short": '{"name": "x"',
+    "no JSON at all": "<xml/>",
+    "nothing but blanks": "  ",
+    "a single quote": "{'name': 'x'}",
+    "a comma too many": '{"name": "x",}',
+    "a bare word": "nonsense",
+    "not UTF-8": b'{"name": "\xff"}',
+    "an array": "[]",
+    "a text": '"name"',
+    "a number": "12",
+    "true": "true",
+    "NaN": '{"name": NaN}',
+    "an object as a value": '{"config": {"a": {}}, "a": {}, "offsets": {}, "level": {}}',
+    "an array as a value": '{"config": {"a": [1]}, "a": [1], "offsets": "x", "level": [1]}',
+}
+"""Everywhere."""
+
+
+_KINDS = (
+    "text/plain",
+    "application/x-yaml",
+    "application/json;charset=utf-8",
+    "APPLICATION/JSON",
+    "application/merge-patch+json",
+)
+
+
+def _broken() -> list[Step]:
+    return [
+        ask(f"{endpoint}: {how}", line, body, _UNREADABLE)
+        for endpoint, line in _TAKING.items()
+        for how, body in _BROKEN.items()
+    ]
+
+
+def _of_kind(endpoint: str, kind: str) -> list[Allowance]:
+    """The body has a field that only maps may have, and is no whole config."""
+    if "application/json" not in kind.lower():
+        return []
+    return {
+        "create": [_UNREADABLE],
+        "offsets": [_UNREADABLE],
+        "put": [error("config-order", 400, 400)],
+        "validate": [error("validate-refused", 500, 400)],
+    }.get(endpoint, [])
+
+
+def _types() -> list[Step]:
+    """Media types of bodies, good and bad."""
+    kinds = [
+        ask(f"{endpoint}: as {kind}", line, {"a": "b"}, *_of_kind(endpoint, kind), content_type=kind)
+        for endpoint, line in _TAKING.items()
+        for kind in _KINDS
+    ]
+    for endpoint, line in _TAKING.items():
+        kinds += [
+            ask(
+                f"{endpoint}: as what is no type",
+                line,
+                {"a": "b"},
+                whole("broken-type", 400, 415),
+                content_type="json",
+            ),
+            ask(f"{endpoint}: as nothing", line, {"a": "b"}, content_type=""),
+            ask(f"{endpoint}: without a body", line, None, _UNREADABLE),
+            ask(f"{endpoint}: with an empty body", line, "", _UNREADABLE),
+            ask(f"{endpoint}: null", line, "null", _UNREADABLE),
+        ]
+    return kinds
+
+
+STEPS = family(
+    "bodies",
+    ask("somebody to ask", "POST /connectors", idle("body")),
+    _broken(),
+    _types(),
+    ask("an unknown field", "POST /connectors", {**idle("x"), "more": 1}, _UNREADABLE),
+    ask("no config", "POST /connectors", {"name": "x"}, _UNREADABLE),
+    ask("a config that is null", "POST /connectors", {"name": "x", "config": None}, _UNREADABLE),
+    ask("a config that is a text", "POST /connectors", {"name": "x", "config": "a=b"}, _UNREADABLE),
+    ask("a name that is an object", "POST /connectors", {"name": {}, "config": {}}, _UNREADABLE),
+    ask(
+        "a key twice: the last counts",
+        "PUT /connectors/body/config",
+        '{"connector.class": "none", "connector.class": "FileStreamSource", "topic": "a", "topic": "b"}',
+    ),
+    ask(
+        "a byte order mark",
+        "PUT /connectors/body/config",
+        b'\xef\xbb\xbf{"connector.class": "FileStreamSource", "topic": "b"}',
+    ),
+    ask(
+        "words after the JSON",
+        "PUT /connectors/body/config",
+        '{"connector.class": "FileStreamSource", "topic": "b"} more',
+        _UNREADABLE,
+    ),
+    ask(
+        "numbers of all kinds",
+        "PUT /connectors/body/config",
+        '{"connector.class": "FileStreamSource", "topic": "b", "a": 1.50, "b": 1E400, "c": -0, "d": 0.1e-7}',
+    ),
+    ask(
+        "an unknown field of offsets",
+        "PATCH /connectors/body/offsets",
+        {"offsets": [], "more": 1},
+        _UNREADABLE,
+    ),
+    ask(
+        "an unknown field of one offset",
+        "PATCH /connectors/body/offsets",
+        {"offsets": [{"partition": {}, "offset": {}, "more": 1}]},
+        _UNREADABLE,
+    ),
+    ask(
+        "a partition that is a text",
+        "PATCH /connectors/body/offsets",
+        {"offsets": [{"partition": "p", "offset": {}}]},
+        _UNREADABLE,
+    ),
+    ask("a body for a GET", "GET /connectors/body/status", "{}", until=states("STOPPED")),
+    ask("a body for a pause", "PUT /connectors/body/pause", {}),
+    ask("a body for a stop", "PUT /connectors/body/stop", "not even JSON"),
+    ask("a body for a restart", "POST /connectors/none/restart?includeTasks=true", {}),
+    ask("a body for a DELETE", "DELETE /connectors/none", {}),
+    ask(
+        "more than a worker takes",
+        "PUT /connectors/body/config",
+        source("body", note="x" * 1_000_001),
+        whole("body-limit", 200, 413),
+    ),
+    ask("somebody goes", "DELETE /connectors/body"),
+)

@@ -1,0 +1,74 @@
+"""Requests at the same moment: who wins is chance, what comes of it is not."""
+
+from __future__ import annotations
+
+from tests.differential.allowances import VERSIONS, in_any_order
+from tests.differential.configs import creation, idle, source
+from tests.differential.exchange import DISTRIBUTED
+from tests.differential.script import ask, at_once, family, states, status
+
+_ORDER = in_any_order("list-order")
+_MANY = [f"many-{n}" for n in range(8)]
+_ONE = "/connectors/raced"
+_CREATED_OR_GONE = (201, 204, 404, 409)
+
+STEPS = family(
+    "concurrent",
+    at_once("create one six times", [("POST /connectors", idle("once"))] * 6, among=(201, 409)),
+    ask("it is there once", "GET /connectors", None, _ORDER),
+    at_once("delete it six times", [("DELETE /connectors/once", None)] * 6, among=(204, 404)),
+    ask("it is gone", "GET /connectors/once/status", until=status(404)),
+    at_once("create eight", [("POST /connectors", idle(name)) for name in _MANY]),
+    ask(
+        "all eight are there",
+        "GET /connectors",
+        None,
+        _ORDER,
+        until=lambda answer: set(_MANY) <= set(answer.json),
+    ),
+    at_once(
+        "reconfigure eight", [(f"PUT /connectors/{name}/config", source(name, note="x")) for name in _MANY]
+    ),
+    at_once("read eight", [(f"GET /connectors/{name}/config", None) for name in _MANY]),
+    at_once("delete eight", [(f"DELETE /connectors/{name}", None) for name in _MANY]),
+    ask("none of the eight is left", "GET /connectors", until=lambda answer: "many" not in answer.body),
+    at_once(
+        "create and delete",
+        [("POST /connectors", idle("raced")), (f"DELETE {_ONE}", None)] * 5,
+        among=_CREATED_OR_GONE,
+        only=DISTRIBUTED,  # Java's standalone herder answers 500 when its own stop is late
+    ),
+    at_once("create it for certain", [("POST /connectors", idle("raced"))], among=(201, 409)),
+    ask("it is there in the end", f"GET {_ONE}", until=status(200)),
+    ask("and is stopped", f"GET {_ONE}/status", until=states("STOPPED")),
+    ask("delete it", f"DELETE {_ONE}"),
+    ask("create one that runs", "POST /connectors", creation("raced", source("raced", tasks_max="1"))),
+    ask("it runs", f"GET {_ONE}/status", until=states("RUNNING", "RUNNING")),
+    at_once("restart it eight times", [(f"POST {_ONE}/restart?includeTasks=true", None)] * 8, among=(202,)),
+    ask("it runs after all", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    at_once("restart its task eight times", [(f"POST {_ONE}/tasks/0/restart", None)] * 8, among=(204,)),
+    ask("and still it runs", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    at_once(
+        "pause and resume", [(f"PUT {_ONE}/pause", None), (f"PUT {_ONE}/resume", None)] * 4, among=(202,)
+    ),
+    ask("resume for certain", f"PUT {_ONE}/resume"),
+    ask("then it runs", f"GET {_ONE}/status", None, VERSIONS, until=states("RUNNING", "RUNNING")),
+    at_once(
+        "reconfigure, restart and stop",
+        [
+            (f"PUT {_ONE}/config", source("raced", note="raced")),
+            (f"POST {_ONE}/restart?includeTasks=true", None),
+            (f"PUT {_ONE}/stop", None),
+        ],
+        among=(200, 202, 204),
+    ),
+    ask("then it is stopped", f"GET {_ONE}/status", until=states("STOPPED")),
+    ask("with its new config", f"GET {_ONE}/config"),
+    at_once(
+        "delete and restart",
+        [(f"DELETE {_ONE}", None), (f"POST {_ONE}/restart?includeTasks=true", None)],
+        among=(202, 204, 404),
+    ),
+    ask("it is gone for good", f"GET {_ONE}/status", until=status(404)),
+    ask("nothing is left", "GET /connectors"),
+)

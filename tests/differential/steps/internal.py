@@ -1,0 +1,67 @@
+"""What only workers ask of each other, asked by somebody else."""
+
+from __future__ import annotations
+
+from tests.differential.allowances import error, in_standalone, status
+from tests.differential.exchange import DISTRIBUTED
+from tests.differential.script import ask, family
+
+_SIGNED = {
+    "X-Connect-Authorization": "bm90IHNpZ25lZA==",
+    "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
+}
+_NO_BASE64 = error("base64", 400, 400)
+_NOT_HERE = in_standalone(status("standalone-internal", 500, 400))
+_UNREADABLE = error("unreadable-body", 500, 400)
+
+STEPS = family(
+    "internal",
+    ask("tasks, unsigned", "POST /connectors/none/tasks", [{"a": "b"}], _NOT_HERE),
+    ask(
+        "tasks, as they come from nowhere",
+        "POST /connectors/none/tasks",
+        [{"a": "b"}],
+        _NOT_HERE,
+        content_type="",
+    ),
+    ask(
+        "tasks, with a wrong signature",
+        "POST /connectors/none/tasks",
+        [{"a": "b"}],
+        _NOT_HERE,
+        headers=_SIGNED,
+    ),
+    ask(
+        "tasks, with an algorithm that nobody has",
+        "POST /connectors/none/tasks",
+        [],
+        headers={**_SIGNED, "X-Connect-Request-Signature-Algorithm": "MD2"},
+        only=DISTRIBUTED,
+    ),
+    ask(
+        "tasks, with a signature and no algorithm",
+        "POST /connectors/none/tasks",
+        [],
+        _NOT_HERE,
+        headers={"X-Connect-Authorization": "bm90"},
+    ),
+    ask(
+        "tasks, with a signature that is none",
+        "POST /connectors/none/tasks",
+        [],
+        _NO_BASE64,
+        headers={**_SIGNED, "X-Connect-Authorization": "!"},
+        only=DISTRIBUTED,
+    ),
+    ask("tasks, none", "POST /connectors/none/tasks", [], _NOT_HERE),
+    ask("tasks, sent on once", "POST /connectors/none/tasks?forward=false", [], _NOT_HERE),
+    ask("tasks, unreadable", "POST /connectors/none/tasks", "[", _UNREADABLE),
+    ask("tasks, an object", "POST /connectors/none/tasks", {}, _UNREADABLE),
+    ask("tasks, texts", "POST /connectors/none/tasks", ["a"], _UNREADABLE),
+    ask("tasks, nothing", "POST /connectors/none/tasks", None, _UNREADABLE),
+    ask("fence, unsigned", "PUT /connectors/none/fence", None, _NOT_HERE),
+    ask("fence, with a wrong signature", "PUT /connectors/none/fence", None, _NOT_HERE, headers=_SIGNED),
+    ask("fence, with a body", "PUT /connectors/none/fence", "{}", _NOT_HERE, headers=_SIGNED),
+    ask("fence, sent on once", "PUT /connectors/none/fence?forward=false", None, _NOT_HERE),
+    ask("fence, sent on twice", "PUT /connectors/none/fence?forward=true", None, _NOT_HERE),
+)

@@ -1,0 +1,134 @@
+"""Altering and resetting offsets, of a stopped source and a stopped sink that `steps_life` has left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.differential.allowances import Allowance, error, offsets_in_any_order, status
+from tests.differential.script import Step, ask, family, has, lacks
+
+_ONE = "/connectors/lines"
+_SINK = "/connectors/copier-TAG"
+_FILE = {"filename": "DIR/lines.in"}
+_PART = {"kafka_topic": "lines-TAG", "kafka_partition": 0}
+_OBJECTION = status("offsets-objection", 500, 400)
+_ORDER = offsets_in_any_order("offsets-order")
+
+
+def _pairs(*pairs: tuple[Any, Any]) -> dict[str, Any]:
+    return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in pairs]}
+
+
+def _of_source(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
+    return ask(f"a source's {what}", f"PATCH {_ONE}/offsets", _pairs((partition, offset)), *allow)
+
+
+def _of_sink(what: str, partition: Any, offset: Any, *allow: Allowance) -> Step:
+    return ask(f"a sink's {what}", f"PATCH {_SINK}/offsets", _pairs((partition, offset)), *allow)
+
+
+_SHOW = f"GET {_ONE}/offsets"
+_SHOW_SINK = f"GET {_SINK}/offsets"
+
+STEPS = family(
+    "offsets",
+    ask("none given", f"PATCH {_ONE}/offsets", {"offsets": []}),
+    ask("null given", f"PATCH {_ONE}/offsets", {"offsets": None}),
+    ask("nothing at all", f"PATCH {_ONE}/offsets", {}),
+    _of_source("position", _FILE, {"position": 4}),
+    ask("it is altered", _SHOW, until=has('"position":4')),
+    _of_source("position in another file", {"filename": "other"}, {"position": 1}),
+    ask("it has two", _SHOW, None, _ORDER, until=has('"other"')),
+    _of_source("position is null", {"filename": "other"}, None),
+    ask("it has one", _SHOW, until=lacks('"other"')),
+    _of_source("position of nothing is null", {"filename": "nowhere"}, None),
+    _of_source("position is a text", _FILE, {"position": "4"}, _OBJECTION),
+    _of_source("position is real", _FILE, {"position": 1.5}, _OBJECTION),
+    _of_source("position is negative", _FILE, {"position": -1}, _OBJECTION),
+    _of_source("position is huge", _FILE, {"position": 9223372036854775807}),
+    _of_source("position is missing", _FILE, {"line": 1}, _OBJECTION),
+    _of_source("offset is empty", _FILE, {}, _OBJECTION),
+    _of_source("offset has more", _FILE, {"position": 2, "note": "more"}),
+    ask("more is kept", _SHOW, None, _ORDER, until=has('"note"')),
+    _of_source("partition is another", {"name": "x"}, {"position": 1}, _OBJECTION),
+    _of_source("partition is empty", {}, {"position": 1}, _OBJECTION),
+    _of_source("partition is null", None, {"position": 1}, error("null-partition", 500, 400)),
+    _of_source("partition has a null", {"filename": None}, {"position": 1}),
+    _of_source("partition has a number", {"filename": 7}, {"position": 1}),
+    _of_source("partition has an object", {"filename": {}}, {"position": 1}, _OBJECTION),
+    _of_source("partition has an array", {"filename": []}, {"position": 1}, _OBJECTION),
+    _of_source("offset has an object", _FILE, {"position": {}}, _OBJECTION),
+    _of_source("offset has an array", _FILE, {"position": [1]}, _OBJECTION),
+    ask(
+        "one partition twice",
+        f"PATCH {_ONE}/offsets",
+        _pairs((_FILE, {"position": 1}), (_FILE, {"position": 2})),
+    ),
+    ask("the last counts", _SHOW, None, _ORDER, until=has('"position":2}')),
+    ask(
+        "good and bad",
+        f"PATCH {_ONE}/offsets",
+        _pairs((_FILE, {"position": 5}), ({"filename": "b"}, {"position": -5})),
+        _OBJECTION,
+    ),
+    ask("no offset at all", f"PATCH {_ONE}/offsets", {"offsets": [{"partition": _FILE}]}),
+    ask(
+        "no partition at all",
+        f"PATCH {_ONE}/offsets",
+        {"offsets": [{"offset": {"position": 1}}]},
+        error("null-partition", 500, 400),
+    ),
+    ask("they are as they were", _SHOW, None, _ORDER),
+    ask("reset", f"DELETE {_ONE}/offsets"),
+    ask("none are left", _SHOW, until=has("[]")),
+    ask("reset again", f"DELETE {_ONE}/offsets"),
+    ask("DELETE with a query", f"DELETE {_ONE}/offsets?forward=false"),
+    _of_sink("offset", _PART, {"kafka_offset": 1}),
+    ask("the sink's is altered", _SHOW_SINK, None, _ORDER),
+    _of_sink("numbers as texts", {"kafka_topic": "lines-TAG", "kafka_partition": "0"}, {"kafka_offset": "2"}),
+    ask("texts are numbers", _SHOW_SINK, None, _ORDER),
+    _of_sink("partition is null", None, {"kafka_offset": 1}),
+    _of_sink("partition is empty", {}, {"kafka_offset": 1}),
+    _of_sink("topic is missing", {"kafka_partition": 0}, {"kafka_offset": 1}),
+    _of_sink("topic is null", {"kafka_topic": None, "kafka_partition": 0}, {"kafka_offset": 1}),
+    _of_sink("topic is a number", {"kafka_topic": 7, "kafka_partition": 0}, {"kafka_offset": 1}),
+    _of_sink(
+        "topic is an object",
+        {"kafka_topic": {}, "kafka_partition": 0},
+        {"kafka_offset": 1},
+        error("topic-object", 500, 400),
+    ),
+    _of_sink(
+        "topic is unknown", {"kafka_topic": "unheard-of-TAG", "kafka_partition": 0}, {"kafka_offset": 1}
+    ),
+    _of_sink(
+        "partition is a word", {"kafka_topic": "lines-TAG", "kafka_partition": "x"}, {"kafka_offset": 1}
+    ),
+    _of_sink(
+        "partition number is null", {"kafka_topic": "lines-TAG", "kafka_partition": None}, {"kafka_offset": 1}
+    ),
+    _of_sink("partition is real", {"kafka_topic": "lines-TAG", "kafka_partition": 0.5}, {"kafka_offset": 1}),
+    _of_sink(
+        "partition is negative", {"kafka_topic": "lines-TAG", "kafka_partition": -1}, {"kafka_offset": 1}
+    ),
+    _of_sink(
+        "partition is a boolean", {"kafka_topic": "lines-TAG", "kafka_partition": True}, {"kafka_offset": 1}
+    ),
+    _of_sink("offset is empty", _PART, {}),
+    _of_sink("offset is of another kind", _PART, {"position": 1}),
+    _of_sink("offset is a word", _PART, {"kafka_offset": "x"}),
+    _of_sink("offset is an object", _PART, {"kafka_offset": {}}),
+    _of_sink("offset number is null", _PART, {"kafka_offset": None}),
+    _of_sink("offset is negative", _PART, {"kafka_offset": -1}, error("negative-offset", 500, 400)),
+    _of_sink("offset is beyond the end", _PART, {"kafka_offset": 1000}),
+    ask("the sink's are as they were, or beyond", _SHOW_SINK, None, _ORDER),
+    _of_sink("offset is null", _PART, None),
+    ask("the sink has none there", _SHOW_SINK, None, _ORDER),
+    _of_sink("offset is null again", _PART, None),
+    _of_sink("offset is back", _PART, {"kafka_offset": 3}),
+    ask("reset the sink's", f"DELETE {_SINK}/offsets"),
+    ask("the sink has none", _SHOW_SINK),
+    ask("reset the sink's again", f"DELETE {_SINK}/offsets"),
+    ask("delete the sink", f"DELETE {_SINK}"),
+    ask("delete the source", f"DELETE {_ONE}"),
+)

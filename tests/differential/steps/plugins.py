@@ -1,0 +1,142 @@
+"""Plugins, their keys, and configs that are checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.differential.allowances import (
+    error,
+    fields,
+    keys_in_any_order,
+    missing_plugins,
+    own_plugins,
+)
+from tests.differential.configs import SINK, SOURCE, sink, source
+from tests.differential.script import Step, ask, family
+
+_WORDS = fields("documentation", "documentation", chance=True)
+_CONNECTORS = (missing_plugins("other-connectors", "source", "sink"), own_plugins("own-plugins"))
+_OF_KEYS = (_WORDS, keys_in_any_order("keys-order"))
+_FULL = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+_PACKAGE = "org.apache.kafka.connect"
+
+
+_LIST = [
+    ask("connectors", "GET /connector-plugins", None, *_CONNECTORS),
+    ask("all", "GET /connector-plugins?connectorsOnly=false", None, *_CONNECTORS),
+    ask("by a word", "GET /connector-plugins?connectorsOnly=no", None, *_CONNECTORS),
+    ask("by TRUE", "GET /connector-plugins?connectorsOnly=TRUE", None, *_CONNECTORS),
+    ask("by nothing", "GET /connector-plugins?connectorsOnly=", None, *_CONNECTORS),
+]
+
+_KEYS = [
+    ask(f"keys of {name}", f"GET /connector-plugins/{name}/config", None, _WORDS)
+    for name in (
+        SOURCE,
+        f"{SOURCE}Connector",
+        _FULL,
+        SINK,
+        "org.apache.kafka.connect.file.FileStreamSinkConnector",
+        "StringConverter",
+        "String",
+        f"{_PACKAGE}.storage.StringConverter",
+        "JsonConverter",
+        "ByteArrayConverter",
+        "SimpleHeaderConverter",
+        "RegexRouter",
+        f"{_PACKAGE}.transforms.Cast$Value",
+        f"{_PACKAGE}.transforms.predicates.HasHeaderKey",
+        "Key",
+        "none",
+        "none.Such",
+        "filestreamsource",
+        "Connector",
+        "%20",
+    )
+]
+
+
+_REFUSED = error("validate-refused", 500, 400)
+
+
+def _validate(what: str, config: dict[str, Any], *allow: Any, plugin: str = SOURCE) -> Step:
+    return ask(
+        f"validate: {what}", f"PUT /connector-plugins/{plugin}/config/validate", config, *_OF_KEYS, *allow
+    )
+
+
+def _sourced(what: str, **more: Any) -> Step:
+    return _validate(what, source("valid", name="valid", **more))
+
+
+def _sunk(what: str, **more: Any) -> Step:
+    return _validate(what, sink("valid", "t", name="valid", **more), plugin=SINK)
+
+
+_VALID = [
+    _sourced("a source"),
+    _validate("by its full name", source("v", name="v"), plugin=_FULL),
+    _validate("by its class", source("v", name="v"), plugin=f"{SOURCE}Connector"),
+    _validate("a full class", {**source("v", name="v"), "connector.class": _FULL}),
+    _validate("no name", source("v")),
+    _validate("nothing but a class", {"connector.class": SOURCE}),
+    _validate("nothing", {}, _REFUSED),
+    _validate("no class", {"file": "f"}, _REFUSED),
+    _validate("an unknown class", {"connector.class": "none.Such"}),
+    _validate("another class", {"connector.class": SINK}),
+    _validate("another plugin", source("v"), plugin=SINK),
+    _validate("an unknown plugin", source("v"), plugin="none"),
+    _validate("a converter as a plugin", source("v"), plugin="StringConverter"),
+    _validate("a class that is null", {"connector.class": None}, _REFUSED),
+    _validate("all null", dict.fromkeys(source("v")), _REFUSED),
+    _sourced("bad numbers", tasks_max="x", batch_size="-1"),
+    _sourced("numbers beyond", tasks_max="99999999999", batch_size="99999999999"),
+    _sourced("numbers with blanks", tasks_max=" 3 "),
+    _sourced("numbers as numbers", tasks_max=3, batch_size=10),
+    _sourced("unknown keys", note="x", other_note="y"),
+    _sourced("empty texts", file="", topic=""),
+    _sourced("nulls", file=None, topic=None),
+    _sourced("bad flags", errors_log_enable="maybe", tasks_max_enforce="2"),
+    _sourced("a bad action", config_action_reload="explode", errors_tolerance="some"),
+    _sourced("bad times", errors_retry_timeout="-5", errors_retry_delay_max_ms="x"),
+    _validate("a name with control characters", source("v", name="a\tb")),
+    _validate("an empty name", source("v", name="")),
+    _validate(
+        "exactly once",
+        {**source("v", name="v"), "exactly.once.support": "required", "transaction.boundary": "connector"},
+    ),
+    _sourced("exactly once, misspelt", exactly_once_support="REQUIRE", transaction_boundary="none"),
+    _sourced("a converter", value_converter="org.apache.kafka.connect.json.JsonConverter"),
+    _sourced("a converter with keys", value_converter="JsonConverter", value_converter_schemas_enable="x"),
+    _sourced("an unknown converter", key_converter="none.Such", header_converter="none.Such"),
+    _sourced("a producer's key", producer_override_linger_ms="5"),
+    _sourced("a producer's bad key", producer_override_acks="7"),
+    _sourced("an unknown transform", transforms="a,b", transforms_a_type="none.Such"),
+    _sourced("a transform twice", transforms="a,a"),
+    _sourced("a transform", transforms="a", transforms_a_type="RegexRouter", transforms_a_regex="x"),
+    _sourced(
+        "a transform under a predicate",
+        transforms="a",
+        transforms_a_type=f"{_PACKAGE}.transforms.MaskField$Key",
+        transforms_a_fields="",
+        transforms_a_predicate="p",
+        transforms_a_negate="x",
+        predicates="p",
+        predicates_p_type=f"{_PACKAGE}.transforms.predicates.HasHeaderKey",
+    ),
+    _sourced("a predicate as a transform", transforms="a", transforms_a_type="RecordIsTombstone"),
+    _sourced("an unknown predicate", predicates="p"),
+    _sunk("a sink"),
+    _sunk("a sink of both kinds", topics_regex="x"),
+    _validate("a sink of neither", {"connector.class": SINK, "name": "v"}, plugin=SINK),
+    _validate(
+        "a sink of an expression", {"connector.class": SINK, "name": "v", "topics.regex": "a.*"}, plugin=SINK
+    ),
+    _validate("a sink of blanks", {"connector.class": SINK, "name": "v", "topics": " , "}, plugin=SINK),
+    _sunk("a dead letter queue", errors_deadletterqueue_topic_name="q"),
+    _sunk("a dead letter queue that it reads", errors_deadletterqueue_topic_name="t"),
+    _sunk("a consumer's key", consumer_override_max_poll_records="5"),
+    _validate("a consumer's group", sink("v", "t", name="v", consumer_override_group_id="g"), plugin=SINK),
+]
+
+STEPS = [*family("plugins", _LIST, _KEYS), *family("validate", _VALID)]

@@ -1,0 +1,273 @@
+"""Workers that consist of membership and a stub of a herder, in one group, in one thread.
+
+The herder starts and stops what it is told, in virtual time; the cluster watches that no two workers run the same
+thing at the same moment with a lease that holds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from actors.membership.member import ClusterMembership, Membership
+from actors.membership.state import MembershipState
+from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin, Crash
+from kraal.cluster.assignment.leader import jobs_of
+from kraal.cluster.membership.state import MemberSettings
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.wanted_work import Assignment
+from kraal.cluster.views.snapshot import Published, Snapshot
+from kraal.core.ids import ConnectorName, Generation, WorkerId
+from kraal.protocol.group import ConnectProtocol, Job
+from kraal.stores.group_api import GroupOptions
+from kraal.testing._simulation.group import FakeGroup, FakeGroupBroker
+from kraal.testing._simulation.scheduler import Scheduler
+
+Jobs = frozenset[Job]
+
+
+@dataclass(frozen=True, slots=True)
+class NewConfig(Tell):
+    """The worker's reader got as far as this."""
+
+    config: ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped(Tell):
+    """What a revocation named has stopped."""
+
+    number: int
+    keep: Jobs
+
+
+def jobs(assignment: Assignment) -> Jobs:
+    return frozenset({Job.of(c) for c in assignment.connectors} | {Job.of(t) for t in assignment.tasks})
+
+
+class StubHerder:
+    """One life of it; what runs outlives it."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def receive(self, message: object) -> None:
+        worker = self._worker
+        match message:
+            case Begin():
+                worker.membership.begin()
+            case NewConfig():
+                self._read(message.config)
+            case WorkRevoked():
+                worker.stopping = message.number
+                delay_s = worker.cluster.random.uniform(0, worker.cluster.stop_s)
+                worker.cluster.clock.after(
+                    delay_s, worker.herder, Stopped(message.number, jobs(message.keep))
+                )
+            case Stopped():
+                if message.number == worker.stopping:  # else it was begun in an earlier life
+                    worker.running &= message.keep
+                    worker.membership.stopped(message.number)
+            case AssignmentReceived():
+                assert message.config_offset <= worker.published.latest.config.offset
+                worker.deliveries.append(message)
+                worker.leader_url = message.leader_url
+                worker.running = jobs(message.assignment)
+                worker.cluster.check()
+            case GroupLost():
+                worker.leader_url = None
+            case HerderTick():
+                if not worker.hung:
+                    worker.membership.alive(message.number)
+            case _:
+                raise TypeError(message)
+
+    def _read(self, config: ClusterState) -> None:
+        worker = self._worker
+        before = worker.published.latest.config
+        if config.offset <= before.offset:
+            return
+        worker.published.publish(replace(worker.published.latest, config=config))
+        worker.membership.config_read(config.offset)
+        if jobs_of(before) != jobs_of(config):
+            worker.membership.work_changed()
+
+
+class Worker:
+    """One worker."""
+
+    def __init__(
+        self, cluster: Cluster, name: str, protocol: ConnectProtocol, ready: Callable[[], bool]
+    ) -> None:
+        self.cluster = cluster
+        self.name = name
+        self.url = f"http://{name}/"
+        self.running: Jobs = frozenset()
+        self.deliveries: list[AssignmentReceived] = []
+        self.leader_url: str | None = None
+        self.stopping = 0
+        """The number of the last revocation."""
+        self.hung = False
+        self.blind = False
+        """Its reader is stuck."""
+        self.dead = False
+        self.herder = Address(f"herder of {name}")
+        self.address = Address(f"membership of {name}")
+        self.published = Published(Snapshot(worker_id=WorkerId(name), config=cluster.config))
+        self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
+        self.seat = MembershipState(
+            address=self.address,
+            published=self.published,
+            clock=cluster.clock,
+            group=self.group,
+            protocol=protocol,
+            url=self.url,
+            settings=cluster.settings,
+            patience_s=0.0,
+            ready=ready,
+        )
+        self.membership = ClusterMembership(self.seat)
+        self._spawn(self.address, lambda: Membership(seat=self.seat, herder=self.herder, clock=cluster.clock))
+        self._spawn(self.herder, lambda: StubHerder(self))
+
+    @property
+    def generation(self) -> Generation:
+        return self.deliveries[-1].generation
+
+    @property
+    def effective(self) -> Jobs:
+        """What runs here and may write; of a connector that is deleted nothing runs, whoever it is assigned to."""
+        if self.dead or not self.seat.lease():
+            return frozenset()
+        return self.running & jobs_of(self.published.latest.config)
+
+    def crash(self, address: Address) -> None:
+        address.tell(Crash("a test killed it"))
+
+    def close(self) -> None:
+        """Shut down in good order: everything has stopped, then it leaves."""
+        self.dead, self.running = True, frozenset()
+        self._end()
+        self.group.close(1)
+
+    def kill(self) -> None:
+        self.dead = True
+        self._end()
+        self.group.kill()
+
+    def _end(self) -> None:
+        for address in (self.herder, self.address):
+            self.cluster.scheduler.stop(address)
+
+    def _spawn(self, address: Address, factory: Callable[[], Membership | StubHerder]) -> None:
+        def died(error: BaseException) -> None:
+            if not isinstance(error, RuntimeError) or "a test killed it" not in str(error):
+                raise AssertionError(f"{address.name} has an error") from error
+            address.bind(None)
+            address.fail_open(f"{address.name} died")
+            self._spawn(address, factory)
+
+        self.cluster.scheduler.spawn(address, factory, died)
+
+
+class Cluster:
+    """A group and its workers."""
+
+    def __init__(
+        self, seed: int = 0, *, max_delay_s: float = 0.0, stop_s: float = 0.5, read_s: float = 0.3
+    ) -> None:
+        """`stop_s`: how long work takes to stop, at most; `read_s`: how much later a worker reads the config."""
+        self.random = random.Random(seed)  # noqa: S311 - order, not secrets
+        self.scheduler = Scheduler(seed)
+        self.clock = self.scheduler.clock
+        self.broker = FakeGroupBroker(self.scheduler)
+        self.options = GroupOptions(group_id="cluster", session_timeout_s=6.0, rebalance_timeout_s=20.0)
+        self.settings = MemberSettings(
+            max_delay_s=max_delay_s, session_timeout_s=6.0, rebalance_timeout_s=20.0
+        )
+        self.stop_s = stop_s
+        self.read_s = read_s
+        self.config = ClusterState()
+        self.workers: list[Worker] = []
+        self.watched = True
+        """No two workers may run the same."""
+        self._names = 0
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
+        ready: Callable[[], bool] = lambda: True,
+    ) -> Worker:
+        self._names += 1
+        worker = Worker(self, f"w{self._names}", protocol, ready)
+        self.workers.append(worker)
+        return worker
+
+    def configure(self, **tasks: int) -> None:
+        """Create connectors with so many tasks, or change them; -1 deletes."""
+        connectors = dict(self.config.connectors)
+        for name, count in tasks.items():
+            if count < 0:
+                connectors.pop(ConnectorName(name), None)
+            else:
+                connectors[ConnectorName(name)] = ConnectorEntry(
+                    name=ConnectorName(name), config={}, tasks=({},) * count
+                )
+        self.config = replace(self.config, offset=self.config.offset + 1, connectors=connectors)
+        for worker in self.alive:
+            if not worker.blind:
+                self.show_config(worker)
+
+    def show_config(self, worker: Worker) -> None:
+        """Have the worker read to the end, soon."""
+        self.clock.after(self.random.uniform(0, self.read_s), worker.herder, NewConfig(self.config))
+
+    def remove(self, worker: Worker, *, kill: bool = False) -> None:
+        if kill:
+            worker.kill()
+        else:
+            worker.close()
+
+    def advance(self, seconds: float) -> None:
+        self.scheduler.advance(seconds)
+
+    # -- what is seen --------------------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> list[Worker]:
+        return [w for w in self.workers if not w.dead]
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything there is runs exactly once, and the group is at rest."""
+        running = [job for worker in self.alive for job in worker.effective]
+        return self.broker.stable and sorted(running) == sorted(jobs_of(self.config))
+
+    def settle(self, within_s: float) -> float:
+        """Run until everything runs exactly once; return how long it took."""
+        began_s = self.clock.now()
+        while not self.settled:
+            self.advance(0.1)
+            self.check()
+            if self.clock.now() - began_s > within_s:
+                text = f"not at rest after {within_s} s: {[(w.name, sorted(w.running)) for w in self.alive]}"
+                raise AssertionError(text)
+        return self.clock.now() - began_s
+
+    def check(self) -> None:
+        """Nothing runs on two workers at once."""
+        if not self.watched:
+            return
+        seen: dict[Job, str] = {}
+        for worker in self.alive:
+            for job in worker.effective:
+                assert job not in seen, f"{job} runs on {seen[job]} and {worker.name}"
+                seen[job] = worker.name
+
+    def counts(self) -> list[int]:
+        return sorted(len(w.effective) for w in self.alive)

@@ -1,0 +1,90 @@
+"""A connector `x` of the fake engine that is asked about its offsets, as a source and as a sink."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.messages.herder import SetTargetState
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
+from actors.runtime.mailbox import Ask
+from kraal.cluster.decisions.offsets import Pair
+from kraal.core.errors import KraalError
+from kraal.core.ids import ConnectorName, Json, TargetState, TaskId
+from kraal.core.offsets import Shown
+from kraal.stores.memory import MemoryOffsets
+from kraal.testing._simulation.group_offsets import FakeGroupOffsets
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+X = ConnectorName("x")
+T0, T1 = TaskId(X, 0), TaskId(X, 1)
+BOTH = pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
+GET = ShowOffsets(name=X)
+RESET = ResetOffsets(name=X)
+
+Message = Ask[Any]
+
+
+def config(plugin: str, **more: str) -> dict[str, str | None]:
+    return {"connector.class": plugin, "tasks.max": "2", "topics": "lines", **more}
+
+
+def pair(plugin: str, task: int, position: int | None) -> Pair:
+    """Return where a task of the fake engine is, as REST writes it."""
+    partition: dict[str, Json] = {"task": f"x-{task}"}
+    field = "position"
+    if plugin == FAKE_SINK:
+        partition, field = {"kafka_topic": "fake", "kafka_partition": task}, "kafka_offset"
+    return partition, None if position is None else {field: position}
+
+
+def alter(*pairs: Pair) -> AlterOffsets:
+    return AlterOffsets(name=X, offsets=pairs)
+
+
+def stopped(
+    plugin: str,
+    *,
+    seed: int = 0,
+    records: int = 25,
+    store: MemoryOffsets | None = None,
+    more: dict[str, str] | None = None,
+) -> EmbeddedWorker:
+    """Return a worker whose connector has read some records, and is stopped; `more` is of its config."""
+    worker = EmbeddedWorker(seed=seed, offsets=store)
+    worker.create(X, config(plugin, **(more or {})))
+    worker.fake.feed(T0, records)
+    worker.run()
+    worker.ask(SetTargetState(name=X, target=TargetState.STOPPED))
+    worker.run()
+    return worker
+
+
+def resume(worker: EmbeddedWorker) -> None:
+    worker.ask(SetTargetState(name=X, target=TargetState.STARTED))
+    worker.run()
+
+
+def refused(worker: EmbeddedWorker, message: Message) -> tuple[int, str]:
+    """Return the status and the text of the error that a request is answered with."""
+    with pytest.raises(KraalError) as caught:
+        worker.ask(message)
+    return caught.value.status, str(caught.value)
+
+
+def shown(worker: EmbeddedWorker) -> list[tuple[Any, Any]]:
+    """Return what a GET shows."""
+    pairs: Shown = worker.ask(GET)
+    return list(pairs)
+
+
+def groups(worker: EmbeddedWorker) -> FakeGroupOffsets:
+    assert isinstance(worker.group_offsets, FakeGroupOffsets)
+    return worker.group_offsets
+
+
+def freeze(worker: EmbeddedWorker, actor: str, *, frozen: bool = True) -> None:
+    [address] = [a for a in worker.scheduler.addresses() if a.name == actor]
+    worker.scheduler.freeze(address, frozen=frozen)

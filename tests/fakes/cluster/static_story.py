@@ -1,0 +1,139 @@
+"""A group with static assignments: workers that do and report what they are told, and a leader that decides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
+from kraal.cluster.assignment.static import assign_statically
+from kraal.config.worker.distributed_keys import static_task
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import CONNECTOR, Job
+
+FIVE_MINUTES_MS = 300_000
+
+Assign = Callable[[Round, AssignorState], Outcome]
+
+
+def job(text: str) -> Job:
+    """Return the task `c1-0`, or the connector `c1`: names of tests have no hyphens."""
+    found = static_task(text)
+    return Job(ConnectorName(text)) if found is None else Job(ConnectorName(found[0]), found[1])
+
+
+def jobs(text: str) -> frozenset[Job]:
+    """Return several, written with spaces between."""
+    return frozenset(map(job, text.split()))
+
+
+@dataclass
+class StaticStory:
+    """What runs where; `lists` are the static assignments of workers that are there."""
+
+    connectors: dict[str, int] = field(default_factory=lambda: {"c1": 2, "c2": 2})
+    """How many tasks each has."""
+    max_delay_ms: int = FIVE_MINUTES_MS
+    assign: Assign = assign_statically
+    workers: dict[str, list[Job]] = field(default_factory=dict)
+    lists: dict[str, frozenset[Job]] = field(default_factory=dict)
+    state: AssignorState = field(default_factory=AssignorState)
+    generation: int = 1_000
+    now_ms: int = 50_000
+    outcome: Outcome | None = None
+
+    def join(self, name: str, listed: str = "", running: Iterable[Job] = ()) -> None:
+        """Add a worker; a static one if it lists something."""
+        self.workers[name] = list(running)
+        if listed:
+            self.lists[name] = jobs(listed)
+
+    def leave(self, name: str) -> list[Job]:
+        """Take a worker away; returns what it ran."""
+        self.lists.pop(name, None)
+        return self.workers.pop(name)
+
+    @property
+    def configured(self) -> frozenset[Job]:
+        """All there is to run."""
+        return frozenset(
+            Job(ConnectorName(name), task)
+            for name, tasks in self.connectors.items()
+            for task in range(CONNECTOR, tasks)
+        )
+
+    @property
+    def last(self) -> Outcome:
+        """What the leader said last."""
+        assert self.outcome is not None, "there was no round yet"
+        return self.outcome
+
+    def round(self) -> Round:
+        """Return what the leader knows now."""
+        return Round(
+            members=self.workers,
+            configured=self.configured,
+            last_generation=self.generation - 1,
+            generation=self.generation,
+            now_ms=self.now_ms,
+            max_delay_ms=self.max_delay_ms,
+            lists=dict(self.lists),
+        )
+
+    def rebalance(self, *, after_ms: int = 0, deaf: Iterable[str] = ()) -> Outcome:
+        """Go through one round; who is `deaf` hears nothing of it."""
+        self.now_ms += after_ms
+        self.generation += 1
+        self.outcome = self.assign(self.round(), self.state)
+        self.state = self.outcome.state
+        for name, running in self.workers.items():
+            if name not in deaf:
+                kept = [each for each in running if each not in self.outcome.revoked[name]]
+                self.workers[name] = [*self.outcome.assigned[name], *kept]
+        return self.outcome
+
+    def settle(self, limit: int = 8) -> int:
+        """Go on as members do, waiting out delays, until a round changes nothing; return how many changed something."""
+        for count in range(limit):
+            outcome = self.rebalance()
+            self.now_ms += outcome.delay_ms
+            if not (any(outcome.assigned.values()) or any(outcome.revoked.values()) or outcome.delay_ms):
+                return count
+        raise AssertionError(f"still moving after {limit} rounds")
+
+    def runs(self, name: str) -> set[str]:
+        """Return what a worker runs, as texts."""
+        return set(map(text, self.workers[name]))
+
+    def where(self, what: str) -> list[str]:
+        """Return the workers that run it."""
+        return [name for name, running in self.workers.items() if job(what) in running]
+
+    def running(self) -> Counter[Job]:
+        """Return how often each job runs."""
+        return Counter(each for running in self.workers.values() for each in running)
+
+    def revoked(self) -> dict[str, set[str]]:
+        """Return who had to stop what in the last round."""
+        return {name: set(map(text, each)) for name, each in self.last.revoked.items() if each}
+
+    def assigned(self) -> dict[str, set[str]]:
+        """Return who had to start what in the last round."""
+        return {name: set(map(text, each)) for name, each in self.last.assigned.items() if each}
+
+    def nothing_happens(self) -> None:
+        """Go through a round that changes nothing."""
+        self.rebalance()
+        assert (self.assigned(), self.revoked(), self.last.delay_ms) == ({}, {}, 0)
+
+
+def text(each: Job) -> str:
+    """Return a job as users write it."""
+    return each.connector if each.task == CONNECTOR else f"{each.connector}-{each.task}"
+
+
+def counts(running: Iterable[Job]) -> tuple[int, int]:
+    """Return how many connectors and tasks."""
+    kinds = Counter(each.task == CONNECTOR for each in running)
+    return kinds[True], kinds[False]

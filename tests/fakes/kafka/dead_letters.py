@@ -1,0 +1,86 @@
+"""Kafka for `kraal dlq`, in memory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
+
+from kraal.dlq.kafka import KafkaTrouble, Span
+from kraal.dlq.records import PREFIX, DeadLetter, Target
+
+
+def letter(
+    number: int,
+    said: Mapping[str, str | None] | None = None,
+    *,
+    connector: str | None = "orders-sink",
+) -> DeadLetter:
+    """Return a letter with Connect's headers, some of them as `said`; without `connector` it has none of them."""
+    facts: dict[str, str | None] = {
+        "topic": "orders", "partition": "1", "offset": str(100 + number), "connector.name": connector, "task.id": "0",
+        "stage": "VALUE_CONVERTER", "class.name": "JsonConverter", "exception.class.name": "DataException",
+        "exception.message": "no\nJSON", "exception.stacktrace": "DataException\n\tat x", **(said or {}),
+    }  # fmt: skip
+    told = [] if connector is None else [(PREFIX + name, text) for name, text in facts.items()]
+    return DeadLetter(
+        topic="dead",
+        partition=0,
+        offset=number,
+        timestamp_ms=1_700_000_000_000 + number,
+        key=f"k{number}".encode(),
+        value=f"bad {number}".encode(),
+        headers=[("own", b"\x01"), *((name, None if text is None else text.encode()) for name, text in told)],
+    )
+
+
+class MemoryKafka:
+    """A cluster of topics that tests fill. Stands in for `kraal.dlq.kafka.Kafka`."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[str, int] = {"orders": 2, "dead": 1}
+        self.letters: defaultdict[str, list[DeadLetter]] = defaultdict(list)
+        self.groups: dict[str, dict[int, int]] = {}
+        self.written: list[tuple[DeadLetter, Target]] = []
+        self.settings: Mapping[str, str] = {}
+        self.refuses = False
+
+    def __call__(self, settings: Mapping[str, str]) -> Self:
+        """Be made, as the real one is."""
+        self.settings = dict(settings)
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def spans(self, topic: str) -> dict[int, Span]:
+        """Return what there is; offsets begin at 0."""
+        return {
+            number: Span(0, sum(each.partition == number for each in self.letters[topic]))
+            for number in range(self.partitions[topic])
+        }
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Return what `commit` kept."""
+        del topic
+        return dict(self.groups.get(group, {}))
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Keep offsets."""
+        del topic
+        self.groups.setdefault(group, {}).update(offsets)
+
+    def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
+        """Yield letters."""
+        for number, span in sorted(spans.items()):
+            for each in self.letters[topic]:
+                if each.partition == number and span.first <= each.offset < span.end:
+                    yield each
+
+    def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
+        """Keep what is written."""
+        if self.refuses:
+            raise KafkaTrouble("Kafka at nowhere failed to write all letters: it is full")
+        self.written += letters

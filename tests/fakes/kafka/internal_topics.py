@@ -1,0 +1,89 @@
+"""Internal topics on the suite's broker: made for one test, and looked at from outside."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are documented there
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
+
+from kraal.kafka.topics import InternalTopic, TopicAdmin, ensure_topics
+
+_numbers = itertools.count()
+
+
+def options(bootstrap: str) -> dict[str, str]:
+    """Return what every client of a test's broker is given."""
+    return {"bootstrap.servers": bootstrap, "log_level": "0"}
+
+
+@contextmanager
+def topic_admin(bootstrap: str, *, timeout_s: float = 10.0) -> Iterator[TopicAdmin]:
+    """Make an administrator's client and close it."""
+    admin = TopicAdmin(options(bootstrap), client_id="test-shared-admin", timeout_s=timeout_s)
+    yield admin
+    admin.close()
+
+
+def internal_topic(
+    name: str, *, partitions: int = 1, settings: Mapping[str, str] | None = None
+) -> InternalTopic:
+    """Describe a topic as a worker would want it."""
+    return InternalTopic(
+        name=name,
+        property="config.storage.topic",
+        purpose="connector configurations",
+        partitions=partitions,
+        replication_factor=1,
+        single=partitions == 1,
+        settings=settings or {},
+    )
+
+
+def fresh_topic(
+    admin: TopicAdmin, kind: str = "config", *, partitions: int = 1, settings: Mapping[str, str] | None = None
+) -> str:
+    """Make a compacted topic that nothing has been in, and return its name."""
+    name = f"{kind}-{os.getpid()}-{next(_numbers)}"
+    ensure_topics(admin, [internal_topic(name, partitions=partitions, settings=settings)])
+    return name
+
+
+def produce(
+    bootstrap: str, topic: str, pairs: Sequence[tuple[bytes | None, bytes | None]], partition: int = -1
+) -> None:
+    """Write as somebody else: one batch, any bytes, any partition."""
+    producer = Producer({**options(bootstrap), "linger.ms": "1000", "partitioner": "murmur2_random"})
+    for key, value in pairs:
+        producer.produce(topic, value, key, partition=partition)
+    left = producer.flush(10)
+    assert not left
+
+
+def delete_topic(admin: TopicAdmin, topic: str) -> None:
+    """Delete a topic, as an administrator may at any time."""
+    admin._client().delete_topics([topic])[topic].result(20)
+
+
+def delete_records(admin: TopicAdmin, topic: str, partition: int, before: int) -> None:
+    """Delete the records before an offset, as an administrator may who first changes the cleanup policy."""
+    client = admin._client()
+    for policy in ("delete", "compact"):
+        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+        client.incremental_alter_configs([resource])[resource].result(20)
+        if policy == "delete":
+            part = TopicPartition(topic, partition, before)
+            for _ in range(100):  # the broker takes a moment to hear of the other policy
+                with suppress(KafkaException):
+                    client.delete_records([part])[part].result(20)
+                    break
+                time.sleep(0.05)

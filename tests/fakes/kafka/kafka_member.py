@@ -1,0 +1,190 @@
+"""A member of a real Kafka group whose hooks write down what happens."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from kraal.core.ids import ConnectorName
+from kraal.kafka.group import KafkaGroup
+from kraal.protocol.group import (
+    ConnectProtocol,
+    GroupAssignment,
+    GroupProtocol,
+    Job,
+    Offer,
+    decode_assignment,
+    decode_metadata,
+    encode_assignment,
+    offers,
+)
+from kraal.stores.group_api import GroupOptions
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedOnce:
+    """One completed join."""
+
+    protocol: str
+    generation: int
+    member_id: str
+    assignment: GroupAssignment
+    at_s: float
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What the group calls."""
+
+    name: str
+    protocol: ConnectProtocol
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    offset: int = 0
+    """Goes into the metadata: a rejoin with nothing new does not begin a round."""
+    joins: list[JoinedOnce] = field(default_factory=list)
+    plans: list[frozenset[str]] = field(default_factory=list)
+    """The URLs of the members, by round led."""
+    prepared: list[tuple[bool, float]] = field(default_factory=list)
+    lost_for: list[str] = field(default_factory=list)
+    hold: Future[None] | None = None
+    """What the next joins wait for."""
+
+    def prepare(self, *, expelled: bool, away_s: float) -> Future[None]:
+        with self.changed:
+            self.prepared.append((expelled, away_s))
+            self.changed.notify_all()
+        if self.hold is not None:
+            return self.hold
+        ready: Future[None] = Future()
+        ready.set_result(None)
+        return ready
+
+    def offers(self) -> Sequence[Offer]:
+        return offers(self.protocol, f"http://{self.name}/", self.offset, None)
+
+    def plan(
+        self,
+        *,
+        protocol: str,
+        leader: str,
+        members: Mapping[str, bytes],
+        generation: int,
+        last_generation: int,
+    ) -> Mapping[str, bytes]:
+        """Give each member one task, numbered by the member's place."""
+        assert last_generation < generation
+        read = {member: decode_metadata(data) for member, data in members.items()}
+        self.plans.append(frozenset(metadata.url for metadata in read.values()))
+        return {
+            member: encode_assignment(
+                GroupAssignment(
+                    version=GroupProtocol(protocol).version,
+                    leader=leader,
+                    leader_url=read[leader].url,
+                    config_offset=max(metadata.config_offset for metadata in read.values()),
+                    assigned=(Job(ConnectorName("c"), place),),
+                )
+            )
+            for place, member in enumerate(sorted(read))
+        }
+
+    def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
+        told = decode_assignment(assignment)
+        with self.changed:
+            self.joins.append(JoinedOnce(protocol, generation, member_id, told, time.monotonic()))
+            self.changed.notify_all()
+
+    def lost(self, reason: str) -> None:
+        with self.changed:
+            self.lost_for.append(reason)
+            self.changed.notify_all()
+
+    def wait(self, condition: Callable[[Hooks], bool], within_s: float = 30.0) -> None:
+        """Wait until something is true of what happened. Raises AssertionError."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: condition(self), within_s), self
+
+    def wait_for_generation(self, generation: int, within_s: float) -> None:
+        self.wait(lambda hooks: hooks.generation >= generation, within_s)
+
+    @property
+    def generation(self) -> int:
+        return self.joins[-1].generation if self.joins else -1
+
+
+class KafkaMember:
+    """A KafkaGroup with its hooks."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        group_id: str,
+        name: str,
+        protocol: ConnectProtocol = ConnectProtocol.SESSIONED,
+        **client: object,
+    ) -> None:
+        """Join."""
+        options = GroupOptions(
+            group_id=group_id, session_timeout_s=6.0, rebalance_timeout_s=15.0, heartbeat_interval_s=2.0
+        )
+        self.name = name
+        self.hooks = Hooks(name, protocol)
+        self.group = KafkaGroup(options, {"bootstrap_servers": bootstrap, "client_id": name, **client})
+        self.group.start(self.hooks)
+        self.killed = False
+
+    def kill(self) -> None:
+        """End without a word, as kill -9 does."""
+        self.killed = True
+        driver = self.group._driver
+        assert driver is not None
+        driver._net.stop()
+
+    def cut(self) -> None:
+        """Break the connection to the coordinator."""
+        driver = self.group._driver
+        assert driver is not None
+        node = driver.coordinator.coordinator_id
+        driver._net.call_soon_threadsafe(lambda: driver._manager.close(node_id=node))
+
+    def ask_for_a_round(self) -> float:
+        """Rejoin with news; return when that was."""
+        self.hooks.offset += 1
+        began_s = time.monotonic()
+        self.group.rejoin("a test wants a round")
+        return began_s
+
+    @property
+    def is_leader(self) -> bool:
+        last = self.hooks.joins[-1]
+        return last.assignment.leader == last.member_id
+
+
+def await_round(members: Sequence[KafkaMember], after: int, within_s: float = 30.0) -> int:
+    """Wait until all are in one generation later than `after`; return it."""
+    deadline = time.monotonic() + within_s
+    while True:
+        latest = [member.hooks.generation for member in members]
+        target = max([*latest, after + 1])
+        for member in members:
+            member.hooks.wait_for_generation(target, max(0.1, deadline - time.monotonic()))
+        if {member.hooks.generation for member in members} == {target}:
+            return target
+
+
+def joined_after_s(members: Sequence[KafkaMember], began_s: float) -> float:
+    """Return how long after `began_s` the last of them had joined the generation that all are in now."""
+    return max(member.hooks.joins[-1].at_s for member in members) - began_s
+
+
+def close_all(members: Sequence[KafkaMember]) -> None:
+    for member in members:
+        if not member.killed:
+            member.group.close(5)
+            assert member.group.heartbeat_age_s() == math.inf
+        else:
+            member.group._client.close()

@@ -1,0 +1,247 @@
+"""A broker that lets nobody in without a login, and nobody do what no ACL allows: as operators run theirs.
+
+SASL_SSL    SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER
+SSL         for clients that show a certificate
+PLAINTEXT   for the broker itself and for tests' own hands: a super user
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import admin
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from kraal.broker.broker import HOST, Broker, free_port
+from tests.fakes.kafka.certificates import PASSWORD, Certified, make_authority
+from tests.fakes.kafka.token_endpoint import TokenEndpoint, token_endpoint
+
+ck: Any = admin
+"""Its names are imported into it, which type checkers do not take for an export."""
+
+USER, SECRET = "worker", 'a "quoted" secret, =100%'
+PACKAGE = "org.apache.kafka.common.security"
+_MODULES = {"PLAIN": f"{PACKAGE}.plain.PlainLoginModule", "SCRAM": f"{PACKAGE}.scram.ScramLoginModule"}
+_ALLOWED_URLS = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls"
+_SCRAM = {
+    "SCRAM-SHA-256": ck.ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ck.ScramMechanism.SCRAM_SHA_512,
+}
+
+
+@dataclass(frozen=True)
+class SecuredKafka:
+    """A running broker, who vouches for it, and how to get in. Settings are Connect's, without a prefix."""
+
+    broker: Broker
+    sasl_port: int
+    ssl_port: int
+    root: Certified
+    client: Certified
+    """Whom the listener SSL knows as `User:CN=worker`."""
+    directory: Path
+    endpoint: TokenEndpoint
+    """Gives tokens to `worker`."""
+
+    @property
+    def plain(self) -> str:
+        """The address where everything is allowed."""
+        return self.broker.bootstrap
+
+    @property
+    def trust(self) -> dict[str, str]:
+        """Whom clients must trust, as a PKCS12 store."""
+        return {
+            "ssl.truststore.location": str(self.directory / "trust.p12"),
+            "ssl.truststore.password": PASSWORD,
+            "ssl.truststore.type": "PKCS12",
+        }
+
+    def login(self, mechanism: str, *, user: str = USER, password: str = SECRET) -> dict[str, str]:
+        """Return the settings of a client with user and password."""
+        module = _MODULES[mechanism.partition("-")[0]]
+        return {
+            "bootstrap.servers": f"{HOST}:{self.sasl_port}",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{module} required username="{user}" password="{_escaped(password)}";',
+            **self.trust,
+        }
+
+    def token(self) -> dict[str, str]:
+        """Return the settings of a client that gets tokens."""
+        return {
+            "bootstrap.servers": f"{HOST}:{self.sasl_port}",
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": self.endpoint.url,
+            "sasl.oauthbearer.client.credentials.client.id": USER,
+            "sasl.oauthbearer.client.credentials.client.secret": "token secret",
+            "sasl.oauthbearer.scope": "kafka",
+            **self.trust,
+        }
+
+    def certificate(self) -> dict[str, str]:
+        """Return the settings of a client that shows a certificate."""
+        return {
+            "bootstrap.servers": f"{HOST}:{self.ssl_port}",
+            "security.protocol": "SSL",
+            "ssl.keystore.location": str(self.directory / "client.p12"),
+            "ssl.keystore.password": PASSWORD,
+            "ssl.keystore.type": "PKCS12",
+            **self.trust,
+        }
+
+    def allow(self, kind: str, prefix: str, *operations: str) -> None:
+        """Let `worker` do `operations` (`READ`, …) on all of a `kind` (`TOPIC`, …) that begins with `prefix`."""
+        pattern = ck.ResourcePatternType.PREFIXED
+        acls = [
+            ck.AclBinding(
+                ck.ResourceType[kind],
+                prefix,
+                pattern,
+                who,
+                "*",
+                ck.AclOperation[operation],
+                ck.AclPermissionType.ALLOW,
+            )
+            for who in (f"User:{USER}", f"User:CN={USER}")
+            for operation in operations
+        ]
+        client = self.admin()  # kept: its end would end the request
+        for done in client.create_acls(acls).values():
+            done.result(20)
+
+    def allow_worker(self, group: str, *data_topics: str) -> None:
+        """Let `worker` run workers of a group, as docs/security.md says; all names are prefixes.
+
+        The storage topics' names begin with the group's.
+        """
+        self.allow("GROUP", group, "READ", "DESCRIBE")
+        self.allow("TOPIC", group, "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")
+        self.allow("TRANSACTIONAL_ID", f"connect-cluster-{group}", "DESCRIBE", "WRITE")
+        for prefix in data_topics:
+            self.allow("TOPIC", prefix, "READ", "WRITE", "CREATE")
+        self.allow("GROUP", "connect-", "READ")
+
+    def admin(self) -> admin.AdminClient:
+        """Return a client that may do everything."""
+        return admin.AdminClient({"bootstrap.servers": self.plain})
+
+
+@contextmanager
+def secured_kafka(directory: Path, patch: pytest.MonkeyPatch) -> Iterator[SecuredKafka]:
+    """Start the broker with the user `worker`, and stop it when the block ends."""
+    root = make_authority("root")
+    client = root.vouch_for("middle", authority=True).vouch_for(USER)
+    root.trust_store(directory / "trust.p12")
+    root.vouch_for("broker", address=HOST).key_store(directory / "broker.p12")
+    client.key_store(directory / "client.p12")
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    keys = directory / "keys.json"
+    keys.write_text(json.dumps({"keys": [_public(key)]}))
+    patch.setenv("JAVA_TOOL_OPTIONS", f"{_ALLOWED_URLS}={keys.as_uri()}")  # the broker asks to be told twice
+    sasl_port, ssl_port = free_port(), free_port()
+    with token_endpoint() as endpoint:
+        endpoint.answer = lambda _: {"access_token": _token(key), "expires_in": 300}
+        port = free_port()
+        broker = Broker(directory / "kafka", port, extra=_settings(directory, port, sasl_port, ssl_port))
+        broker.start()
+        try:
+            made = SecuredKafka(broker, sasl_port, ssl_port, root, client, directory, endpoint)
+            _add_user(made)
+            yield made
+        finally:
+            broker.stop()
+
+
+def _settings(directory: Path, port: int, sasl_port: int, ssl_port: int) -> dict[str, str]:
+    controller_port = free_port()
+    outside = (
+        f"PLAINTEXT://{HOST}:{port}",
+        f"SASL_SSL://{HOST}:{sasl_port}",
+        f"SSL://{HOST}:{ssl_port}",
+    )
+    at = "listener.name.sasl_ssl"
+    users = f'user_{USER}="{_escaped(SECRET)}"'.replace("\\", "\\\\")  # of a properties file
+    return {
+        "listeners": ",".join((*outside, f"CONTROLLER://{HOST}:{controller_port}")),
+        "advertised.listeners": ",".join(outside),
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "listener.security.protocol.map": (
+            "PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL,CONTROLLER:PLAINTEXT"
+        ),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+        "ssl.keystore.location": str(directory / "broker.p12"),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.keystore.type": "PKCS12",
+        "ssl.truststore.location": str(directory / "trust.p12"),
+        "ssl.truststore.password": PASSWORD,
+        "ssl.truststore.type": "PKCS12",
+        "listener.name.ssl.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,PLAIN,OAUTHBEARER",
+        f"{at}.scram-sha-256.sasl.jaas.config": f"{_MODULES['SCRAM']} required;",
+        f"{at}.scram-sha-512.sasl.jaas.config": f"{_MODULES['SCRAM']} required;",
+        f"{at}.plain.sasl.jaas.config": f"{_MODULES['PLAIN']} required {users};",
+        f"{at}.oauthbearer.sasl.jaas.config": f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule required;",
+        f"{at}.oauthbearer.sasl.server.callback.handler.class": (
+            f"{PACKAGE}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+        ),
+        f"{at}.sasl.oauthbearer.jwks.endpoint.url": (directory / "keys.json").as_uri(),
+        f"{at}.sasl.oauthbearer.expected.audience": "kafka",
+    }
+
+
+def _add_user(kafka: SecuredKafka) -> None:
+    """Give `worker` a password, as `kafka-configs.sh` does, and wait until it is known."""
+    client: Any = kafka.admin()
+    for mechanism in _SCRAM.values():
+        info = ck.ScramCredentialInfo(mechanism, 4096)
+        asked = ck.UserScramCredentialUpsertion(USER, info, SECRET.encode())
+        for done in client.alter_user_scram_credentials([asked]).values():
+            done.result(20)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        found = client.describe_user_scram_credentials([USER])[USER].result(20)
+        if len(found.scram_credential_infos) == len(_SCRAM):
+            return
+    raise AssertionError("the broker did not learn of its user")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _token(key: rsa.RSAPrivateKey) -> str:
+    """Return a signed token for `worker` that is good for five minutes."""
+    now = int(time.time())
+    claims = {"sub": USER, "aud": "kafka", "scope": "kafka", "iat": now, "exp": now + 300}
+    parts = [_packed({"alg": "RS256", "typ": "JWT", "kid": "test"}), _packed(claims)]
+    signature = key.sign(".".join(parts).encode(), padding.PKCS1v15(), hashes.SHA256())
+    return ".".join([*parts, _base64(signature)])
+
+
+def _public(key: rsa.RSAPrivateKey) -> dict[str, str]:
+    numbers = key.public_key().public_numbers()
+    size = (numbers.n.bit_length() + 7) // 8
+    modulus, exponent = numbers.n.to_bytes(size, "big"), numbers.e.to_bytes(3, "big")
+    names = {"kty": "RSA", "kid": "test", "use": "sig", "alg": "RS256"}
+    return {**names, "n": _base64(modulus), "e": _base64(exponent)}
+
+
+def _packed(content: Mapping[str, Any]) -> str:
+    return _base64(json.dumps(content).encode())
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -1,0 +1,131 @@
+"""A server that speaks S3 on loopback: moto's, in an environment of its own, for Kraal's must not get what it needs."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import httpx2
+
+from kraal.broker.broker import free_port
+from kraal.jars.jars import ensure
+from kraal.jars.places import cache_dir
+from scripts.harness.processes import wait_until
+
+LOCK: Final = Path(__file__).parents[2] / "s3-server.lock"
+UP_S: Final = 120.0
+SIGNED: Final = (
+    "AWS4-HMAC-SHA256 Credential=nobody/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=00"
+)
+"""The server looks only whether requests are signed."""
+INSTALL_S: Final = 900.0
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """A server that runs; anybody with a name may read and write."""
+
+    url: str
+
+    @property
+    def worker(self) -> dict[str, str]:
+        """What a worker's properties have to reach it, hadoop-aws and what it needs among that."""
+        prefix = "spark.hadoop.fs.s3a"
+        return {
+            "spark.jars": ",".join(map(str, ensure("s3a"))),
+            f"{prefix}.endpoint": self.url,
+            f"{prefix}.endpoint.region": "us-east-1",
+            f"{prefix}.path.style.access": "true",
+            f"{prefix}.connection.ssl.enabled": "false",
+            f"{prefix}.access.key": "nobody",
+            f"{prefix}.secret.key": "nothing",
+        }
+
+    def make_bucket(self, bucket: str) -> None:
+        """Make a bucket."""
+        self._ask("PUT", bucket)
+
+    def put(self, bucket: str, name: str, content: bytes) -> None:
+        """Put an object."""
+        self._ask("PUT", f"{bucket}/{quote(name)}", content)
+
+    def names(self, bucket: str, prefix: str) -> list[str]:
+        """Return the names of objects that begin so, without that; of 1,000 at most."""
+        listing = self._ask("GET", f"{bucket}?list-type=2&prefix={quote(prefix)}")
+        keys = ET.fromstring(listing).iterfind(".//{*}Key")  # noqa: S314 - our own server
+        return [(key.text or "").removeprefix(prefix) for key in keys]
+
+    def objects(self, bucket: str, prefix: str) -> Mapping[str, bytes]:
+        """Return these objects, which nobody removes meanwhile."""
+        return {
+            name: self._ask("GET", f"{bucket}/{quote(prefix + name)}") for name in self.names(bucket, prefix)
+        }
+
+    def _ask(self, method: str, path: str, content: bytes = b"") -> bytes:
+        answer = httpx2.request(
+            method,
+            f"{self.url}/{path}",
+            content=content,
+            headers={"Authorization": SIGNED},
+            timeout=UP_S,
+            trust_env=False,
+        )
+        return answer.raise_for_status().content
+
+    def is_up(self) -> bool:
+        """Tell whether it answers."""
+        with suppress(httpx2.TransportError):
+            return httpx2.get(self.url, trust_env=False).is_success
+        return False
+
+
+@contextmanager
+def s3_server(directory: Path) -> Iterator[S3Server]:
+    """Run a server, which has its log in `directory` and its objects in memory."""
+    port = free_port()
+    with (directory / "s3.log").open("wb") as output:
+        process = subprocess.Popen(
+            [_environment(), "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        server = S3Server(f"http://127.0.0.1:{port}")
+        wait_until("the S3 server answered", server.is_up, timeout_s=UP_S)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _environment() -> str:
+    """Return the Python that has the locked packages; they are installed the first time."""
+    digest = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    home = cache_dir() / f"s3-server-{digest}"
+    python, done = home / "bin" / "python", home / "installed"
+    if not done.exists():
+        shutil.rmtree(home, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True, timeout=INSTALL_S)
+        install = [
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "-q",
+            "--require-hashes",
+            "-r",
+            str(LOCK),
+        ]
+        subprocess.run([str(python), *install], check=True, timeout=INSTALL_S)
+        done.touch()
+    return str(python)

@@ -1,0 +1,215 @@
+"""Lines that flow through several pipes of a cluster all the time, and what a test wants to know of them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from kraal.testing import ProcessCluster
+from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
+
+EVERY_S = 0.5
+LINES = 10
+"""So many lines come each time, in each pipe. Oftener, and batches alone would keep a small machine busy."""
+_LOOK_S = 0.02
+
+Owners = Mapping[tuple[str, str], str]
+"""(connector, `connector` or the task's number) → worker id, of what runs."""
+
+
+class Flow:
+    """Some pipes of one cluster. Lines come on a thread of its own between `start` and `stop`."""
+
+    def __init__(self, cluster: ProcessCluster, bootstrap: str, directory: Path, count: int) -> None:
+        """Create the pipes and wait until they run; no lines come yet."""
+        self.cluster = cluster
+        self.pipes = [Pipe(cluster.alive[n % len(cluster.alive)], directory) for n in range(count)]
+        for pipe in self.pipes:
+            pipe.source_file.touch()
+            create_topic(bootstrap, pipe.topic)
+            pipe.create()
+        self.wait_until_running()
+        self.pauses: dict[str, float] = {}
+        """The longest time, in seconds, for which nothing came out of each pipe."""
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def names(self) -> Sequence[str]:
+        """All connectors."""
+        return [name for pipe in self.pipes for name in (pipe.source, pipe.sink)]
+
+    def start(self) -> None:
+        """Let lines come; return when the first of each pipe came out."""
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._run, name="flow")
+        self._thread.start()
+        before = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
+        self.cluster.wait_until(
+            "lines came out of each pipe",
+            lambda: all(pipe.sink_size() > before[pipe.topic] for pipe in self.pipes),
+        )
+        self.pauses = {pipe.topic: 0.0 for pipe in self.pipes}
+
+    def stop(self) -> None:
+        """Let no more lines come."""
+        thread, self._thread = self._thread, None
+        self._ended.set()
+        if thread is not None:
+            thread.join()
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Let lines come while the body runs, and then wait until the last of each pipe came out."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+        self.wait_until_through()
+
+    def wait_until_running(self) -> None:
+        """Wait until every worker shows that everything runs."""
+        for name in self.names:
+            self.cluster.wait_for_states(name, RUNNING)
+
+    def wait_until_through(self) -> None:
+        """Wait until the last line of each pipe came out."""
+        for pipe in self.pipes:
+            pipe.worker = self.cluster.alive[0]
+            pipe.wait_until_through()
+
+    def wait_until_lines_come_again(self) -> None:
+        """Wait until each pipe gave a line that was written from now on."""
+        wanted = {pipe.topic: pipe.written for pipe in self.pipes}
+
+        def came() -> bool:
+            return all(self._last(pipe) >= wanted[pipe.topic] for pipe in self.pipes)
+
+        self.cluster.wait_until("new lines came out of each pipe", came)
+
+    def owners(self) -> Owners:
+        """Who runs what, by the statuses."""
+        return {
+            (name, key): worker for name in self.names for key, worker in self.cluster.owners(name).items()
+        }
+
+    def repeats(self) -> dict[str, int]:
+        """Every line came out; return in how many stretches each pipe's lines came again.
+
+        A batch that is written twice is one stretch, whatever its size.
+        """
+        found: dict[str, int] = {}
+        for pipe in self.pipes:
+            pipe.assert_at_least_once()
+            numbers = [int(line[:10]) for line in pipe.sink_lines()]
+            found[pipe.topic] = sum(later <= former for former, later in itertools.pairwise(numbers))
+        return found
+
+    def delete(self) -> None:
+        """Delete all connectors."""
+        for name in self.names:
+            self.cluster.alive[0].ask("DELETE", f"/connectors/{name}")
+
+    def _run(self) -> None:
+        sizes = {pipe.topic: pipe.sink_size() for pipe in self.pipes}
+        grew = {pipe.topic: time.monotonic() for pipe in self.pipes}
+        next_s = time.monotonic()
+        while not self._ended.wait(_LOOK_S):
+            now = time.monotonic()
+            for pipe in self.pipes:
+                topic, size = pipe.topic, pipe.sink_size()
+                if size != sizes[topic]:
+                    sizes[topic], grew[topic] = size, now
+                if topic in self.pauses:
+                    self.pauses[topic] = max(self.pauses[topic], now - grew[topic])
+            if now >= next_s:
+                next_s = now + EVERY_S
+                for pipe in self.pipes:
+                    pipe.write(LINES)
+
+    def _last(self, pipe: Pipe) -> int:
+        with pipe.sink_file.open("rb") as file:
+            file.seek(max(0, pipe.sink_size() - 10_000))
+            whole = [line for line in file.read().split(b"\n")[1:] if len(line) > 10]
+        return max((int(line[:10]) for line in whole), default=-1)
+
+
+class StatusTopic:
+    """What is written to the status topic of a cluster from now on."""
+
+    def __init__(self, bootstrap: str, cluster: ProcessCluster) -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "unused",
+                "enable.auto.commit": False,
+                "log_level": 2,
+            }
+        )
+        self._topic = f"{cluster.group}-status"
+        self._start = self._ends()
+
+    def records(self) -> list[tuple[str, str]]:
+        """Return key and value of all records since, partition by partition."""
+        ends = self._ends()
+        records: list[tuple[str, str]] = []
+        for partition, end in ends.items():
+            if end == self._start[partition]:
+                continue
+            self._consumer.assign([TopicPartition(self._topic, partition, self._start[partition])])
+            position = self._start[partition]
+            deadline = time.monotonic() + 30
+            while position < end:
+                assert time.monotonic() < deadline, "the status topic could not be read"
+                message: Any = self._consumer.poll(1)
+                if message is not None and message.error() is None:
+                    records.append((message.key().decode(), (message.value() or b"").decode()))
+                    position = message.offset() + 1
+        return records
+
+    def touched(self) -> dict[tuple[str, str], list[str]]:
+        """Return the statuses since of each instance, called (connector, `connector` or task number)."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for key, value in self.records():
+            if key.startswith("status-task-"):
+                name, _, number = key.removeprefix("status-task-").rpartition("-")
+                found.setdefault((name, number), []).append(value)
+            elif key.startswith("status-connector-"):
+                found.setdefault((key.removeprefix("status-connector-"), "connector"), []).append(value)
+        return found
+
+    def close(self) -> None:
+        """End the client."""
+        self._consumer.close()
+
+    def _ends(self) -> dict[int, int]:
+        metadata = self._consumer.list_topics(self._topic, timeout=30).topics[self._topic]
+        ends: dict[int, int] = {}
+        for partition in metadata.partitions:
+            bounds = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=30)
+            assert bounds is not None
+            ends[partition] = bounds[1]
+        return ends
+
+
+def wait_until_balanced(cluster: ProcessCluster, workers: int) -> None:
+    """Wait until each worker has as many connectors, and as many tasks, as any other, but for one of each."""
+
+    def balanced() -> bool:
+        work = cluster.work()
+        return not work or (len(work) == workers and max(work.values()) - min(work.values()) <= 2)
+
+    cluster.wait_until("work was balanced", balanced)
+
+
+def rounded(pauses: Mapping[str, float]) -> list[float]:
+    """Return seconds for people, the longest first."""
+    return sorted((round(each, 1) for each in pauses.values()), reverse=True)

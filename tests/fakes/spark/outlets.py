@@ -1,0 +1,173 @@
+"""Lines through every kind of connector on one worker: what goes in, where it comes out, how often each line did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka as ck
+
+from kraal.broker.records import read_topic
+from kraal.testing.process import WorkerProcess
+from tests.fakes.spark.pipe import PADDING, create_topic
+
+READ_S = 300.0
+_BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+_MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+
+
+class Outlets:
+    """Numbered lines of a file and of files in a directory; each goes into a topic, and on from there twice."""
+
+    def __init__(self, worker: WorkerProcess, bootstrap: str, directory: Path) -> None:
+        """Create topics and connectors; there are no lines yet."""
+        name = self.name = directory.name
+        self.worker, self._bootstrap = worker, bootstrap
+        self._file, self._spool = directory / "in.txt", directory / "spool"
+        self._sink, self._rows = directory / "out.txt", directory / "rows"
+        self._spool.mkdir(parents=True)
+        self._file.touch()
+        self.written = self._through = 0
+        lines, rows = f"{name}-lines", f"{name}-rows"
+        self._topics = (lines, rows, f"west.{lines}", f"west.{rows}")
+        for topic in self._topics:
+            create_topic(bootstrap, topic)
+        text = {"spark.format": "text"}
+        self.configs: Mapping[str, Mapping[str, str]] = {
+            f"{name}-file-source": {
+                "connector.class": "FileStreamSource",
+                "file": str(self._file),
+                "topic": lines,
+            },
+            f"{name}-file-sink": {
+                "connector.class": "FileStreamSink",
+                "file": str(self._sink),
+                "topics": lines,
+            },
+            f"{name}-spark-source": {
+                "connector.class": "SparkSource",
+                "path": str(self._spool),
+                "topic": rows,
+                **text,
+            },
+            f"{name}-spark-sink": {
+                "connector.class": "SparkSink",
+                "path": str(self._rows),
+                "topics": rows,
+                **text,
+            },
+            f"{name}-mirror": self._mirror(lines),
+            f"{name}-mirror-now": self._mirror(rows, trigger="realtime"),
+        }
+        for connector, config in self.configs.items():
+            worker.create(connector, dict(config))
+
+    def write(self, count: int) -> None:
+        """Let so many more lines come: appended to the file, and whole in a file of their own."""
+        numbers = range(self.written, self.written + count)
+        text = "".join(f"{number:010d}{PADDING}\n" for number in numbers)
+        with self._file.open("a", encoding="ascii") as file:
+            file.write(text)
+        whole = self._spool / f".{self.written:010d}"
+        whole.write_text(text, encoding="ascii")
+        whole.rename(self._spool / whole.name.removeprefix("."))
+        self.written += count
+
+    def wait_until_flowing(self, timeout_s: float) -> None:
+        """Wait until more than was there when it was last through comes out of the file sink."""
+        before = self._through
+        self.worker.wait_until(
+            f"{self.name}: lines came out again",
+            lambda: self._sink.exists() and self._sink.stat().st_size > before,
+            timeout_s=timeout_s,
+        )
+
+    def wait_until_running(self, timeout_s: float) -> None:
+        """Wait until every connector and its task run."""
+        for connector in self.configs:
+            self.worker.wait_for_states(connector, ["RUNNING", "RUNNING"], timeout_s)
+
+    def wait_until_through(self, timeout_s: float) -> None:
+        """Wait until the last line came out everywhere; each outlet has one order, so all others did before."""
+        last = f"{self.written - 1:010d}{PADDING}".encode()
+        places: dict[str, Callable[[], bool]] = {
+            str(self._sink): lambda: last in _end_of(self._sink),
+            str(self._rows): lambda: last in _end_of(_newest(self._rows)),
+        }
+        for topic in self._topics:
+            places[topic] = lambda topic=topic: last in _newest_records(self._bootstrap, topic)  # type: ignore[misc]
+        for place, there in places.items():
+            self.worker.wait_until(
+                f"the last of {self.written} lines was in {place}", there, timeout_s=timeout_s
+            )
+        self._through = self._sink.stat().st_size
+
+    def repeats(self) -> dict[str, int]:
+        """Every line is everywhere, and nothing else; return how many came more than once, by where that is."""
+        wanted = {f"{number:010d}{PADDING}".encode() for number in range(self.written)}
+        found: dict[str, int] = {}
+        for place, lines in self._all():
+            counts = Counter(lines)
+            missing = wanted - counts.keys()
+            assert not missing, (
+                f"{place}: {len(missing)} lines are missing, the first one is {min(missing)!r}"
+            )
+            assert counts.keys() == wanted, (
+                f"{place}: what nobody wrote: {sorted(counts.keys() - wanted)[:3]}"
+            )
+            found[place] = counts.total() - len(wanted)
+        return found
+
+    def _all(self) -> Iterator[tuple[str, list[bytes]]]:
+        yield "file-sink", self._sink.read_bytes().splitlines()
+        yield (
+            "spark-sink",
+            [
+                line
+                for path in self._rows.glob(f"{self.name}-rows+*")
+                for line in path.read_bytes().splitlines()
+            ],
+        )
+        for topic in self._topics:
+            yield topic, [r.value or b"" for r in read_topic(self._bootstrap, topic, timeout_s=READ_S)]
+
+    def _mirror(self, topic: str, **more: str) -> dict[str, str]:
+        return {
+            "connector.class": _MIRROR,
+            "source.cluster.alias": "west",
+            "source.cluster.bootstrap.servers": self._bootstrap,
+            "target.cluster.alias": "east",
+            "target.cluster.bootstrap.servers": self._bootstrap,
+            "topics": topic,
+            "replication.factor": "1",
+            **{f"{part}.converter": _BYTES for part in ("key", "value", "header")},
+            **more,
+        }
+
+
+def _newest(folder: Path) -> Path:
+    return max((path for path in folder.glob("*+*") if path.is_file()), default=folder / "none")
+
+
+def _end_of(path: Path) -> bytes:
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 1000))
+        return file.read()
+
+
+def _newest_records(bootstrap: str, topic: str) -> list[bytes]:
+    """Return the values of the last records of a topic of one partition."""
+    consumer: Any = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
+    try:
+        low, high = consumer.get_watermark_offsets(ck.TopicPartition(topic, 0), timeout=READ_S)
+        if high == low:
+            return []
+        consumer.assign([ck.TopicPartition(topic, 0, max(low, high - 10))])
+        found = consumer.consume(high - max(low, high - 10), timeout=5.0)
+        return [message.value() for message in found if message.error() is None]
+    finally:
+        consumer.close()

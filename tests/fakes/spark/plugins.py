@@ -1,0 +1,220 @@
+"""Small plugins for the engine's own tests: what they read and write lies in this process."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.plugins.api import (
+    Connector,
+    ConnectorContext,
+    Converter,
+    HeaderConverter,
+    Offset,
+    Schema,
+    SinkBatch,
+    SinkTask,
+    SourceBatch,
+    SourcePartition,
+    SourceTask,
+    TaskContext,
+    TopicPartition,
+)
+from kraal.plugins.model.records import DataException
+from kraal.plugins.model.schema import OPTIONAL_STRING
+from kraal.plugins.registry import Registry
+from kraal.plugins.values.simple_headers import SimpleHeaderConverter
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+BATCHES: defaultdict[str, deque[SourceBatch | BaseException]] = defaultdict(deque)
+"""What each fake source gives out next, by connector."""
+
+WRITTEN: defaultdict[str, list[tuple[str, int, int, str | None]]] = defaultdict(list)
+"""What each fake sink got: topic, partition, offset, value; by connector."""
+
+WIDTHS: defaultdict[str, list[int]] = defaultdict(list)
+"""In how many Spark partitions each of its batches came; by connector."""
+
+FAILURES: defaultdict[str, deque[BaseException]] = defaultdict(deque)
+"""What each fake sink raises next."""
+
+ASSIGNED: defaultdict[str, list[tuple[str, frozenset[int]]]] = defaultdict(list)
+"""What each fake sink was told of its partitions: `open` or `close`, and their numbers."""
+
+
+class Gate:
+    """Holds up a fake sink before it puts a batch in place, until `open` is set."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+
+
+GATES: dict[tuple[str, int], Gate] = {}
+"""By connector and number of the task."""
+
+STOPPED: defaultdict[str, threading.Event] = defaultdict(threading.Event)
+
+
+class ListSourceTask(SourceTask):
+    """Gives out the batches laid down for its connector."""
+
+    name: str
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        self.name = context.connector
+        if config.get("start.error"):
+            raise ValueError(config["start.error"])
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        waiting = BATCHES[self.name]
+        if not waiting:
+            return None
+        following = waiting.popleft()
+        if isinstance(following, BaseException):
+            raise following
+        return following
+
+    @override
+    def stop(self) -> None:
+        STOPPED[self.name].set()
+
+
+class ListSinkTask(SinkTask):
+    """Collects what it gets, but for values that begin with `refuse`, which it reports."""
+
+    name: str
+    number: int
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        self.name, self.number = context.connector, context.task
+
+    @override
+    def open(self, partitions: Collection[TopicPartition]) -> None:
+        ASSIGNED[self.name].append(("open", frozenset(place.partition for place in partitions)))
+
+    @override
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        ASSIGNED[self.name].append(("close", frozenset(place.partition for place in partitions)))
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        failures = FAILURES[self.name]
+        if failures:
+            raise failures.popleft()
+        WIDTHS[self.name].append(batch.frame.rdd.getNumPartitions())
+        rows = batch.frame.select("topic", "partition", "offset", "value").collect()
+        if gate := GATES.get((self.name, self.number)):
+            gate.entered.set()
+            assert gate.open.wait(60)
+        batch.check_owned()
+        for topic, partition, offset, value in rows:
+            if str(value).strip('"').lower().startswith("refuse"):
+                batch.report(TopicPartition(topic, partition), offset, ValueError("nobody wants it"))
+            else:
+                WRITTEN[self.name].append((topic, partition, offset, value))
+
+
+class _Lists(Connector):
+    version: ClassVar[str] = "1.0"
+    config_def: ClassVar[ConfigDef] = ConfigDef([])
+
+    @override
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None: ...
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [{}]
+
+
+class ListSource(_Lists):
+    """A source over lists."""
+
+    kind = "source"
+    task_class = ListSourceTask
+
+
+class ListSink(_Lists):
+    """A sink into lists."""
+
+    kind = "sink"
+    task_class = ListSinkTask
+
+
+class Text(Converter):
+    """UTF-8; reading fails on values that start with `bad`."""
+
+    version: ClassVar[str] = "1.0"
+    config_def: ClassVar[ConfigDef] = ConfigDef([])
+
+    @override
+    def configure(self, config: Mapping[str, str], *, is_key: bool) -> None: ...
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        return None if value is None else str(value).encode()
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        text = None if data is None else data.decode()
+        if text is not None and text.startswith("bad"):
+            raise DataException("it is bad")
+        return OPTIONAL_STRING, text
+
+    @override
+    def from_connect(self, topic: Column, value: Column, schema: Schema | None) -> Column:
+        return value.cast("binary")
+
+    @override
+    def to_connect(self, topic: Column, value: Column) -> tuple[Column, Column | None, Schema | None]:
+        from pyspark.sql import functions  # noqa: PLC0415
+
+        text = value.cast("string")
+        error = functions.when(text.startswith("bad"), functions.lit("it is bad"))
+        return text, error, OPTIONAL_STRING
+
+
+class RecordHeaders(SimpleHeaderConverter):
+    """Does not tell that it reads any header, so that records go one by one."""
+
+    reads_any_header: ClassVar[bool] = False
+
+
+class FakePlugins:
+    """A registry of the above."""
+
+    def connector_class(self, name: str) -> type[Connector]:
+        """Find one: of these, or one that ships."""
+        ours: dict[str, type[Connector]] = {"ListSource": ListSource, "ListSink": ListSink}
+        return ours.get(name) or Registry.load().connector_class(name)
+
+    def converter_class(self, name: str) -> type[Converter]:
+        """Find it, or one that ships."""
+        return Text if name == "Text" else Registry.load().converter_class(name)
+
+    def header_converter_class(self, name: str) -> type[HeaderConverter]:
+        """Return Connect's default, or the one with which records go one by one."""
+        return RecordHeaders if name == "RecordHeaders" else SimpleHeaderConverter
+
+    def resolve(self, name: str) -> str | None:
+        """Names are whole."""
+        return name
+
+
+def read_batch(read: Callable[[Any], Any], position: int, topic: str | None) -> SourceBatch:
+    """Return a batch that Spark reads."""
+    return SourceBatch(
+        offsets={SourcePartition.of({"list": "a"}): {"position": position}}, read=read, topic=topic
+    )

@@ -1,0 +1,143 @@
+"""A real engine and a real broker to play tasks on."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import confluent_kafka as ck
+from confluent_kafka import cimpl
+from confluent_kafka.admin import AdminClient
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import EngineReady, Failed, Run, RunEvent, TaskSpec, Waiting
+from kraal.engine.engine import SparkEngine
+from kraal.jars import jars
+from kraal.jars.class_archive import known_archive
+from kraal.kafka.leave_group import leave_group
+from tests.fakes.spark.plugins import FakePlugins
+from tests.fakes.values.transforms import chain_of
+
+E = TypeVar("E")
+PATIENCE_S = 180.0
+
+
+@dataclass
+class Opening:
+    """A run and what it has reported."""
+
+    events: queue.SimpleQueue[RunEvent] = field(default_factory=queue.SimpleQueue)
+    seen: list[RunEvent] = field(default_factory=list)
+    run: Run = field(init=False)
+
+    def expect(self, kind: type[E], patience_s: float = PATIENCE_S) -> E:
+        """Wait for the next event that is not Waiting; it must be a `kind`."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            event = self.events.get(timeout=max(0.01, deadline - time.monotonic()))
+            self.seen.append(event)
+            if isinstance(event, kind):
+                return event
+            assert isinstance(event, Waiting), event.trace if isinstance(event, Failed) else event
+
+
+@dataclass
+class Stage:
+    """An engine and a broker to play with."""
+
+    engine: SparkEngine
+    address: str
+
+    def open(
+        self,
+        name: str,
+        connector: str = "ListSource",
+        config: Mapping[str, str] | None = None,
+        offsets: Mapping[SourcePartition, Offset] | None = None,
+        *,
+        lease: Callable[[], bool] = lambda: True,
+        number: int = 0,
+        assigned: Callable[[int], None] = lambda _: None,
+    ) -> Opening:
+        """Open one run, of the task of this number."""
+        opening = Opening()
+        spec = TaskSpec(
+            task=TaskId(ConnectorName(name), number),
+            task_config=dict(config or {}),
+            connector_config={"name": name, "connector.class": connector, **(config or {})},
+            lease=lease,
+            assigned=assigned,
+        )
+        opening.run = self.engine.open(spec, offsets or {}, opening.events.put)
+        return opening
+
+    def topic(self, partitions: int = 1) -> str:
+        """Create a topic."""
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        self.create(name, partitions)
+        return name
+
+    def create(self, name: str, partitions: int = 1) -> None:
+        """Create a topic of this name, which keeps its records however old their times are."""
+        admin = AdminClient({"bootstrap.servers": self.address})  # kept: its end would end the request
+        new = cimpl.NewTopic(name, partitions, 1, config={"retention.ms": "-1"})
+        admin.create_topics([new])[name].result(20)
+
+    def produce(self, topic: str, values: list[str], partition: int = 0) -> None:
+        """Write values."""
+        producer = ck.Producer({"bootstrap.servers": self.address, "linger.ms": 5})
+        for value in values:
+            while True:
+                try:
+                    producer.produce(topic, value.encode(), partition=partition)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+        assert producer.flush(30) == 0
+
+    def values(self, topic: str, count: int, patience_s: float = 20.0) -> list[str]:
+        """Read `count` values of partition 0."""
+        return [message.value().decode() for message in self.messages(topic, count, patience_s)]
+
+    def messages(self, topic: str, count: int, patience_s: float = 20.0) -> list[Any]:
+        """Read `count` messages of partition 0."""
+        consumer = ck.Consumer({"bootstrap.servers": self.address, "group.id": uuid.uuid4().hex})
+        consumer.assign([ck.TopicPartition(topic, 0, ck.OFFSET_BEGINNING)])
+        found: list[Any] = []
+        deadline = time.monotonic() + patience_s
+        while len(found) < count and time.monotonic() < deadline:
+            found += [m for m in consumer.consume(count, 0.2) if not m.error()]
+        found += [m for m in consumer.consume(100, 0.3) if not m.error()]
+        consumer.close()
+        return found
+
+
+def await_ready(engine: SparkEngine, patience_s: float = PATIENCE_S) -> None:
+    """Wait until Spark is up."""
+    ready = threading.Event()
+    engine.listen(lambda state: ready.set() if isinstance(state, EngineReady) else None)
+    if not isinstance(engine.state, EngineReady):
+        assert ready.wait(patience_s), engine.state
+
+
+def make_engine(address: str, scratch: Path, *groups: str) -> SparkEngine:
+    """Start an engine of the fakes; Spark has the jars of these groups as well."""
+    worker = {"bootstrap.servers": address, "key.converter": "Text", "value.converter": "Text"}
+    leave = partial(leave_group, scratch=scratch)
+    return SparkEngine(
+        worker,
+        FakePlugins(),
+        lambda: [jar for group in ("spark", *groups) for jar in jars.ensure(group)],
+        chains=chain_of,
+        leave=leave,
+        archive=known_archive(),
+        scratch=str(scratch),
+    )

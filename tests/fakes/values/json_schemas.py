@@ -1,0 +1,33 @@
+"""What JsonSchemaConverter's format makes of schemas and values, without a registry."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kraal.converters.json_schema.converter import JsonSchemaFormat
+from kraal.converters.json_schema.names import JsonSchemaOptions
+from kraal.converters.registry.client import SchemaText
+from kraal.plugins.model.schema import Schema
+
+PLAIN = JsonSchemaOptions()
+
+
+def text_of(schema: Schema, options: JsonSchemaOptions = PLAIN) -> str:
+    """Return the JSON Schema of a Connect schema."""
+    return JsonSchemaFormat(options).described(schema).schema.text
+
+
+def written(schema: Schema, value: Any, options: JsonSchemaOptions = PLAIN) -> str:
+    """Return a value's JSON."""
+    own = JsonSchemaFormat(options)
+    return own.encoder(schema, own.described(schema).schema, {})(value).decode()
+
+
+def read(said: Any, node: Any, options: JsonSchemaOptions = PLAIN, **named: Any) -> tuple[Any, Any]:
+    """Return schema and value of JSON, read by a JSON Schema."""
+    text = said if isinstance(said, str) else json.dumps(said)
+    data = node.encode() if isinstance(node, str) else json.dumps(node).encode()
+    others = {name.replace("_", "."): SchemaText("JSON", json.dumps(each)) for name, each in named.items()}
+    decode = JsonSchemaFormat(options).decoder(SchemaText("JSON", text), others, lambda _: None)
+    return decode(b"\0\0\0\0\1" + data)

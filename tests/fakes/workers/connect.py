@@ -1,0 +1,206 @@
+"""Kraal's own REST API at a real socket, before a worker in virtual time; single answers can be scripted.
+
+A script stands for what a worker in memory does not do: rebalances, logins, and what Java answers otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from typing_extensions import override
+
+from actors.runtime.mailbox import Address, Ask
+from kraal.client.rest import Clock
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.metrics.stall_detection import StallDetection
+from kraal.plugins.registry import Registry
+from kraal.plugins.validation.validate import validate_for_rest
+from kraal.testing._simulation.worker import DEFAULTS, EmbeddedWorker, fake_registry
+from web.app import create_apps
+from web.server import HttpServer, Listener
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+R = TypeVar("R")
+
+
+class _Pumped(Address):
+    """The herder of a worker in virtual time, for web: whoever asks has it run until it answers."""
+
+    def __init__(self, worker: EmbeddedWorker, lock: threading.RLock) -> None:
+        super().__init__("herder")
+        self._worker = worker
+        self._lock_of_worker = lock
+
+    @override
+    def question(self, message: Ask[R]) -> Future[R]:
+        with self._lock_of_worker:
+            future = self._worker.assembly.herder.question(message)
+            self._worker.run()
+            if not future.done():
+                self._worker.run_until(future.done, timeout_s=5)
+            return future
+
+
+@dataclass(frozen=True)
+class Said:
+    """A scripted answer. A body that is a text is sent as it is, anything else as JSON."""
+
+    status: int = 200
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request as it arrived."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Connect:
+    """What tests of the client talk to."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.worker = EmbeddedWorker(registry=fake_registry())
+        self.lock = threading.RLock()
+        """Whoever uses `worker` beside the server holds it."""
+        self.seen: list[Seen] = []
+        self._scripts: dict[tuple[str, str], list[Said]] = {}
+        self._app: ASGIApp | None = None
+
+    def serve(self, url: str) -> ASGIApp:
+        """Return the application for a URL."""
+        self.url = url.rstrip("/")
+        config = parse_standalone(DEFAULTS)
+        registry: Registry = fake_registry()
+        self._app = create_apps(
+            _Pumped(self.worker, self.lock),
+            self.worker.assembly.published,
+            registry,
+            lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
+            Settings(advertised_url=url),
+            oversight=StallDetection(self.worker.assembly.board, config.auto_restart),
+        ).main
+        return self
+
+    def script(self, method: str, target: str, *answers: Said) -> None:
+        """Answer a request so, once each; the last answer stays. `target` is path and query as sent."""
+        self._scripts[method, target] = list(answers)
+
+    def refuse(self, method: str, target: str, status: int, message: str, **headers: str) -> None:
+        """Answer a request with an error of Connect's shape, always."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.script(method, target, Said(status, {"error_code": status, "message": message}, sent))
+
+    def asked(self, *methods: str) -> list[str]:
+        """Return the requests so far as `METHOD target`, of these methods, or all."""
+        return [f"{each.method} {each.target}" for each in self.seen if not methods or each.method in methods]
+
+    def create(self, name: str, config: Mapping[str, str]) -> None:
+        """Create a connector, without a request."""
+        with self.lock:
+            self.worker.create(name, config)
+
+    def fail(self, name: str, task: int, trace: str) -> None:
+        """Have a task fail."""
+        with self.lock:
+            self.worker.fake.fail(TaskId(ConnectorName(name), task), trace)
+            self.worker.run()
+
+    def states(self, name: str) -> list[str]:
+        """Return the states of a connector and its tasks."""
+        with self.lock:
+            return self.worker.states(name)
+
+    def config(self, name: str) -> dict[str, str | None]:
+        """Return what is stored."""
+        return dict(self.worker.snapshot.config.connectors[ConnectorName(name)].config)
+
+    @property
+    def names(self) -> list[str]:
+        """The connectors that there are."""
+        return sorted(self.worker.snapshot.config.connectors)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from the script, else as Kraal does."""
+        assert self._app is not None
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+        query = scope["query_string"].decode()
+        target = scope["raw_path"].decode() + (f"?{query}" if query else "")
+        headers = {name.decode(): value.decode("latin-1") for name, value in scope["headers"]}
+        self.seen.append(Seen(scope["method"], target, headers, body))
+        answers = self._scripts.get((scope["method"], target))
+        if answers:
+            await _say(answers.pop(0) if len(answers) > 1 else answers[0], send)
+            return
+
+        async def again() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, again, send)
+
+
+async def _say(said: Said, send: Send) -> None:
+    is_text = isinstance(said.body, str)
+    content = b"" if said.body is None else said.body.encode() if is_text else json.dumps(said.body).encode()
+    kind = {} if said.body is None or is_text else {"Content-Type": "application/json"}
+    headers = [(name.encode(), value.encode()) for name, value in {**kind, **said.headers}.items()]
+    if said.status != 204:
+        headers.append((b"content-length", str(len(content)).encode()))
+    await send({"type": "http.response.start", "status": said.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+@contextmanager
+def connect() -> Iterator[Connect]:
+    """Serve a worker on loopback."""
+    found = Connect()
+    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
+    server.start(found.serve(f"http://127.0.0.1:{server.bound[0].port}/"))
+    try:
+        yield found
+    finally:
+        server.stop()
+
+
+class QuickClock(Clock):
+    """Time that passes when somebody waits. What is in `meanwhile` is done in the pauses, one thing in each."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+        self.meanwhile: list[Any] = []
+        """Functions, or exceptions to raise."""
+
+    @override
+    def now(self) -> float:
+        return self.time
+
+    @override
+    def pause(self, seconds: float) -> None:
+        self.time += seconds
+        if self.meanwhile:
+            event = self.meanwhile.pop(0)
+            if isinstance(event, BaseException):
+                raise event
+            event()

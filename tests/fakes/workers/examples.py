@@ -1,0 +1,19 @@
+"""The connector files under `examples/`, so that tests run what users copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from kraal.config.properties_file import read_properties
+
+FOLDER = Path(__file__).parents[3] / "examples"
+
+
+def example(name: str, changes: Mapping[str, str]) -> dict[str, str]:
+    """Return an example's config but for its name, with other values for some keys that it has."""
+    config = read_properties(FOLDER / f"{name}.properties", "example")
+    del config["name"]
+    unknown = changes.keys() - config.keys()
+    assert not unknown, f"{name} has no {unknown}"
+    return {**config, **changes}

@@ -1,0 +1,106 @@
+"""Real Java Connect workers, alone or in one group with Kraal's."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from typing_extensions import override
+
+from kraal.broker.broker import free_port
+from kraal.jars.jars import classpath
+from kraal.jars.java import find_java
+from kraal.testing import ProcessCluster
+from kraal.testing.process import WorkerProcess
+
+_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+"""Of a JVM that starts quickly and stays small."""
+
+_LOG4J2 = """<?xml version="1.0" encoding="UTF-8"?>
+<Configuration status="WARN">
+  <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
+  <Loggers>
+    <Logger name="org.apache.kafka.clients" level="WARN"/>
+    <Logger name="org.apache.kafka.common" level="WARN"/>
+    <Root level="INFO"><AppenderRef ref="out"/></Root>
+  </Loggers>
+</Configuration>
+"""
+
+
+class JavaWorker(WorkerProcess):
+    """Java's Connect from the locked jars, distributed, or standalone when it has no group. Not thread-safe.
+
+    Otherwise as a Kraal worker.
+    """
+
+    stacks_signal = signal.SIGQUIT
+
+    def __init__(
+        self,
+        directory: Path,
+        bootstrap: str,
+        *,
+        group: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Describe the worker; nothing is started. The jars are fetched when it is."""
+        super().__init__(directory, bootstrap, properties=properties, group=group)
+        self._listens = ""
+
+    @override
+    def launch(self) -> None:
+        """Start the process, with REST on a free port."""
+        self._listens = f"http://127.0.0.1:{free_port()}"
+        self.properties |= {"listeners": self._listens, "plugin.discovery": "service_load"}
+        super().launch()
+
+    @override
+    def _command(self, properties: Path) -> list[str]:
+        log4j2 = self.directory / "log4j2.xml"
+        log4j2.write_text(_LOG4J2, encoding="ascii")
+        main = f"org.apache.kafka.connect.cli.Connect{self._mode.capitalize()}"
+        return [
+            *(str(find_java()), *_OPTIONS, f"-Dlog4j2.configurationFile={log4j2.as_uri()}"),
+            *("-cp", classpath("connect"), main),
+            str(properties),
+        ]
+
+    @override
+    def _url(self) -> str | None:
+        return self._listens or None
+
+    @override
+    def _answers(self) -> bool:
+        with suppress(ValueError):  # before Connect is there, Jetty answers, and not in JSON
+            return super()._answers()
+        return False
+
+
+class MixedCluster(ProcessCluster):
+    """Kraal and Java workers of one group. Not thread-safe."""
+
+    def add_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
+        """Describe one more worker, a Java one; it is not started."""
+        worker = JavaWorker(
+            self._directory / f"worker-{len(self.workers)}-java",
+            self.bootstrap,
+            properties={**self._properties, **(properties or {})},
+            group=self.group,
+        )
+        self.workers.append(worker)
+        return worker
+
+    def start_java(self, properties: Mapping[str, str] | None = None) -> JavaWorker:
+        """Start one more Java worker, and wait until it has its first assignment."""
+        worker = self.add_java(properties)
+        self.start_all([worker])
+        return worker
+
+    def start_kraal(self, properties: Mapping[str, str] | None = None) -> WorkerProcess:
+        """Start one more Kraal worker, and wait until it has its first assignment."""
+        worker = self.add(properties)
+        self.start_all([worker])
+        return worker

@@ -1,0 +1,124 @@
+"""A standalone worker of real actors, threads and sockets, with the fake engine: REST without Spark and Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from actors.assembly import Assembly, Parts, assemble
+from actors.herding.state import HerderSettings
+from actors.messages.herder import ShutDown
+from actors.runtime.clock import ThreadClock
+from actors.runtime.mailbox import ask
+from actors.runtime.system import ThreadSystem
+from kraal.config.connector.auto_restart import AutoRestart
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.ids import WorkerId
+from kraal.core.log_levels import Loggers
+from kraal.metrics.stall_detection import StallDetection
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from kraal.stores.api import GroupOffsets
+from kraal.stores.memory import MemoryLog, MemoryOffsets
+from kraal.testing._simulation.engine import FakeEngine, Outside
+from kraal.testing._simulation.group_offsets import FakeGroupOffsets
+from kraal.testing._simulation.metrics import scrape_of
+from kraal.testing._simulation.worker import DEFAULTS, fake_registry, loggers_of_its_own
+from web.app import create_apps
+from web.middleware.admission import Admission, Limits
+from web.server import HttpServer, Listener
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+
+@dataclass(frozen=True)
+class RestWorker:
+    """Where it listens, what its sources and sinks know of, and its actors."""
+
+    url: str
+    outside: Outside
+    assembly: Assembly
+
+
+@contextmanager
+def rest_worker(
+    registry: Registry | None = None,
+    group_offsets: GroupOffsets | None = None,
+    *,
+    distributed: bool = False,
+    config_log: MemoryLog | None = None,
+    limits: Limits | None = None,
+) -> Iterator[RestWorker]:
+    """Run one. Give its tasks records before they begin: `outside.supply`.
+
+    Args:
+        registry: its plugins; None: the fake ones.
+        group_offsets: of its sinks; None: what the fake engine has committed.
+        distributed: it answers as a worker of a cluster, whose only one it is.
+        config_log: what it finds when it starts; None: nothing.
+        limits: of its REST API; None: those of any worker.
+    """
+    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1)
+    authority = f"127.0.0.1:{server.bound[0].port}"
+    url = f"http://{authority}/"
+    outside = Outside()
+    engine = FakeEngine(outside=outside)
+    system, clock = ThreadSystem(), ThreadClock()
+    loggers = loggers_of_its_own(clock.wall_ms)
+    config, registry = parse_standalone(DEFAULTS), registry or fake_registry()
+    plugins = ProvidedPlugins(registry, config)
+    died: list[str] = []
+    assembly = assemble(
+        Parts(
+            system=system,
+            clock=clock,
+            engine=engine,
+            plugins=plugins,
+            config_log=config_log or MemoryLog("config"),
+            status_log=MemoryLog("status"),
+            offsets=MemoryOffsets(),
+            group_offsets=group_offsets or FakeGroupOffsets(outside.committed, lambda: engine.running),
+            settings=HerderSettings(worker_id=WorkerId(authority), standalone=not distributed),
+            leader_url=url,
+            loggers=loggers,
+        ),
+        lambda name, _: died.append(name),
+    )
+    settings = Settings(advertised_url=url, distributed=distributed, limits=limits or Limits())
+    app = _app(assembly, plugins, registry, settings, system, loggers)
+    server.start(app)
+    try:
+        yield RestWorker(url, outside, assembly)
+        ask(assembly.herder, ShutDown(), timeout_s=10)
+    finally:
+        server.stop()
+        system.close(5)
+        clock.close()
+    assert died == []
+
+
+def _app(
+    assembly: Assembly,
+    plugins: ProvidedPlugins,
+    registry: Registry,
+    settings: Settings,
+    system: ThreadSystem,
+    loggers: Loggers,
+) -> Starlette:
+    admission = Admission(settings.limits)
+    name = settings.advertised_url.removeprefix("http://").removesuffix("/")
+    return create_apps(
+        assembly.herder,
+        assembly.published,
+        registry,
+        plugins.check_for_rest,
+        settings,
+        scrape=scrape_of(assembly, name, lambda: admission.numbers(system.mailboxes())),
+        oversight=StallDetection(assembly.board, AutoRestart()),
+        loggers=loggers,
+        admission=admission,
+    ).main

@@ -1,0 +1,152 @@
+"""What is scanned is what Spark reads and writes again as it was; all else is left to Spark."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from kraal.engine.columns.json_scan import can_scan, scanned
+from kraal.plugins.model.schema import Field, Schema, Type
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DDL = (
+    "struct<`id`:bigint,`text`:string,`small`:int,`tiny`:tinyint,`short`:smallint,`half`:double,`yes`:boolean,"
+    "`in it`:struct<`x`:int,`y`:string>>"
+)
+WORDS = ["", "plain", "é, ü and 漢", "😀", "a/b", "\x7f", "{}", '":"', "}", "null"]
+ESCAPED = ['a "quoted" one', "back\\slash", "tab\t", "\u0001", "line\n"]
+FORMS = (
+    (b'"id":', b'"id": '),
+    (b'"id":', b'"id":0'),
+    (b'"id":', b'"id":-'),
+    (b'"id":', b'"id":+'),
+    (b'"id":', b'"ID":'),
+    (b'"id":', b'"id":9999999999999999999'),
+    (b'"id":', b'"id":1.5,"more":'),
+    (b'"small":', b'"small":3000000000,"z":'),
+    (b'"small":', b'"small":9'),
+    (b'"tiny":', b'"tiny":9'),
+    (b'"short":', b'"short":-'),
+    (b'"half":', b'"half":1'),
+    (b'"half":', b'"half":1.50,"z":'),
+    (b'"half":', b'"half":1e3,"z":'),
+    (b'"half":', b'"half":"NaN","z":'),
+    (b'"half":', b'"half":-0.0,"z":'),
+    (b'"yes":', b'"yes":tru'),
+    (b'"yes":', b'"yes":"true","z":'),
+    (b'"text":"', b'"text":"\\u0041'),
+    (b'"text":"', b'"text":"\xff'),
+    (b'"text":"', b'"text":"\xc3'),
+    (b'"text":"', b'"text":"\t'),
+    (b'"text":"', b'"text":""'),
+    (b'"x":', b'"y":'),
+    (b"}", b"}}"),
+    (b"}", b""),
+    (b"}", b" }"),
+    (b"null", b"nul"),
+    (b"null", b"{}"),
+    (b",", b", "),
+    (b",", b""),
+)
+"""What a text becomes another one by, most often one that is not as Java writes it."""
+
+
+def row(dice: random.Random, words: list[str]) -> dict[str, Any]:
+    def or_null(found: Any) -> Any:
+        return None if dice.random() < 0.2 else found
+
+    bits = dice.choice([7, 31, 59, 63])
+    return {
+        "id": or_null(dice.randint(-(2**bits), 2**bits - 1)),
+        "text": or_null(dice.choice(words)),
+        "small": or_null(dice.randint(-(2**31), 2**31 - 1)),
+        "tiny": or_null(dice.randint(-128, 127)),
+        "short": or_null(dice.choice([0, -(2**15), 2**15 - 1])),
+        "half": or_null(dice.choice([1.5, -0.25, 0.0, 12345.678, 1e7, 1e300, 0.1 + 0.2])),
+        "yes": or_null(dice.random() < 0.5),
+        "in it": or_null({"x": or_null(dice.randint(-9, 9)), "y": or_null(dice.choice(words))}),
+    }
+
+
+def texts(seed: int) -> list[bytes]:
+    dice = random.Random(seed)  # noqa: S311 - a test's
+    found = []
+    for _ in range(1500):
+        words = WORDS if dice.random() < 0.8 else ESCAPED
+        text = json.dumps(row(dice, words), separators=(",", ":"), ensure_ascii=False).encode()
+        if dice.random() < 0.7:
+            old, new = dice.choice(FORMS)
+            at = [n for n in range(len(text)) if text.startswith(old, n)]
+            if at:
+                place = dice.choice(at)
+                text = text[:place] + new + text[place + len(old) :]
+        if dice.random() < 0.1:
+            text = text[: dice.randrange(len(text))]
+        found.append(text)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("before", "after"), [(b"", ""), (b'{"schema":{},"payload":', "}")])
+def test_what_is_scanned_is_what_spark_reads_and_writes_again(
+    spark: SparkSession, seed: int, before: bytes, after: str
+) -> None:
+    """Not the other way round: what is not scanned may be good all the same."""
+    given = texts(seed)
+    pairs = [(bytearray(before + text + after.encode()), bytearray(text)) for text in given]
+    frame = spark.createDataFrame(pairs, "raw binary, text binary")
+    read = F.from_json(F.col("text").cast("string"), DDL, {"mode": "PERMISSIVE"})
+    rows = frame.select(
+        "text",
+        scanned(F.col("raw"), before, after, DDL).alias("scan"),
+        read.alias("read"),
+        F.to_json(read, {"ignoreNullFields": "false"}).alias("again"),
+    ).collect()
+    seen = [each for each in rows if each["scan"] is not None]
+    for each in seen:
+        assert each["again"].encode() == bytes(each["text"])
+        assert each["scan"] == each["read"]
+    plain = [
+        each for each in rows if each["again"] is not None and each["again"].encode() == bytes(each["text"])
+    ]
+    assert len(seen) > 100
+    assert len(seen) > len(plain) * 0.5, (
+        "most texts that Java writes, without escapes and Java's exponents, are scanned"
+    )
+
+
+def test_texts_around_the_value_are_as_they_were_given(spark: SparkSession) -> None:
+    good = b'{"a":1}'
+    cases = [
+        b"<" + good + b">",
+        good,
+        b"<" + good,
+        b"<" + good + b">>",
+        b" <" + good + b">",
+        b"<null>",
+        b"",
+        b"<",
+    ]
+    frame = spark.createDataFrame([(bytearray(each),) for each in cases] + [(None,)], "raw binary")
+    found = frame.select(scanned(F.col("raw"), b"<", ">", "struct<`a`:int>").alias("scan")).collect()
+    assert [each["scan"] and each["scan"]["a"] for each in found] == [1] + [None] * 8
+
+
+def of(**fields: Schema) -> Schema:
+    return Schema(
+        type=Type.STRUCT, fields=tuple(Field(name=name, schema=each) for name, each in fields.items())
+    )
+
+
+def test_which_schemas_can_be_scanned() -> None:
+    one = Schema(type=Type.INT32)
+    assert can_scan(of(a=one, b=of(c=Schema(type=Type.STRING))))
+    refused = [one, of(), of(a=of()), of(a=Schema(type=Type.FLOAT32)), of(a=Schema(type=Type.BYTES))]
+    refused += [of(a=Schema(type=Type.ARRAY, value=one)), of(**{'"': one}), of(é=one), of(**{"": one})]
+    assert not any(map(can_scan, refused))

@@ -1,0 +1,373 @@
+"""By columns a sink's records come out as they do record by record; what would not is in doubt."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from kraal.converters.json.converter import JsonConverter
+from kraal.engine.columns import sink as sink_columns
+from kraal.engine.columns.sink import Sample, SinkColumns
+from kraal.engine.columns.source import is_doubt
+from kraal.engine.records.sink_pass import COLUMNS, SinkPass
+from kraal.engine.records.steps import Steps
+from kraal.engine.records.tolerance import Tolerance
+from kraal.plugins.api import SinkValues
+from kraal.plugins.model.records import Float32, Struct
+from kraal.plugins.model.schema import STRING, Field, Schema, Type
+from kraal.plugins.registry import Registry
+from kraal.plugins.transform_chain import make_chain
+from tests.fakes.spark.column_path import TEXT, UTC, chained, json_converter, steps_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+ROW = Schema(
+    type=Type.STRUCT,
+    name="row",
+    fields=(
+        Field(name="id", schema=Schema(type=Type.INT32)),
+        Field(name="text", schema=Schema(type=Type.STRING, optional=True)),
+        Field(name="big", schema=Schema(type=Type.INT64, optional=True, default=7)),
+        Field(name="half", schema=Schema(type=Type.FLOAT64, optional=True)),
+        Field(name="single", schema=Schema(type=Type.FLOAT32, optional=True)),
+        Field(name="yes", schema=Schema(type=Type.BOOLEAN, optional=True)),
+        Field(name="raw", schema=Schema(type=Type.BYTES, optional=True)),
+        Field(name="list", schema=Schema(type=Type.ARRAY, value=Schema(type=Type.STRING, optional=True))),
+        Field(
+            name="in",
+            schema=Schema(
+                type=Type.STRUCT,
+                optional=True,
+                fields=(Field(name="x", schema=Schema(type=Type.INT16)),),
+            ),
+        ),
+    ),
+)
+SLIM = {"type": "ReplaceField$Value", "exclude": "raw,single", "renames": "text:title"}
+CAST = {"type": "Cast$Value", "spec": "yes:string,id:int64"}
+CHAINS = (
+    chained(SLIM | {"exclude": "raw"}, CAST, {"type": "MaskField$Value", "fields": "title,big,list,in.x"}),
+    chained(
+        SLIM,
+        CAST,
+        {
+            "type": "InsertField$Value",
+            "topic.field": "topic",
+            "partition.field": "part!",
+            "offset.field": "at",
+            "timestamp.field": "time",
+        },
+        {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"},
+        {"type": "ValueToKey", "fields": "id"},
+        {"type": "ExtractField$Key", "field": "id"},
+    ),
+)
+CHAINS[1]["transforms"] += ",sql"
+CHAINS[1].update(
+    {
+        "transforms.sql.type": "kraal.transforms.SQL",
+        "transforms.sql.expressions": "upper(title) AS loud, id * 2 + `in`.x AS twice, half",
+    }
+)
+FORMS = (
+    ('"text":"', '"text":"\\u0041'),
+    ('"text":"', '"text": "'),
+    ('"text":"', '"text":5,"text":"'),
+    ('"id":', '"id":1.0,"other":'),
+    ('"id":', '"id":99999999999'),
+    ('"id":', '"id":"1","x":'),
+    ('"id":', '"id":null,"x":'),
+    ('"id":', '"ID":'),
+    ('"half":', '"half":"NaN","y":'),
+    ('"half":', '"half":-'),
+    ('"yes":', '"yes":0,"z":'),
+    ('"list":[', '"list":[5,'),
+    ('"list":[', '"list":[["a"],'),
+    ('"in":{"x":', '"in":{"x":70000'),
+    ('"in":{"x":', '"in":{"y":'),
+    ('"optional":false', '"optional":true'),
+    ("}}", "}} "),
+    ("}}", "}}}"),
+    ("}}", '},"more":1}'),
+    ("}}", "}"),
+)
+"""Texts that a sample's schema does not vouch for: what to put in place of what."""
+
+
+def value(dice: random.Random) -> Struct:
+    def or_null(found: Any) -> Any:
+        return None if dice.random() < 0.2 else found
+
+    words = ["", "plain", 'a "quoted" \\ one', "tab\tline\n", "é", "\u0001", "/", "😀"]
+    return Struct(
+        ROW,
+        {
+            "id": dice.randint(-(2**31), 2**31 - 1),
+            "text": or_null(dice.choice(words)),
+            "big": dice.randint(-(2**63), 2**63 - 1),
+            "half": or_null(dice.choice([1.5, -0.25, 1e7, 12345.678, 0.0, -0.0, float("nan"), 1e300])),
+            "single": or_null(Float32(dice.randint(-9, 9) / 4)),
+            "yes": or_null(dice.random() < 0.5),
+            "raw": or_null(dice.randbytes(dice.randint(0, 4))),
+            "list": [or_null(dice.choice(words)) for _ in range(dice.randint(0, 2))],
+            "in": or_null(Struct(ROW.fields[-1].schema, {"x": dice.randint(-9, 9)})),
+        },
+    )
+
+
+PLAIN_CHAINS: tuple[tuple[dict[str, str], SinkValues], ...] = (
+    (
+        chained(
+            {"type": "ReplaceField$Value", "exclude": "raw", "renames": "text:title,half:part"},
+            {"type": "Cast$Value", "spec": "yes:string,id:int8,part:int32"},
+            {"type": "MaskField$Value", "fields": "title,big,list"},
+        ),
+        "text",
+    ),
+    (
+        chained(
+            {"type": "MaskField$Value", "fields": "text,big,half", "replacement": "17"},
+            {"type": "RegexRouter", "regex": "(.*)", "replacement": "x-$1"},
+            {"type": "Cast$Value", "spec": "big:string,id:boolean"},
+        ),
+        "json",
+    ),
+)
+PLAIN_FORMS = (
+    *FORMS[:13],
+    ('"big":', '"big":1.0,"more":'),
+    ('"half":', '"half":1'),
+    ('"half":', '"half":1e3,"more":'),
+    ('"half":', '"half":-0.0,"more":'),
+    ('"id":', '"id":-0,"more":'),
+    ('"id":', '"id":01,"more":'),
+    ('"yes":', '"yes":null,"more":'),
+    ("}}", "}} "),
+    ("}}", '}},"payload":{"id":1}'),
+    ("}}", "}"),
+)
+
+
+def plain(dice: random.Random) -> bytes:
+    """Return a record of JSON without a schema, as most producers write it."""
+
+    def or_null(found: Any) -> Any:
+        return None if dice.random() < 0.1 else found
+
+    words = ["", "plain", 'a "quoted" \\ one', "tab\tline\n", "é", "/", "😀", "null"]
+    record = {
+        "id": or_null(dice.randint(-300, 300)),
+        "text": or_null(dice.choice(words)),
+        "big": or_null(dice.randint(-(2**63), 2**63 - 1)),
+        "half": or_null(dice.choice([1.5, -0.25, 12345.678, 0.0])),
+        "yes": or_null(dice.random() < 0.5),
+        "raw": or_null(dice.choice(words)),
+        "list": [or_null(dice.choice(words)) for _ in range(dice.randint(0, 2))],
+        "in": or_null({"x": or_null(dice.randint(-9, 9)), "y": dice.choice(words)}),
+    }
+    return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+FULL = b'{"id":1,"text":"t","big":2,"half":0.5,"yes":true,"raw":"r","list":["l"],"in":{"x":1,"y":"y"}}'
+
+
+def table_of(values: list[bytes | None], keys: list[bytes | None]) -> pa.Table:
+    count = len(values)
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    return pa.table(
+        {
+            "topic": ["orders"] * count,
+            "partition": pa.array([3] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([dt.datetime(2024, 1, 1, 0, 0, 0, 123000, tzinfo=UTC)] * count),
+            "timestampType": pa.array([n % 3 - 1 for n in range(count)], pa.int32()),
+            "headers": pa.array(
+                [[{"key": "h", "value": b"1"}] if n % 2 else None for n in range(count)], header
+            ),
+            "key": pa.array(keys, pa.binary()),
+            "value": pa.array(values, pa.binary()),
+        }
+    ).select(list(COLUMNS))
+
+
+def by_records(
+    steps: Steps, shown: SinkValues, table: pa.Table, spark: SparkSession
+) -> dict[int, tuple[Any, ...]]:
+    """Return each record that is not refused, by its offset; values as Spark's text."""
+    one = SinkPass(steps=steps, shown=shown)
+    rows = pa.Table.from_batches(list(one(table.to_batches())))
+    frame = spark.createDataFrame(rows.filter(rows["note"].is_null())).withColumns(
+        {n: F.expr(f"cast({n} as string)" if shown != "json" else f"to_json(try_parse_json(cast({n} as string)))")
+         for n in ("key", "value")}
+    )  # fmt: skip
+    return collected(frame)
+
+
+def collected(frame: DataFrame) -> dict[int, tuple[Any, ...]]:
+    names = ("offset", "topic", "partition", "timestamp", "headers", "key", "value")
+    return {row[0]: tuple(row) for row in frame.select(*names).collect()}
+
+
+def kept(read: DataFrame, doubt: Column) -> DataFrame:
+    return read.where(~F.coalesce(doubt, F.lit(False)))  # noqa: FBT003 - Spark's literal
+
+
+def test_json_in_transforms_and_json_or_text_out(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of records as Java writes them most are not in doubt; of all others those that are sure are the same."""
+    monkeypatch.setattr(sink_columns, "_sure", kept)
+    dice, encode = random.Random(7), json_converter().encode  # noqa: S311 - not for secrets
+    clean = [encode("", ROW, value(dice)) for _ in range(150)]
+    strange: list[bytes | None] = [None, b"", b"{}", encode("", STRING, "text"), encode("", None, None)]
+    for old, new in FORMS:
+        for given in clean[:5]:
+            assert given is not None
+            changed = given.decode().replace(old, new, 1) if old != "}}" else given.decode()[:-2] + new
+            strange.append(changed.encode())
+    values = [*clean, *strange, b"\xff" + (clean[0] or b"")]
+    keys: list[bytes | None] = [encode("", STRING, f"k{n}") for n in range(len(values))]
+    table = table_of(values, keys)
+    cases: list[tuple[dict[str, str], SinkValues]] = [
+        (CHAINS[0], "text"),
+        (CHAINS[1], "json"),
+        (CHAINS[1], "json-text"),
+    ]
+    for config, shown in cases:
+        tolerant = steps_of(make_chain(Registry.load(), config))
+        steps = Steps(
+            **{**{n: getattr(tolerant, n) for n in Steps.__slots__}, "tolerance": Tolerance(all=True)}
+        )
+        expected = by_records(steps, shown, table, spark)
+        frame = SinkColumns(steps, shown).frame(
+            spark.createDataFrame(table).coalesce(1), Sample(keys[0], clean[0]), "orders"
+        )
+        assert frame is not None
+        if shown == "json":
+            frame = frame.withColumns({n: F.to_json(n) for n in ("key", "value")})
+        found = collected(frame)
+        assert len(found) >= 40
+        for offset, row in found.items():
+            assert row == expected.get(offset), (config, values[offset])
+
+
+def plain_steps(config: dict[str, str]) -> Steps:
+    """Return what is done to records of plain JSON, those that cannot be read left out."""
+    converter = JsonConverter()
+    converter.configure({"schemas.enable": "false"}, is_key=False)
+    made = steps_of(make_chain(Registry.load(), config))
+    return replace(made, value=converter, key=converter, tolerance=Tolerance(all=True))
+
+
+@pytest.mark.parametrize(("config", "shown"), [*PLAIN_CHAINS, (PLAIN_CHAINS[1][0], "json-text")])
+def test_json_without_schemas(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, config: dict[str, str], shown: SinkValues
+) -> None:
+    """Of records that look alike most are not in doubt; of all others those that are sure are the same."""
+    monkeypatch.setattr(sink_columns, "_sure", kept)
+    dice = random.Random(11)  # noqa: S311 - not for secrets
+    clean = [plain(dice) for _ in range(200)]
+    strange: list[bytes | None] = [None, b"", b"{}", b"7", b"[]", b"null", b"\xff" + FULL, FULL + b"{}"]
+    for old, new in PLAIN_FORMS:
+        for given in (FULL, *clean[:4]):
+            text = given.decode()
+            strange.append((text.replace(old, new, 1) if old != "}}" else text[:-2] + new).encode())
+    values = [*clean, *strange]
+    keys: list[bytes | None] = [b'{"k":%d}' % n for n in range(len(values))]
+    steps, table = plain_steps(config), table_of(values, keys)
+    expected = by_records(steps, shown, table, spark)
+    frame = SinkColumns(steps, shown).frame(
+        spark.createDataFrame(table).coalesce(1), Sample(keys[0], FULL), "orders"
+    )
+    assert frame is not None
+    if shown == "json":
+        frame = frame.withColumns({n: F.to_json(n) for n in ("key", "value")})
+    found = collected(frame)
+    assert len(found) >= 150
+    for offset, row in found.items():
+        assert row == expected.get(offset), values[offset]
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        {"type": "HoistField$Value", "field": "line"},
+        {"type": "InsertField$Value", "static.field": "x", "static.value": "y"},
+        {"type": "Cast$Value", "spec": "missing:string"},
+        {"type": "Cast$Value", "spec": "string"},
+        {"type": "MaskField$Value", "fields": "missing"},
+        {"type": "MaskField$Value", "fields": "in"},
+        {"type": "ReplaceField$Value", "renames": "id:text"},
+    ],
+)
+def test_what_columns_do_not_know_of_maps_goes_by_records(
+    spark: SparkSession, transform: dict[str, str]
+) -> None:
+    raw = spark.createDataFrame(table_of([FULL], [None]))
+    steps = plain_steps(chained(transform))
+    assert SinkColumns(steps, "text").frame(raw, Sample(None, FULL), "t") is None
+
+
+@pytest.mark.parametrize(
+    "sample", [b"[1]", b"7", b'"a"', b"{}", b'{"a":{}}', b'{"a":[[1]]}', b'{"a":[{"b":1}]}']
+)
+def test_what_does_not_look_like_a_record_goes_by_records(spark: SparkSession, sample: bytes) -> None:
+    steps = plain_steps(chained({"type": "ReplaceField$Value", "exclude": "z"}))
+    raw = spark.createDataFrame(table_of([sample], [None]))
+    assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
+
+
+def test_text_in_and_a_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
+    hoist = chained({"type": "HoistField$Value", "field": "line"})
+    steps = steps_of(make_chain(Registry.load(), hoist), TEXT)
+    keys: list[bytes | None] = [None, None]
+    good, bad = table_of([b"a\xff", "é".encode()], keys), table_of([b"a", b"b"], [None, b"{}"])
+    for table, fails in ((good, False), (bad, True)):
+        frame = SinkColumns(steps, "text").frame(
+            spark.createDataFrame(table).coalesce(1), Sample(None, b"a"), "orders"
+        )
+        assert frame is not None
+        if not fails:
+            assert collected(frame) == by_records(steps, "text", table, spark)
+            continue
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - which it is, the next line looks at
+            collected(frame)
+        assert is_doubt(raised.value)
+
+
+def test_what_no_sample_vouches_for_goes_by_records(spark: SparkSession) -> None:
+    steps = steps_of(make_chain(Registry.load(), CHAINS[0]))
+    raw = spark.createDataFrame(table_of([b"{}"], [None]))
+    dated = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "optional": True}
+    for sample in (
+        b"{}",
+        b"no json",
+        b'{"payload":1,"schema":null}',
+        json.dumps({"schema": dated, "payload": 1}).encode(),
+    ):
+        assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
+
+
+def test_a_payload_that_may_be_null_and_is_goes_by_records(spark: SparkSession) -> None:
+    may = replace(ROW, optional=True, fields=ROW.fields[:1])
+    chain = chained({"type": "InsertField$Value", "static.field": "x", "static.value": "y"})
+    steps, encode = steps_of(make_chain(Registry.load(), chain)), json_converter().encode
+    some, none = encode("", may, Struct(may, {"id": 1})), encode("", may, None)
+    for values, fails in (([some, some], False), ([some, none], True)):
+        raw = spark.createDataFrame(table_of(values, [None, None])).coalesce(1)
+        frame = SinkColumns(steps, "json").frame(raw, Sample(None, some), "orders")
+        assert frame is not None
+        if not fails:
+            assert [row["value"].toPython() for row in frame.collect()] == [{"id": 1, "x": "y"}] * 2
+            continue
+        with pytest.raises(Exception) as raised:  # noqa: PT011 - which it is, the next line looks at
+            frame.collect()
+        assert is_doubt(raised.value)

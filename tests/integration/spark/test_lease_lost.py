@@ -1,0 +1,155 @@
+"""A worker is cut off from its brokers in the middle of a job: what its producers hold does not land afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.broker.broker import HOST, Broker, free_port
+from kraal.core.offsets import SourcePartition
+from kraal.engine.api import BatchDone, Opened, Stopped, Waiting
+from kraal.engine.client_options import SHARED_CLIENT
+from kraal.plugins.api import SourceBatch
+from scripts.chaos_run.proxy import Mode, Proxy
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage, await_ready
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kraal.engine.engine import SparkEngine
+
+COUNT = 100
+VALUES = [str(number) for number in range(COUNT)]
+WITHIN_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def proxy() -> Iterator[Proxy]:
+    """The only way to one of the broker's listeners."""
+    made = Proxy(free_port())
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def broker(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker with two listeners: for the worker that is cut off, and for all others."""
+    port, controller, behind = free_port(), free_port(), proxy._target
+    listeners = {
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller},CUT://{HOST}:{behind}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port},CUT://{HOST}:{proxy.port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CUT:PLAINTEXT",
+        "controller.quorum.voters": f"1@{HOST}:{controller}",
+    }
+    made = Broker(tmp_path_factory.mktemp("cut-off"), port, extra=listeners)
+    made.start()
+    yield made
+    made.stop()
+
+
+def of_table(topic: str) -> SourceBatch:
+    """Return a small batch, which goes through the producer that tasks share."""
+    return SourceBatch(
+        offsets={SourcePartition.of({"list": "a"}): {"position": COUNT}},
+        table=pa.table({"value": VALUES}),
+        topic=topic,
+    )
+
+
+def of_spark(topic: str) -> SourceBatch:
+    """Return a batch that Spark reads, which goes through the task's own producer."""
+
+    def read(spark: SparkSession) -> DataFrame:
+        return spark.range(0, COUNT, 1, 1).selectExpr("cast(id as string) as value")
+
+    return plugins.read_batch(read, COUNT, topic)
+
+
+class Hanging:
+    """A task whose second batch waits in a producer that cannot reach its broker."""
+
+    def __init__(
+        self, engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
+    ) -> None:
+        await_ready(engine)
+        self.stage, self.lease, self._proxy = Stage(engine, broker.bootstrap), threading.Event(), proxy
+        self.task, self.topic = f"cut-{uuid.uuid4().hex[:8]}", self.stage.topic()
+        self.client = SHARED_CLIENT if batch is of_table else f"connector-producer-{self.task}-0"
+        self.lease.set()
+        proxy.set(Mode.STRAIGHT)
+        config = {"producer.override.bootstrap.servers": f"{HOST}:{proxy.port}"}
+        self.opening: Opening = self.stage.open(self.task, config=config, lease=self.lease.is_set)
+        self.opening.expect(Opened)
+        plugins.BATCHES[self.task].append(batch(self.topic))
+        self.opening.run.next()
+        self.opening.expect(BatchDone)  # the producer knows the topic
+        proxy.set(Mode.CUT)
+        plugins.BATCHES[self.task].append(batch(self.topic))
+        self.opening.run.next()
+        self.wait_until(lambda: "awaitFlushCompletion" in self.threads())
+
+    def threads(self) -> str:
+        """Return what threads the JVM has, and where they are."""
+        jvm: Any = self.stage.engine._session.spark().session.sparkContext._jvm
+        beans = jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+        return "".join(str(each) for each in beans.dumpAllThreads(False, False))  # noqa: FBT003 - Java
+
+    def wait_until(self, done: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        while not done():
+            assert time.monotonic() < deadline, self.threads()
+            time.sleep(0.05)
+
+    def heal_without_its_producer(self) -> None:
+        """Reconnect it when its producer is gone; then somebody else writes."""
+        self.wait_until(lambda: f"kafka-producer-network-thread | {self.client}" not in self.threads())
+        self._proxy.set(Mode.STRAIGHT)
+        self.stage.produce(self.topic, ["new"])
+
+
+@pytest.mark.parametrize("batch", [of_table, of_spark])
+def test_a_job_without_a_lease_writes_nothing_and_is_run_again_with_one(
+    engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
+) -> None:
+    hanging = Hanging(engine, broker, proxy, batch)
+    hanging.lease.clear()
+    while "lease has ended" not in hanging.opening.expect(Waiting, WITHIN_S).reason:
+        pass
+    hanging.heal_without_its_producer()
+    hanging.lease.set()
+    assert hanging.opening.expect(BatchDone).records == COUNT
+    hanging.opening.run.stop()
+    assert hanging.opening.expect(Stopped).clean
+    assert hanging.stage.values(hanging.topic, 2 * COUNT + 1) == [*VALUES, "new", *VALUES]
+
+
+@pytest.mark.parametrize("batch", [of_table, of_spark])
+def test_a_cancelled_job_writes_nothing_afterwards(
+    engine: SparkEngine, broker: Broker, proxy: Proxy, batch: Callable[[str], SourceBatch]
+) -> None:
+    hanging = Hanging(engine, broker, proxy, batch)
+    hanging.opening.run.cancel()
+    assert not hanging.opening.expect(Stopped).clean
+    hanging.heal_without_its_producer()
+    assert hanging.stage.values(hanging.topic, COUNT + 1) == [*VALUES, "new"]
+
+
+def test_a_job_whose_producer_was_ended_for_another_task_is_run_again(
+    engine: SparkEngine, broker: Broker, proxy: Proxy
+) -> None:
+    hanging = Hanging(engine, broker, proxy, of_table)
+    engine._context.producers.end(SHARED_CLIENT)
+    again = hanging.opening.expect(Waiting, WITHIN_S)
+    assert again.retry
+    assert "Producer is closed forcefully" in again.reason
+    proxy.set(Mode.STRAIGHT)
+    assert hanging.opening.expect(BatchDone).records == COUNT
+    hanging.opening.run.stop()
+    assert hanging.opening.expect(Stopped).clean

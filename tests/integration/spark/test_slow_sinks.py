@@ -1,0 +1,224 @@
+"""Sinks whose writes take longer than `max.poll.interval.ms`, on real Spark and a real broker."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient
+
+from kraal.engine.api import BatchDone, Committed, Failed, Opened, Stopped
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
+
+LIMIT_S: Final = 6.0
+"""The broker allows no session timeout below, and librdkafka no `max.poll.interval.ms` below that."""
+
+RECORDS: Final = 20
+"""Of each partition."""
+
+
+@dataclass
+class SlowSink:
+    """A connector of two tasks, which share a topic of two partitions."""
+
+    stage: Stage
+    name: str
+    topic: str
+    limit_s: float
+    openings: list[Opening] = field(default_factory=list)
+    shares: list[int] = field(default_factory=list)
+    """How many partitions each task has."""
+    admin: AdminClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.admin = AdminClient({"bootstrap.servers": self.stage.address})
+
+    def open(self) -> Opening:
+        """Open one more task, which writes nothing before its gate is opened, and ask it for a batch."""
+        number = len(self.openings)
+        plugins.GATES[self.name, number] = plugins.Gate()
+        config = {
+            "topics": self.topic,
+            "consumer.override.session.timeout.ms": "6000",
+            "consumer.override.heartbeat.interval.ms": "500",
+            "consumer.override.max.poll.interval.ms": str(round(self.limit_s * 1000)),
+        }
+        self.shares.append(0)
+
+        def assigned(count: int) -> None:
+            self.shares[number] = count
+
+        opening = self.stage.open(self.name, "ListSink", config, number=number, assigned=assigned)
+        self.openings.append(opening)
+        opening.expect(Opened)
+        opening.run.next()
+        return opening
+
+    def produce(self) -> None:
+        """Write records to both partitions."""
+        for partition in (0, 1):
+            self.stage.produce(self.topic, [f"{partition}-{n}" for n in range(RECORDS)], partition)
+
+    def gate(self, number: int) -> plugins.Gate:
+        """Return the gate of a task."""
+        return plugins.GATES[self.name, number]
+
+    def take(self, number: int) -> int:
+        """Have the batch of a task committed; return how many records it had."""
+        opening = self.openings[number]
+        batch = opening.expect(BatchDone)
+        opening.run.commit(batch.offsets)
+        opening.expect(Committed)
+        return batch.records
+
+    def take_all(self, number: int, count: int) -> None:
+        """Have batches of a task committed until they had so many records."""
+        while (count := count - self.take(number)) > 0:
+            self.openings[number].run.next()
+        assert count == 0
+
+    def take_rest(self) -> None:
+        """Have all batches committed until the group has all records."""
+
+        def is_over() -> bool:
+            for opening in self.openings:
+                while not opening.events.empty():
+                    event = opening.events.get()
+                    assert not isinstance(event, Failed), event
+                    if isinstance(event, BatchDone):
+                        opening.run.commit(event.offsets)
+                        opening.expect(Committed)
+                        opening.run.next()
+            return self.committed() == {0: RECORDS, 1: RECORDS}
+
+        until(is_over)
+
+    def group(self) -> tuple[ConsumerGroupState, frozenset[str]]:
+        """Return the state of the group and the ids of its members."""
+        group = f"connect-{self.name}"
+        found = self.admin.describe_consumer_groups([group])[group].result(20)
+        return found.state, frozenset(member.member_id for member in found.members)
+
+    def committed(self) -> dict[int, int]:
+        """Return the offsets of the group."""
+        group = f"connect-{self.name}"
+        found = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(
+            20
+        )
+        return {part.partition: part.offset for part in found.topic_partitions or ()}
+
+    def check_written(self) -> None:
+        """All records are written, and each once."""
+        written = [(partition, offset) for _, partition, offset, _ in plugins.WRITTEN[self.name]]
+        assert sorted(written) == [(partition, n) for partition in (0, 1) for n in range(RECORDS)]
+        assert self.committed() == {0: RECORDS, 1: RECORDS}
+
+
+Make = Callable[[float], SlowSink]
+
+
+@pytest.fixture
+def sink(stage: Stage) -> Iterator[Make]:
+    made: list[SlowSink] = []
+
+    def make(limit_s: float) -> SlowSink:
+        made.append(SlowSink(stage, f"slow-{uuid.uuid4().hex[:8]}", stage.topic(2), limit_s))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for number, opening in enumerate(each.openings):
+            each.gate(number).open.set()
+            opening.run.cancel()
+            opening.expect(Stopped)
+
+
+def until(condition: Callable[[], bool], patience_s: float = 30.0) -> None:
+    deadline_s = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def test_a_write_may_outlast_the_limit_and_nothing_is_repeated(
+    sink: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = sink(LIMIT_S)
+    slow.open()
+    slow.open()
+    until(lambda: slow.shares == [1, 1])
+    slow.produce()
+    for number in (0, 1):
+        assert slow.gate(number).entered.wait(30)
+    before = slow.group()
+    assert (before[0], len(before[1])) == (ConsumerGroupState.STABLE, 2)
+    ends_s = time.monotonic() + LIMIT_S + 1.5
+    while time.monotonic() < ends_s:
+        assert slow.group() == before
+        time.sleep(0.2)
+    for number in (0, 1):
+        slow.gate(number).open.set()
+        slow.take_all(number, RECORDS)
+    assert slow.group() == before
+    slow.check_written()
+    for number in (0, 1):
+        said = [line for line in caplog.messages if line.startswith(f"Sink task {slow.name}-{number}: ")]
+        assert len(said) == 1, said
+        found = re.search(
+            r" records has been running for (\d+) s, longer than max\.poll\.interval\.ms \(6000\)", said[0]
+        )
+        assert found is not None, said
+        assert int(found[1]) >= LIMIT_S
+
+
+def test_a_rebalance_waits_for_the_write_and_its_commit(sink: Make) -> None:
+    slow = sink(120.0)
+    slow.open()
+    until(lambda: slow.shares == [2])
+    slow.produce()
+    assert slow.gate(0).entered.wait(30)
+    slow.open()
+    until(lambda: slow.group()[0] is ConsumerGroupState.PREPARING_REBALANCING)
+    ends_s = time.monotonic() + 2
+    while time.monotonic() < ends_s:
+        assert slow.shares == [2, 0]
+        time.sleep(0.1)
+    slow.gate(0).open.set()
+    slow.take(0)
+    until(lambda: slow.shares == [1, 1])
+    for number in (0, 1):
+        slow.gate(number).open.set()
+    slow.openings[0].run.next()
+    slow.take_rest()
+    slow.check_written()
+
+
+def test_a_write_that_a_rebalance_cannot_wait_for_is_not_put_in_place(
+    sink: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = sink(LIMIT_S)
+    slow.open()
+    until(lambda: slow.shares == [2])
+    slow.produce()
+    assert slow.gate(0).entered.wait(30)
+    second = slow.open()
+    slow.gate(1).open.set()
+    moved = slow.take(1)
+    assert moved
+    assert {partition for _, partition, _, _ in plugins.WRITTEN[slow.name]} == {1}
+    assert not slow.gate(0).open.is_set()
+    assert slow.committed() == {1: moved}
+    second.run.next()
+    slow.gate(0).open.set()
+    slow.take_rest()
+    slow.check_written()
+    said = [line for line in caplog.messages if line.startswith(f"Sink task {slow.name}-0: the write of ")]
+    assert len(said) == 1, said
+    assert " a rebalance of the group cannot wait longer for it (max.poll.interval.ms is 6000)" in said[0]

@@ -1,0 +1,77 @@
+"""A worker goes on with what an older version of Kraal has left: data directory, offsets, lock of plugins, plugin.
+
+`tests/golden/worker/0.1.0` was written by Kraal 0.1.0 before its modules moved: a worker with three connectors, a lock
+of plugins with the wheel of a connector that `kraal new` has made, and the names of all metrics at its end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from kraal.broker.broker import Broker
+from kraal.broker.records import read_topic
+from kraal.testing.process import WorkerProcess
+
+LEFT = Path(__file__).parents[2] / "golden" / "worker" / "0.1.0"
+
+
+def values(kafka: Broker, topic: str) -> list[bytes | None]:
+    return [record.value for record in read_topic(kafka.bootstrap, topic, timeout_s=20)]
+
+
+def states(worker: WorkerProcess, connector: str) -> list[str]:
+    status = worker.get(f"/connectors/{connector}/status").body
+    return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+
+@pytest.fixture
+def worker(kafka: Broker, tmp_path: Path) -> Iterator[WorkerProcess]:
+    """A worker in a copy of the directory; `lines.txt` has one line that the old one had not read."""
+    home = tmp_path / "home"
+    shutil.copytree(LEFT, home)
+    (home / "lines.txt").write_text("one\ntwo\nthree\nfour\n")
+    process = WorkerProcess(
+        home, kafka.bootstrap, properties={"kraal.plugins.lock": str(home / "plugins.lock")}
+    )
+    process.start()
+    yield process
+    process.close()
+
+
+def test_everything_that_an_older_version_has_left_is_used(worker: WorkerProcess, kafka: Broker) -> None:
+    assert sorted(worker.get("/connectors").body) == ["lines", "out", "paused"]
+    created = worker.request(
+        "POST",
+        "/connectors",
+        {
+            "name": "numbers",
+            "config": {
+                "connector.class": "old_numbers.OldNumbersSource",
+                "topic": "old-numbers",
+                "count": "3",
+                "batch.records": "3",
+            },
+        },
+    )
+    assert created.status == 201, created.body
+    wanted = {"lines": "RUNNING", "out": "RUNNING", "paused": "PAUSED", "numbers": "RUNNING"}
+    worker.wait_until(
+        "all states are as before", lambda: all(states(worker, name) == [wanted[name]] * 2 for name in wanted)
+    )
+    target = worker.directory / "out.txt"
+    worker.wait_until("the new line is there", lambda: target.exists() and target.read_text() == "four\n")
+    worker.wait_until("the numbers are there", lambda: len(values(kafka, "old-numbers")) == 3)
+    assert values(kafka, "old-lines") == [b"four"]
+    assert worker.get("/connectors/lines/offsets").body["offsets"][0]["partition"] == {
+        "filename": "lines.txt"
+    }
+    changed = worker.put("/admin/loggers/kraal.spark", {"level": "DEBUG"})
+    assert "kraal.engine" in changed.body
+    text = httpx2.get(f"{worker.url}/metrics", trust_env=False).text
+    names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert set((LEFT / "metrics.txt").read_text().split()) - names == set()

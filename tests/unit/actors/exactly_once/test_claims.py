@@ -1,0 +1,202 @@
+"""How a source's task starts with exactly-once support, and whom that shuts out: contract 6.6, 6.7, scenario D40."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.messages.claims import VerifyTask
+from actors.messages.herder import PutConfig, RestartTask, SetTargetState
+from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
+from kraal.core.errors import KraalError, StoreAway, StoreError
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.core.offsets import Shown
+from kraal.core.records import Entry
+from kraal.protocol.records import TaskCountRecord, decode, encode
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.transactions import FakeTransactions
+
+X = ConnectorName("x")
+T0, T1 = TaskId(X, 0), TaskId(X, 1)
+SEEDS = range(6)
+
+
+def made(seed: int, workers: int = 3) -> tuple[EmbeddedCluster, FakeTransactions]:
+    cluster = EmbeddedCluster(workers, seed=seed, exactly_once=True)
+    cluster.settle()
+    assert cluster.transactions is not None
+    return cluster, cluster.transactions
+
+
+def config(tasks: int, kind: str = FAKE_SOURCE) -> dict[str, str | None]:
+    return {"connector.class": kind, "tasks.max": str(tasks), "topics": "lines"}
+
+
+def counts(cluster: EmbeddedCluster) -> list[int]:
+    """The task counts that the leader wrote."""
+    found = [decode(r.key, r.value) for r in cluster.config_log.read(0, 10_000)]
+    return [each.tasks for each in found if isinstance(each, TaskCountRecord)]
+
+
+def position(cluster: EmbeddedCluster) -> list[object]:
+    return [offset["position"] for offset in cluster.offsets.load(X).values()]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_task_is_fenced_claimed_and_runs_and_its_offsets_come_with_its_records(seed: int) -> None:
+    cluster, transactions = made(seed)
+    cluster.create(X, config(3))
+    cluster.settle()
+    assert sorted(transactions.claimed) == [TaskId(X, n) for n in range(3)]
+    assert counts(cluster) == [3]
+    cluster.feed(T0, 25)
+    cluster.advance(1)
+    assert position(cluster) == [25]
+    assert cluster.outside.written[T0] == list(range(25))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fewer_tasks_start_when_the_producers_of_all_older_ones_are_fenced(seed: int) -> None:
+    cluster, transactions = made(seed)
+    cluster.create(X, config(3))
+    cluster.settle()
+    fenced: list[list[str]] = []
+
+    def fence(ids: object) -> None:
+        fenced.append(list(ids))  # type: ignore[call-overload]
+        transactions.fence(fenced[-1])
+
+    cluster.on_fence = fence
+    cluster.request(PutConfig(name=X, config=config(1)))
+    cluster.settle()
+    assert fenced == [["cluster-x-0", "cluster-x-1", "cluster-x-2"]]
+    assert counts(cluster) == [3, 1]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sinks_claim_nothing(seed: int) -> None:
+    cluster, transactions = made(seed)
+    cluster.create(X, config(2, FAKE_SINK))
+    cluster.settle()
+    assert transactions.claimed == []
+    assert counts(cluster) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_whose_producer_a_newer_one_fenced_fails_and_its_restart_goes_on(seed: int) -> None:
+    cluster, transactions = made(seed)
+    cluster.create(X, config(1))
+    cluster.settle()
+    cluster.feed(T0, 5)
+    cluster.advance(1)
+    transactions.claim(T0, {})
+    cluster.feed(T0, 5)
+    cluster.advance(1)
+    assert cluster.states(X) == ["RUNNING", "FAILED"]
+    assert position(cluster) == [5]
+    cluster.request(RestartTask(task=T0))
+    cluster.settle()
+    assert cluster.outside.written[T0] == list(range(10)), "and nothing twice"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_zombie_fencing_that_fails_fails_the_task(seed: int) -> None:
+    cluster, _ = made(seed)
+    cluster.config_log.append([Entry(*encode(TaskCountRecord(X, 2)))])
+
+    def refuse(_: object) -> None:
+        raise StoreError("not allowed")
+
+    cluster.on_fence = refuse
+    cluster.create(X, config(1))
+    cluster.advance(10)
+    assert cluster.states(X) == ["RUNNING", "FAILED"]
+    status = cluster.leader.snapshot.status.statuses[X].tasks[0]
+    assert "Failed to perform zombie fencing: not allowed" in (status.trace or "")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_claim_that_cannot_be_made_for_now_is_made_later(seed: int) -> None:
+    cluster, transactions = made(seed)
+
+    def away(_: TaskId) -> None:
+        raise StoreAway("no broker answers")
+
+    transactions.on_claim = away
+    cluster.create(X, config(1))
+    cluster.advance(5)
+    assert cluster.states(X) == ["RUNNING", "UNASSIGNED"]
+    transactions.on_claim = lambda _: None
+    cluster.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_that_is_stopped_while_it_waits_never_claims(seed: int) -> None:
+    cluster, transactions = made(seed)
+
+    def away(_: TaskId) -> None:
+        raise StoreAway("no broker answers")
+
+    transactions.on_claim = away
+    cluster.create(X, config(1))
+    cluster.advance(5)
+    cluster.request(SetTargetState(name=X, target=TargetState.STOPPED))
+    cluster.settle()
+    transactions.on_claim = lambda _: None
+    cluster.advance(200)
+    assert transactions.claimed == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_not_ours_or_of_older_configs_is_refused(seed: int) -> None:
+    cluster, _ = made(seed)
+    cluster.create(X, config(2))
+    cluster.settle()
+    [owner] = cluster.owners(T0)
+    other = next(w for w in cluster.awake if w is not owner)
+    version = owner.snapshot.config.connectors[X].tasks_version
+    cluster.ask(owner, VerifyTask(task=T0, version=version))
+    text = "^Cannot start source task x-0 as it has already been revoked from this worker$"
+    with pytest.raises(KraalError, match=text):
+        cluster.ask(other, VerifyTask(task=T0, version=version))
+    text = (
+        "^Cannot start source task x-0 with exactly-once support as the connector has already generated a new set of "
+        "task configs$"
+    )
+    with pytest.raises(KraalError, match=text):
+        cluster.ask(owner, VerifyTask(task=T0, version=version - 1))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_offsets_are_altered_by_the_first_task_s_producer(seed: int) -> None:
+    cluster, transactions = made(seed)
+    cluster.create(X, config(1))
+    cluster.settle()
+    cluster.feed(T0, 25)
+    cluster.advance(1)
+    cluster.request(SetTargetState(name=X, target=TargetState.STOPPED))
+    cluster.settle()
+    before = len(transactions.claimed)
+    cluster.request(AlterOffsets(name=X, offsets=[({"task": "x-0"}, {"position": 7})]))
+    assert transactions.claimed[before:] == [T0]
+    pairs: Shown = cluster.ask(cluster.leader, ShowOffsets(name=X))
+    assert list(pairs) == [({"task": "x-0"}, {"position": 7})]
+    cluster.request(ResetOffsets(name=X))
+    assert transactions.claimed[before:] == [T0, T0]
+    assert position(cluster) == []
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_killed_workers_write_nothing_twice(seed: int) -> None:
+    cluster, _ = made(seed, workers=2)
+    cluster.create(X, config(2))
+    cluster.settle()
+    for number in range(1, 4):
+        cluster.feed(T0, 15)
+        cluster.feed(T1, 15)
+        cluster.advance(cluster.random.uniform(0, 0.2))
+        cluster.kill(cluster.owners(T0)[0])
+        cluster.add()
+        cluster.settle(within_s=60)
+        cluster.advance(1)
+        assert cluster.outside.written[T0] == cluster.outside.written[T1] == list(range(15 * number))

@@ -1,0 +1,353 @@
+"""What has failed is restarted once for each failure, whoever dies meanwhile; and is not when somebody else acts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from actors.messages.herder import (
+    DeleteConnector,
+    PatchConfig,
+    PutConfig,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
+from kraal.cluster.decisions.auto_restart import GivenUp, Watched
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.protocol.status_records import status_key
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
+from kraal.testing._simulation.worker import EmbeddedWorker
+from tests.fakes.workers.prometheus import scraped
+
+NAME = ConnectorName("numbers")
+T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
+CONFIG: dict[str, str | None] = {
+    "connector.class": FAKE_SOURCE,
+    "tasks.max": "2",
+    "errors.auto.restart": "task",
+    "errors.auto.restart.max": "3",
+    "errors.auto.restart.window.ms": "600000",
+    "errors.auto.restart.backoff.ms": "8000",
+}
+FAILURE = "OSError: the disk is full\n  in task numbers-0"
+SEEDS = range(8)
+
+
+def made(seed: int = 0, **more: str) -> EmbeddedWorker:
+    """Return a worker whose connector has two tasks."""
+    worker = EmbeddedWorker(seed=seed, properties=more)
+    worker.create(NAME, CONFIG)
+    return worker
+
+
+def failing(worker: EmbeddedWorker, trace: str = FAILURE) -> Watched:
+    """Fail the first task; return what is known of it."""
+    worker.fake.fail(T0, trace)
+    worker.run()
+    return worker.snapshot.watched[T0]
+
+
+def told(worker: EmbeddedWorker) -> list[str]:
+    """Return the states that the status topic was told of the first task, in order."""
+    records = [r for r in worker.status_log.read(0, 10_000) if r.key == status_key(T0)]
+    return [json.loads(r.value)["state"] for r in records if r.value is not None]
+
+
+def opens(worker: EmbeddedWorker) -> int:
+    return worker.fake.opened.count(T0)
+
+
+def test_a_failed_task_comes_back_as_after_a_restart_over_rest() -> None:
+    worker = made()
+    watched = failing(worker)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    assert watched.due_s is not None
+    assert 4.0 <= watched.due_s <= 8.0, "the pause, less up to half of it"
+    worker.advance(3.9)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    worker.fake.feed(T0, 3)
+    worker.advance(4.2)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.fake.written[T0] == [0, 1, 2]
+    assert told(worker)[-4:] == ["RUNNING", "FAILED", "RESTARTING", "RUNNING"]
+    assert worker.fake.opened.count(T1) == 1, "one for one"
+    assert worker.snapshot.watched[T0].total == 1
+
+
+def test_without_a_policy_it_stays_failed_as_in_connect() -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+    worker.fake.fail(T0, FAILURE)
+    worker.advance(100_000)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+
+
+def test_the_worker_says_it_for_connectors_that_do_not() -> None:
+    worker = EmbeddedWorker(properties={"errors.auto.restart": "task"})
+    worker.create(NAME, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+    worker.create("other", {"connector.class": FAKE_SOURCE, "errors.auto.restart": "none"})
+    worker.fake.fail(T0, FAILURE)
+    worker.fake.fail(TaskId(ConnectorName("other"), 0), FAILURE)
+    worker.advance(2)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.states("other") == ["RUNNING", "FAILED"]
+
+
+def test_no_more_than_the_budget_and_then_it_stays_failed_and_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    worker = made()
+    worker.fake.fail_opening(T0, FAILURE)
+    failing(worker)
+    worker.advance(500)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    assert opens(worker) == 1 + 3
+    watched = worker.snapshot.watched[T0]
+    assert (watched.total, watched.given_up, watched.due_s) == (3, GivenUp.TOO_OFTEN, None)
+    assert "numbers-0 stays FAILED. It was restarted 3 times within 600 s" in caplog.text
+    worker.fake.fail_opening(T0, None)
+    worker.advance(100_000)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    worker.ask(RestartTask(task=T0))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert failing(worker).due_s is not None, "a restart over REST begins the count anew"
+
+
+def test_what_no_restart_cures_is_not_restarted() -> None:
+    worker = made()
+    assert failing(worker, "PermissionError: not yours").given_up is GivenUp.LASTING
+    worker.advance(100_000)
+    assert opens(worker) == 1
+
+
+def test_a_record_that_fails_again_is_given_up() -> None:
+    worker = made()
+    trace = "The value of orders-0@41 cannot be converted: it is no JSON"
+    worker.fake.fail_opening(T0, trace)
+    failing(worker, trace)
+    worker.advance(100_000)
+    assert opens(worker) == 2
+    assert worker.snapshot.watched[T0].given_up is GivenUp.SAME_RECORD
+
+
+@pytest.mark.parametrize("mode", ["task", "all"])
+def test_a_connector_is_restarted_with_all_only(mode: str) -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, {**CONFIG, "errors.auto.restart": mode, "fail.in": "start"})
+    assert worker.states(NAME)[0] == "FAILED"
+    FakeSourceConnector.calls.clear()
+    worker.advance(100_000)
+    starts = FakeSourceConnector.calls.count((NAME, "start"))
+    assert starts == (3 if mode == "all" else 0)
+    assert worker.states(NAME)[0] == "FAILED"
+
+
+def test_tasks_that_come_back_with_spark_are_not_restarted() -> None:
+    worker = made()
+    worker.fake.lose("Spark's JVM ended (killed by signal 9)")
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "FAILED"]
+    worker.advance(100)
+    worker.fake.recover()
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert worker.snapshot.watched == {}
+    assert opens(worker) == 2
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        pytest.param(RestartTask(task=T0), id="restart"),
+        pytest.param(RestartConnector(name=NAME, include_tasks=True, only_failed=True), id="restart of what failed"),
+        pytest.param(PatchConfig(name=NAME, patch={"tasks.max": "1"}), id="reconfigure"),
+        pytest.param(SetTargetState(name=NAME, target=TargetState.PAUSED), id="pause"),
+        pytest.param(SetTargetState(name=NAME, target=TargetState.STOPPED), id="stop"),
+        pytest.param(DeleteConnector(name=NAME), id="delete"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_somebody_does_cancels_a_planned_restart(seed: int, act: object) -> None:
+    worker = made(seed)
+    failing(worker)
+    worker.ask(act)  # type: ignore[arg-type]
+    worker.run()
+    watched = worker.snapshot.watched.get(T0)
+    assert watched is None or watched.due_s is None
+    before = opens(worker)
+    worker.advance(1_000)
+    assert opens(worker) == before
+    if isinstance(act, DeleteConnector):
+        assert T0 not in worker.snapshot.watched
+
+
+def test_resumed_it_is_restarted_by_itself() -> None:
+    worker = made()
+    failing(worker)
+    worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
+    worker.advance(100)
+    assert worker.states(NAME) == ["PAUSED", "FAILED", "PAUSED"]
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
+    worker.advance(10)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+def test_a_config_that_supervises_what_has_failed_already() -> None:
+    worker = EmbeddedWorker()
+    worker.create(NAME, {**CONFIG, "errors.auto.restart": "none"})
+    worker.fake.fail(T0, FAILURE)
+    worker.advance(100)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    worker.ask(PutConfig(name=NAME, config=CONFIG))
+    worker.advance(10)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("actor", ["herder", "worker", "status writer", "status reader"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 4, 7, 12])
+def test_no_death_loses_or_doubles_a_restart(seed: int, actor: str, steps: int) -> None:
+    worker = made(seed)
+    worker.fake.fail(T0, FAILURE)
+    for _ in range(steps):
+        worker.scheduler.step()
+    worker.crash(actor)
+    worker.advance(20)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert opens(worker) == 2, "opened once more, not twice"
+    assert worker.given_up == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("actor", ["herder", "worker"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8, 13])
+def test_no_death_in_the_middle_of_a_restart_doubles_it(seed: int, actor: str, steps: int) -> None:
+    worker = made(seed)
+    due_s = failing(worker).due_s
+    assert due_s is not None
+    worker.scheduler.clock.advance_to(due_s + 0.01)
+    for _ in range(steps):
+        worker.scheduler.step()
+    worker.crash(actor)
+    worker.advance(60)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    assert opens(worker) == 2
+    assert worker.snapshot.watched[T0].due_s is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_in_a_cluster_its_owner_restarts_it(seed: int) -> None:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})
+    cluster.settle()
+    [owner] = [each for each in cluster.alive if T0 in each.engine.running]
+    [other] = [each for each in cluster.alive if each is not owner]
+    before = {each.name: each.engine.opened.count(T0) for each in cluster.alive}
+    owner.engine.fail(T0, FAILURE)
+    cluster.advance(20)
+    assert T0 in owner.engine.running
+    assert owner.engine.opened.count(T0) == before[owner.name] + 1
+    assert other.engine.opened.count(T0) == before[other.name]
+    assert T0 not in other.snapshot.watched
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_lost_to_another_worker_is_not_restarted_here(seed: int) -> None:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    cluster.create(
+        NAME,
+        {**{k: v for k, v in CONFIG.items() if v is not None}, "errors.auto.restart.backoff.ms": "3600000"},
+    )
+    cluster.settle()
+    [owner] = [each for each in cluster.alive if T0 in each.engine.running]
+    owner.engine.fail(T0, FAILURE)
+    cluster.advance(1)
+    assert owner.snapshot.watched[T0].due_s is not None
+    owner.kill()
+    cluster.settle()
+    cluster.advance(600)
+    [heir] = cluster.alive
+    assert T0 in heir.engine.running
+    assert heir.snapshot.watched.get(T0) is None
+    assert cluster.bugs == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("moment", ["before", "while it stops", "after"])
+def test_the_next_herder_goes_on_with_the_count(seed: int, moment: str) -> None:
+    worker = made(seed)
+    first = failing(worker)
+    [task] = [each for each in worker.scheduler.addresses() if each.name == "task numbers-0"]
+    if moment == "before":
+        worker.crash("herder")
+        worker.advance(1)
+        assert worker.snapshot.watched[T0] == first, "planned for the same moment"
+    worker.scheduler.freeze(task)
+    worker.advance(8)
+    if moment == "while it stops":
+        worker.crash("herder")
+        worker.advance(1)
+    worker.scheduler.freeze(task, frozen=False)
+    worker.advance(1)
+    if moment == "after":
+        worker.crash("herder")
+        worker.advance(1)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    known = worker.snapshot.watched[T0]
+    assert (known.total, len(known.restarts), known.life.restarts) == (1, 1, 1)
+    now = worker.scheduler.clock.now()
+    second = failing(worker)
+    assert second.due_s is not None
+    assert 8 <= second.due_s - now <= 16, "the second pause, less up to half of it"
+
+
+def test_metrics_tell_what_is_restarted_and_what_is_given_up() -> None:
+    worker = made()
+    labels = {"connector": NAME, "task": "0"}
+
+    def value(name: str) -> float | None:
+        return scraped(worker.metrics()).value(name, **labels)
+
+    assert value("kraal_task_auto_restarts_total") == 0
+    watched = failing(worker)
+    assert watched.due_ms is not None
+    assert value("kraal_task_next_restart_timestamp_ms") == watched.due_ms
+    worker.advance(9)
+    assert value("kraal_task_auto_restarts_total") == 1
+    assert value("kraal_task_auto_restart_given_up") == 0
+    failing(worker, "PermissionError: x")
+    assert value("kraal_task_auto_restart_given_up") == 1
+    assert scraped(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0
+
+
+def test_a_task_whose_actor_died_too_often_is_restarted() -> None:
+    worker = made()
+    for _ in range(6):
+        worker.crash("task numbers-0")
+        worker.advance(0.5)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    worker.advance(10)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_restart_that_is_due_in_a_rebalance_waits_for_its_end(seed: int) -> None:
+    cluster = EmbeddedCluster(2, seed=seed)
+    cluster.settle()
+    cluster.create(NAME, {k: v for k, v in CONFIG.items() if v is not None})
+    cluster.settle()
+    [owner] = [each for each in cluster.alive if T0 in each.engine.running]
+    owner.engine.fail(T0, FAILURE)
+    cluster.advance(3)
+    cluster.add()
+    cluster.advance(60)
+    cluster.settle()
+    assert [each.name for each in cluster.alive if T0 in each.engine.running] != []
+    assert cluster.bugs == []
+    assert all(watched.due_s is None for each in cluster.alive for watched in each.snapshot.watched.values())

@@ -1,0 +1,202 @@
+"""A connector that was STOPPED and is then PAUSED has no tasks until it is resumed, as in Java Connect.
+
+Source: DistributedHerder and StandaloneHerder, which generate task configs only for a connector whose target state
+is STARTED (Kafka 4.3.0); ConnectWorkerIntegrationTest.testPauseStopResume; KIP-875, KIP-980. Both herders of a real
+4.3.0 worker were seen to answer these sequences so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.messages.herder import CreateConnector, PutConfig, RestartConnector, SetTargetState
+from actors.runtime.mailbox import Ask
+from kraal.cluster.views import rest as view
+from kraal.core.ids import ConnectorName, TargetState
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+SEEDS = range(3)
+
+STOP, PAUSE, RESUME = (
+    SetTargetState(name=NAME, target=target)
+    for target in (TargetState.STOPPED, TargetState.PAUSED, TargetState.STARTED)
+)
+RESTART = RestartConnector(name=NAME, include_tasks=False, only_failed=False)
+RESTART_ALL = RestartConnector(name=NAME, include_tasks=True, only_failed=False)
+
+
+def config(**more: str) -> dict[str, str | None]:
+    return {"connector.class": FAKE_SOURCE, "tasks.max": "2", **more}
+
+
+RECONFIGURE = PutConfig(name=NAME, config=config(**{"tasks.max": "3"}))
+
+HISTORIES = [
+    pytest.param(None, [STOP, PAUSE], id="running, stopped, paused"),
+    pytest.param(None, [PAUSE, STOP, PAUSE, PAUSE], id="paused before the stop, and twice after it"),
+    pytest.param(TargetState.PAUSED, [STOP, PAUSE], id="created paused"),
+    pytest.param(TargetState.STOPPED, [PAUSE], id="created stopped"),
+    pytest.param(None, [STOP, PAUSE, RESTART], id="restarted"),
+    pytest.param(None, [STOP, PAUSE, RESTART_ALL], id="restarted with its tasks"),
+    pytest.param(None, [STOP, PAUSE, STOP, RESUME, STOP, PAUSE], id="several times"),
+]
+
+
+class Standalone:
+    """The sequences in a standalone worker."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._worker = EmbeddedWorker(seed=seed)
+
+    def do(self, message: Ask[Any]) -> None:
+        self._worker.ask(message)
+        self._worker.advance(2)
+
+    def states(self) -> list[str]:
+        assert len(view.task_infos(self._worker.snapshot, NAME)) == self.count()
+        return self._worker.states(NAME)
+
+    def count(self) -> int:
+        return len(self._worker.status(NAME)["tasks"])
+
+    def lose(self, actor: str) -> None:
+        self._worker.crash(actor)
+        self._worker.advance(2)
+
+    def start_again(self) -> None:
+        before = self._worker
+        before.close()
+        self._worker = EmbeddedWorker(
+            seed=self._seed,
+            config_log=before.config_log,
+            status_log=before.status_log,
+            offsets=before.offsets,
+        )
+        self._worker.advance(2)
+
+
+class Group:
+    """The same sequences in a group of two workers."""
+
+    def __init__(self, seed: int) -> None:
+        self._cluster = EmbeddedCluster(2, seed=seed)
+        self._cluster.settle()
+
+    def do(self, message: Ask[Any]) -> None:
+        self._cluster.request(message)
+        self._cluster.advance(2)
+
+    def states(self) -> list[str]:
+        self._cluster.settle()
+        infos = [view.task_infos(w.snapshot, NAME) for w in self._cluster.awake]
+        assert {len(tasks) for tasks in infos} == {self.count()}
+        return self._cluster.states(NAME)
+
+    def count(self) -> int:
+        return len(self._cluster.states(NAME)) - 1
+
+    def lose(self, actor: str) -> None:
+        having = [worker for worker in self._cluster.awake if actor in worker.actors]
+        assert having
+        for worker in having:
+            self._cluster.crash(worker, actor)
+        self._cluster.advance(2)
+
+    def start_again(self) -> None:
+        for worker in list(self._cluster.awake):
+            self._cluster.add()
+            self._cluster.close(worker)
+            self._cluster.settle()
+
+
+Stage = Callable[[int], Standalone | Group]
+BOTH = pytest.mark.parametrize("stage", [Standalone, Group], ids=["standalone", "distributed"])
+
+
+@BOTH
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("initial", "history"), HISTORIES)
+def test_no_tasks_until_resume(
+    stage: Stage, seed: int, initial: TargetState | None, history: list[Ask[Any]]
+) -> None:
+    worker = stage(seed)
+    worker.do(CreateConnector(name=NAME, config=config(), initial_state=initial))
+    for message in history:
+        worker.do(message)
+    assert worker.states() == ["PAUSED"]
+    worker.do(RESUME)
+    assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+@BOTH
+@pytest.mark.parametrize("seed", SEEDS)
+def test_another_config_counts_when_it_is_resumed(stage: Stage, seed: int) -> None:
+    worker = stage(seed)
+    for message in (CreateConnector(name=NAME, config=config()), STOP, PAUSE, RECONFIGURE):
+        worker.do(message)
+    assert worker.states() == ["PAUSED"]
+    worker.do(RESUME)
+    assert worker.states() == ["RUNNING"] * 4
+
+
+@BOTH
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("actor", ["herder", "worker", f"connector {NAME}"])
+def test_no_tasks_after_the_death_of_an_actor(stage: Stage, seed: int, actor: str) -> None:
+    worker = stage(seed)
+    for message in (CreateConnector(name=NAME, config=config()), STOP, PAUSE):
+        worker.do(message)
+    worker.lose(actor)
+    assert worker.states() == ["PAUSED"]
+    worker.do(RESUME)
+    assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+@BOTH
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("before", [1, 2], ids=["between stop and pause", "after the pause"])
+def test_no_tasks_when_workers_are_started_again(stage: Stage, seed: int, before: int) -> None:
+    worker = stage(seed)
+    worker.do(CreateConnector(name=NAME, config=config()))
+    for message in (STOP, PAUSE)[:before]:
+        worker.do(message)
+    worker.start_again()
+    for message in (STOP, PAUSE)[before:]:
+        worker.do(message)
+    assert worker.states() == ["PAUSED"]
+    worker.do(RESUME)
+    assert worker.states() == ["RUNNING", "RUNNING", "RUNNING"]
+
+
+@BOTH
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_paused_connector_keeps_its_tasks_and_their_configs(stage: Stage, seed: int) -> None:
+    worker = stage(seed)
+    for message in (CreateConnector(name=NAME, config=config()), PAUSE, RECONFIGURE, RESTART_ALL):
+        worker.do(message)
+    assert worker.states() == ["PAUSED", "PAUSED", "PAUSED"]
+    worker.do(RESUME)
+    assert worker.states() == ["RUNNING"] * 4
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+def test_a_creation_is_answered_when_its_connector_is_paused_or_stopped_meanwhile(
+    seed: int, target: TargetState
+) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    created = worker.assembly.herder.question(CreateConnector(name=NAME, config=config()))
+    for _ in range(seed):
+        worker.scheduler.step()
+    if NAME in worker.snapshot.config.connectors:
+        worker.ask(SetTargetState(name=NAME, target=target))
+    worker.run()
+    assert created.done()
+    assert created.exception() is None

@@ -1,0 +1,63 @@
+"""What one request restarts: everything stops before anything starts, whatever dies meanwhile (KIP-745)."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.messages.herder import RestartConnector
+from kraal.core.ids import ConnectorName, State, TaskId
+from kraal.protocol.status_records import status_key
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.worker import EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+CONFIG = {"connector.class": FAKE_SOURCE, "tasks.max": "3"}
+RESTART = RestartConnector(name=NAME, include_tasks=True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_slow_stop_holds_up_the_start_of_all(seed: int) -> None:
+    cluster = EmbeddedCluster(1, seed=seed, stop_s=2)
+    cluster.settle()
+    cluster.create(NAME, CONFIG)
+    cluster.settle()
+    [worker] = cluster.alive
+    before, seen = len(worker.engine.opened), set()
+    cluster.request(RESTART)
+    for _ in range(300):
+        cluster.advance(0.01)
+        seen.add(len(worker.engine.opened) - before)
+    assert seen == {0, 3}, "the tasks stop one by one, and start at once"
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("steps", [1, 3, 6, 10, 15, 25])
+@pytest.mark.parametrize("actor", ["worker", "herder", "status writer"])
+def test_nothing_waits_for_ever_when_somebody_dies(seed: int, steps: int, actor: str) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, CONFIG)
+    future = worker.assembly.herder.question(RESTART)
+    for _ in range(steps):
+        worker.scheduler.step()
+    worker.crash(actor)
+    worker.advance(20)
+    assert future.done()
+    assert worker.states(NAME) == ["RUNNING"] * 4
+    assert worker.fake.running == {TaskId(NAME, number) for number in range(3)}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_requests_at_once_are_both_answered(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.create(NAME, CONFIG)
+    worker.fake.fail(TaskId(NAME, 1), "Broken: a test broke it")
+    worker.run()
+    narrow = RestartConnector(name=NAME, include_tasks=True, only_failed=True)
+    futures = [worker.assembly.herder.question(message) for message in (narrow, RESTART, narrow)]
+    worker.run()
+    assert all(future.result() for future in futures)
+    assert worker.states(NAME) == ["RUNNING"] * 4
+    records = [record.key for record in worker.status_log.read(0, 1000)]
+    assert records[-1] in {status_key(NAME), *(status_key(TaskId(NAME, n)) for n in range(3))}
+    assert State.RESTARTING not in worker.states(NAME)

@@ -1,0 +1,178 @@
+"""A stored config that is not valid any more, as after an upgrade of its plugin, and versions of tasks at rest.
+
+What is expected was seen of a real 4.3.0 worker: a record without `topic` in its config topic made a
+FileStreamSourceConnector FAILED with `Missing required configuration "topic" which has no default value.`, without
+tasks, and PAUSED as long as it was paused; `tasks.max=zero` made it FAILED, paused or not, without a version.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+from typing_extensions import override
+
+from actors.messages.herder import PutConfig, RestartConnector, SetTargetState
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.core.errors import KraalError
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.core.records import Entry
+from kraal.plugins.registry import Registry
+from kraal.protocol.records import ConnectorConfigRecord, TargetStateRecord, encode
+from kraal.stores.memory import MemoryLog
+from kraal.testing._simulation.engine import FakeEngine
+from kraal.testing._simulation.plugins import FAKE_SOURCE, FakeSourceConnector
+from kraal.testing._simulation.worker import CONVERTERS, EmbeddedWorker
+
+NAME = ConnectorName("numbers")
+SEEDS = range(4)
+CONFIG: dict[str, str | None] = {"name": NAME, "connector.class": FAKE_SOURCE, "tasks.max": "2"}
+MISSING = 'ConfigInvalid: Missing required configuration "fake.topic" which has no default value.'
+PAUSE, RESUME, STOP = (
+    SetTargetState(name=NAME, target=target)
+    for target in (TargetState.PAUSED, TargetState.STARTED, TargetState.STOPPED)
+)
+
+
+class Upgraded(FakeSourceConnector):
+    """Has a key now that older configs lack; does not look at it itself."""
+
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        [
+            Key(name="fake.topic", type=ConfigType.STRING, importance=Importance.HIGH, doc="A topic."),
+            Key(name="fake.size", type=ConfigType.INT, default=1, importance=Importance.LOW, doc="A size."),
+        ]
+    )
+
+
+class Newer(FakeSourceConnector):
+    """Another version of the plugin."""
+
+    version = "2.0"
+
+    @override
+    def stop(self) -> None:
+        return
+
+
+def registry(connector: type[FakeSourceConnector]) -> Registry:
+    installed = Registry.load()
+    return Registry.of(
+        {FAKE_SOURCE: connector, **{name: installed.converter_class(name) for name in CONVERTERS}}
+    )
+
+
+def stored(seed: int, config: dict[str, str | None], target: TargetState | None = None) -> EmbeddedWorker:
+    """Return a worker that finds this config when it starts."""
+    log = MemoryLog("config")
+    if target is not None:
+        log.append([Entry(*encode(TargetStateRecord(NAME, target)))])
+    log.append([Entry(*encode(ConnectorConfigRecord(NAME, config)))])
+    return EmbeddedWorker(seed=seed, registry=registry(Upgraded), config_log=log)
+
+
+def trace(worker: EmbeddedWorker) -> str:
+    text: str = worker.status(NAME)["connector"].get("trace", "")
+    return text.partition("\n")[0]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_connector_whose_config_lacks_a_required_key_is_failed_without_tasks(seed: int) -> None:
+    worker = stored(seed, CONFIG)
+    assert worker.states(NAME) == ["FAILED"]
+    assert trace(worker) == MISSING
+    assert worker.status(NAME)["connector"]["version"] == "1.0"
+    with pytest.raises(KraalError, match="Failed to start connector: numbers"):
+        worker.ask(RestartConnector(name=NAME))
+    for message in (PAUSE, RESUME):
+        worker.ask(message)
+        worker.run()
+        assert worker.states(NAME) == ["FAILED"]
+    worker.ask(STOP)
+    worker.run()
+    assert worker.states(NAME) == ["STOPPED"]
+    worker.ask(RESUME)
+    worker.run()
+    assert (worker.states(NAME), trace(worker)) == (["FAILED"], MISSING)
+    worker.ask(PutConfig(name=NAME, config={**CONFIG, "fake.topic": "t"}))
+    worker.run()
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_error_is_in_the_trace(seed: int) -> None:
+    worker = stored(seed, {**CONFIG, "fake.size": "many"})
+    text = worker.status(NAME)["connector"]["trace"]
+    assert text.startswith(MISSING)
+    assert "Invalid value many for configuration fake.size: Not a number of type INT" in text
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_paused_connector_fails_when_it_is_resumed(seed: int) -> None:
+    worker = stored(seed, CONFIG, TargetState.PAUSED)
+    assert worker.states(NAME) == ["PAUSED"]
+    worker.ask(RESUME)
+    worker.run()
+    assert (worker.states(NAME), trace(worker)) == (["FAILED"], MISSING)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", [None, TargetState.PAUSED])
+@pytest.mark.parametrize(
+    ("key", "value", "error"),
+    [
+        ("tasks.max", "zero", "Invalid value zero for configuration tasks.max: Not a number of type INT"),
+        ("tasks.max", "0", "Invalid value 0 for configuration tasks.max: Value must be at least 1"),
+        (
+            "errors.tolerance",
+            "some",
+            "Invalid value some for configuration errors.tolerance: String must be one of: none, all",
+        ),
+    ],
+)
+def test_connect_s_own_keys_are_checked_also_when_it_is_paused(
+    seed: int, target: TargetState | None, key: str, value: str, error: str
+) -> None:
+    worker = stored(seed, {**CONFIG, "fake.topic": "t", key: value}, target)
+    assert worker.states(NAME) == ["FAILED"]
+    assert trace(worker) == f"ConfigInvalid: {error}"
+    assert worker.status(NAME)["connector"]["version"] is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tasks_that_run_go_on_when_their_connector_s_new_config_is_not_valid(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed, registry=registry(Upgraded))
+    worker.create(NAME, {**CONFIG, "fake.topic": "t"})
+    worker.config_log.append([Entry(*encode(ConnectorConfigRecord(NAME, CONFIG)))])
+    worker.crash("herder")  # the next one reads all there is
+    worker.advance(5)
+    assert worker.states(NAME) == ["FAILED", "RUNNING", "RUNNING"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_that_begins_paused_shows_its_version(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed, registry=registry(FakeSourceConnector))
+    worker.create(NAME, CONFIG)
+    worker.ask(PAUSE)
+    worker.run()
+    engine = FakeEngine()
+    again = EmbeddedWorker(
+        seed=seed,
+        registry=registry(Newer),
+        engine=engine,
+        config_log=worker.config_log,
+        status_log=worker.status_log,
+        offsets=worker.offsets,
+    )
+    assert again.states(NAME) == ["PAUSED"] * 3
+    assert engine.opened == []
+    assert [task["version"] for task in again.status(NAME)["tasks"]] == ["2.0", "2.0"]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_that_does_not_open_shows_its_version(seed: int) -> None:
+    worker = EmbeddedWorker(seed=seed)
+    worker.fake.fail_opening(TaskId(NAME, 0), "it does not open")
+    worker.create(NAME, CONFIG)
+    assert worker.states(NAME) == ["RUNNING", "FAILED", "RUNNING"]
+    assert [task["version"] for task in worker.status(NAME)["tasks"]] == ["1.0", "1.0"]

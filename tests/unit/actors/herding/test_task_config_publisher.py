@@ -1,0 +1,225 @@
+"""Task configs on their way to the leader: contract 6.5, D39."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from actors.herding.task_config_publisher import AT_A_TIME, Publisher, Send, Sent
+from actors.messages.publisher import PublishFailed, PublishTasks, TasksPublished
+from actors.runtime.mailbox import Address
+from actors.runtime.system import Begin, Crash, ThreadSystem
+from kraal.core.ids import ConnectorName
+from kraal.peers import PeerFailed, PeerRefused
+from kraal.testing._simulation.scheduler import Scheduler
+
+OLD, NEW = "http://old/", "http://new/"
+HERDER = Address("herder")
+
+
+def publish(name: str, token: int, *, url: str = OLD, reply_to: Address = HERDER) -> PublishTasks:
+    return PublishTasks(
+        name=ConnectorName(name),
+        configs=[{"n": str(token)}],
+        leader_url=url,
+        key=b"0" * 32,
+        algorithm="HmacSHA256",
+        reply_to=reply_to,
+        token=token,
+    )
+
+
+@dataclass
+class Stage:
+    """A publisher whose requests do not begin by themselves: a test ends each as it likes."""
+
+    answers: list[tuple[str, int]] = field(default_factory=list)
+    begun: list[Address] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.herder = Address("herder")
+        self.herder.bind(self._answered)
+        self.publisher = Publisher(address=Address("publisher"), system=self, send=lambda _: None)
+        self.publisher.receive(Begin())
+
+    def spawn(
+        self, address: Address, factory: Callable[[], object], died: Callable[[BaseException], None]
+    ) -> None:
+        del factory, died
+        self.begun.append(address)
+
+    def stop(self, address: Address) -> None:
+        del address
+
+    def _answered(self, message: object) -> bool:
+        assert isinstance(message, TasksPublished | PublishFailed)
+        self.answers.append((type(message).__name__, message.token))
+        return True
+
+    def publish(self, name: str, token: int, url: str = OLD) -> None:
+        self.publisher.receive(publish(name, token, url=url, reply_to=self.herder))
+
+    def end(self, token: int, error: Exception | None = None) -> None:
+        self.publisher.receive(Sent(token, error))
+
+    @property
+    def on_their_way(self) -> list[int]:
+        return [request.token for request in self.publisher._on_their_way.values()]
+
+
+def test_a_few_requests_are_on_their_way_at_a_time_in_order() -> None:
+    stage = Stage()
+    for token in range(AT_A_TIME + 2):
+        stage.publish(f"c{token}", token)
+    assert stage.on_their_way == list(range(AT_A_TIME))
+    stage.end(1)
+    assert stage.on_their_way == [0, 2, 3, 4]
+    stage.end(0)
+    assert stage.on_their_way == [2, 3, 4, 5]
+    assert stage.answers == [("TasksPublished", 1), ("TasksPublished", 0)]
+
+
+def test_an_older_set_of_a_connector_is_never_overtaken_by_a_newer_one() -> None:
+    stage = Stage()
+    for name, token in (("a", 0), ("a", 1), ("b", 2)):
+        stage.publish(name, token)
+    assert stage.on_their_way == [0, 2]
+    stage.end(2)
+    assert stage.on_their_way == [0]
+    stage.end(0)
+    assert stage.on_their_way == [1]
+
+
+def test_a_leader_that_cannot_be_reached_is_not_waited_for_again_and_again() -> None:
+    stage = Stage()
+    for token in range(10):
+        stage.publish(f"c{token}", token)
+    stage.end(2, PeerFailed("no answer"))
+    assert stage.answers == [("PublishFailed", token) for token in (2, 4, 5, 6, 7, 8, 9)]
+    assert stage.on_their_way == [0, 1, 3]
+
+
+def test_what_a_leader_refuses_concerns_only_the_one_request() -> None:
+    stage = Stage()
+    for token in range(AT_A_TIME + 1):
+        stage.publish(f"c{token}", token)
+    stage.end(0, PeerRefused(403, 403, "wrong"))
+    assert stage.answers == [("PublishFailed", 0)]
+    assert stage.on_their_way == [1, 2, 3, 4]
+
+
+def test_with_another_leader_nothing_waits_for_the_old_one() -> None:
+    stage = Stage()
+    for token in range(AT_A_TIME + 1):
+        stage.publish(f"c{token}", token)
+    stage.publish("c0", 9, NEW)
+    assert stage.answers == [("PublishFailed", token) for token in range(AT_A_TIME + 1)]
+    assert stage.on_their_way == [9]
+    stage.end(0)
+    stage.end(1, PeerFailed("no answer"))
+    assert stage.on_their_way == [9]
+    stage.end(9)
+    assert stage.answers[-1] == ("TasksPublished", 9)
+    assert len(stage.answers) == AT_A_TIME + 2
+
+
+def died(error: BaseException) -> None:
+    pytest.fail(repr(error))
+
+
+@dataclass
+class Heard:
+    """What a herder hears of a publisher that runs, under a scheduler or on threads."""
+
+    messages: list[TasksPublished | PublishFailed] = field(default_factory=list)
+    all_there: threading.Event = field(default_factory=threading.Event)
+    expected: int = 1
+
+    def __post_init__(self) -> None:
+        self.address = Address("herder")
+        self.address.bind(self._deliver)
+
+    def _deliver(self, message: object) -> bool:
+        assert isinstance(message, TasksPublished | PublishFailed)
+        self.messages.append(message)
+        if len(self.messages) == self.expected:
+            self.all_there.set()
+        return True
+
+
+def run(send: Send, *tokens: int, seed: int = 0) -> list[TasksPublished | PublishFailed]:
+    """Have a publisher send requests, one each of as many connectors; return what the herder hears."""
+    heard, system, address = Heard(), Scheduler(seed), Address("publisher")
+    system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
+    for token in tokens:
+        address.tell(publish(f"c{token}", token, reply_to=heard.address))
+    system.run()
+    assert system.addresses() == [address]
+    return heard.messages
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_request_is_sent_once_and_answered(seed: int) -> None:
+    sent: list[int] = []
+    heard = run(lambda request: sent.append(request.token), *range(20), seed=seed)
+    assert sorted(sent) == list(range(20))
+    assert sorted(message.token for message in heard) == list(range(20))
+    assert all(isinstance(message, TasksPublished) for message in heard)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(PeerRefused(403, 403, "wrong"), 403), (PeerRefused(500, 500, None), 500), (PeerFailed("gone"), None)],
+)
+def test_a_failure_is_told_with_what_the_leader_answered(error: Exception, status: int | None) -> None:
+    def send(_: PublishTasks) -> None:
+        raise error
+
+    assert run(send, 7) == [PublishFailed(token=7, error=error, status=status)]
+
+
+def test_a_request_that_dies_has_failed() -> None:
+    def send(_: PublishTasks) -> None:
+        raise ZeroDivisionError
+
+    [message] = run(send, 7)
+    assert isinstance(message, PublishFailed)
+    assert (message.token, message.status, str(message.error)) == (7, None, "ZeroDivisionError()")
+
+
+def test_a_request_that_hangs_holds_back_only_itself() -> None:
+    release, heard = threading.Event(), Heard(expected=10)
+
+    def send(request: PublishTasks) -> None:
+        if request.token == 0:
+            assert release.wait(10)
+
+    system, address = ThreadSystem(), Address("publisher")
+    system.spawn(address, lambda: Publisher(address=address, system=system, send=send), died)
+    for token in range(11):
+        address.tell(publish(f"c{token}", token, reply_to=heard.address))
+    assert heard.all_there.wait(10)
+    assert {message.token for message in heard.messages} == set(range(1, 11))
+    release.set()
+    assert system.close(10) == []
+
+
+def test_a_new_life_does_not_answer_for_an_older_one() -> None:
+    heard, address, system = Heard(), Address("publisher"), Scheduler()
+    lives: list[int] = []
+
+    def start(_: BaseException | None = None) -> None:
+        lives.append(len(lives))
+        system.spawn(address, lambda: Publisher(address=address, system=system, send=lambda _: None), start)
+
+    start()
+    address.tell(Crash("for a test"))
+    system.run()
+    assert lives == [0, 1]
+    address.tell(Sent(1, None))
+    address.tell(publish("a", 2, reply_to=heard.address))
+    system.run()
+    assert heard.messages == [TasksPublished(token=2)]

@@ -1,0 +1,301 @@
+"""Variables in a whole worker: resolved where a config is used, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Collection, Mapping, Sequence
+
+import pytest
+from typing_extensions import override
+
+from actors.messages.herder import PutConfig, RestartConnector, SetTargetState
+from kraal.cluster.views import rest as view
+from kraal.config.provider import ConfigData, ConfigProvider
+from kraal.core.errors import ConfigInvalid, KraalError, ProviderFailed
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.plugins.config_providers import Providers
+from kraal.plugins.registry import Registry
+from kraal.protocol.records import TaskCommitRecord, TaskConfigRecord, decode
+from kraal.stores.memory import MemoryLog
+from kraal.testing._simulation.plugins import FakeSourceConnector
+from kraal.testing._simulation.worker import EmbeddedWorker, fake_registry
+
+NAME = ConnectorName("numbers")
+T0, T1 = TaskId(NAME, 0), TaskId(NAME, 1)
+CLASS = "kraal.testing.CopyingSourceConnector"
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+PASSWORD = "${k:p:password}"  # noqa: S105 - a variable
+
+
+class Keeper(ConfigProvider):
+    """Keeps passwords that a test changes."""
+
+    def __init__(self, ttl_ms: int | None = None) -> None:
+        self.password = "hunter2hunter2"  # noqa: S105 - for a test
+        self.ttl_ms = ttl_ms
+        self.error: Exception | None = None
+
+    @override
+    def get(self, path: str, keys: Collection[str]) -> ConfigData:
+        if self.error is not None:
+            raise self.error
+        data = {"password": self.password} if "password" in keys else {}
+        return ConfigData(data=data, ttl_ms=self.ttl_ms)
+
+
+class Copying(FakeSourceConnector):
+    """Gives its tasks all that it was given, and fails with it where it is told to."""
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        if self._config.get("fail.in") == "task_configs":
+            raise RuntimeError(f"cannot log in with {self._config['password']}")
+        url = f"db://me:{self._config['password']}@host"
+        return [{**self._config, "number": str(n), "url": url} for n in range(max_tasks)]
+
+    @override
+    def _called(self, method: str) -> None:
+        password = self._config["password"]
+        if self._config.get("fail.in") == method or (method == "start" and password.startswith("wrong")):
+            raise RuntimeError(f"cannot log in with {password}")
+        super()._called(method)
+
+
+def registry() -> Registry:
+    return Registry.of({CLASS: Copying, STRING: fake_registry().converter_class(STRING)})
+
+
+def worker_with(keeper: Keeper, seed: int = 0) -> EmbeddedWorker:
+    Copying.calls.clear()
+    return EmbeddedWorker(seed=seed, registry=registry(), providers=Providers({"k": keeper}))
+
+
+def config(**more: str) -> dict[str, str | None]:
+    written = {key.replace("__", "."): value for key, value in more.items()}
+    return {"connector.class": CLASS, "tasks.max": "2", "password": PASSWORD, **written}
+
+
+def all_text(worker: EmbeddedWorker) -> str:
+    """Return all that is stored and all that REST shows."""
+    logs = [worker.config_log, worker.status_log]
+    stored = [record for log in logs for record in log.read(0, 10_000)]
+    shown = [
+        view.connector_info(worker.snapshot, NAME),
+        view.connector_status(worker.snapshot, NAME),
+        view.task_infos(worker.snapshot, NAME),
+    ]
+    return repr(stored) + json.dumps(shown)
+
+
+def task_passwords(worker: EmbeddedWorker) -> list[str]:
+    runs = [worker.fake.run_of(task) for task in (T0, T1)]
+    return [run.spec.task_config["password"] for run in runs if run is not None]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_values_are_used_and_variables_are_stored_and_shown(seed: int) -> None:
+    worker = worker_with(Keeper(), seed)
+    worker.create(NAME, config())
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    run = worker.fake.run_of(T1)
+    assert run is not None
+    assert task_passwords(worker) == ["hunter2hunter2"] * 2
+    assert run.spec.task_config["url"] == "db://me:hunter2hunter2@host"
+    assert run.spec.connector_config["password"] == Keeper().password
+    assert "hunter2" not in repr(run.spec)
+    assert "hunter2" not in all_text(worker)
+    stored = worker.snapshot.config.connectors[NAME].tasks[1]
+    assert (stored["password"], stored["url"]) == (PASSWORD, f"db://me:{PASSWORD}@host")
+
+
+def test_the_same_tasks_are_not_written_again_for_their_variables() -> None:
+    worker = worker_with(Keeper())
+    worker.create(NAME, config())
+    before = worker.snapshot.config.connectors[NAME].tasks_version
+    worker.ask(RestartConnector(name=NAME))
+    worker.run()
+    assert worker.snapshot.config.connectors[NAME].tasks_version == before
+
+
+@pytest.mark.parametrize("method", ["start", "task_configs"])
+def test_neither_a_trace_nor_the_log_holds_what_a_plugin_says_of_it(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = worker_with(Keeper())
+    with caplog.at_level(logging.DEBUG):
+        worker.ask(PutConfig(name=NAME, config=config(fail__in=method)))
+        worker.run()
+    text = all_text(worker) + "".join(record.getMessage() for record in caplog.records)
+    assert "cannot log in with [hidden]" in text
+    assert "hunter2" not in text
+
+
+def test_a_task_s_trace_holds_no_secret_whoever_made_it() -> None:
+    worker = worker_with(Keeper())
+    worker.create(NAME, config())
+    worker.fake.fail(T0, "no login with hunter2hunter2")
+    worker.run()
+    assert worker.status(NAME)["tasks"][0]["trace"] == "no login with [hidden]"
+    assert "hunter2" not in all_text(worker)
+
+
+def test_a_provider_that_fails_refuses_a_config_in_its_words() -> None:
+    keeper = Keeper()
+    worker = worker_with(keeper)
+    keeper.error = ProviderFailed("Could not read properties from file p")
+    with pytest.raises(KraalError, match=r"^Could not read properties from file p$"):
+        worker.create(NAME, config())
+
+
+def test_a_config_is_checked_with_values_and_refused_with_variables() -> None:
+    worker = worker_with(Keeper())
+    with pytest.raises(ConfigInvalid) as caught:
+        worker.create(NAME, config(tasks__max=PASSWORD))
+    assert f"Invalid value {PASSWORD} for configuration tasks.max: Not a number of type INT" in str(
+        caught.value
+    )
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_provider_that_fails_at_the_start_fails_the_connector_and_its_tasks() -> None:
+    keeper = Keeper()
+    first = worker_with(keeper)
+    first.create(NAME, config())
+    keeper.error = RuntimeError("sealed")
+    assert isinstance(first.config_log, MemoryLog)
+    second = EmbeddedWorker(
+        registry=registry(), providers=Providers({"k": keeper}), config_log=first.config_log
+    )
+    status = second.status(NAME)
+    assert second.states(NAME) == ["FAILED"] * 3
+    text = "The config provider k could not read password at p: sealed"
+    assert text in status["connector"]["trace"]
+    assert text in status["tasks"][1]["trace"]
+    keeper.error = None
+    second.ask(RestartConnector(name=NAME, include_tasks=True, only_failed=True))
+    second.run()
+    assert second.states(NAME) == ["RUNNING"] * 3
+
+
+def test_a_restart_of_a_task_takes_the_newest_value() -> None:
+    keeper = Keeper()
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    keeper.password = "another password"  # noqa: S105 - for a test
+    worker.ask(RestartConnector(name=NAME, include_tasks=True))
+    worker.run()
+    assert task_passwords(worker) == ["another password"] * 2
+
+
+# -- values that expire ------------------------------------------------------------------------------------
+
+
+def starts() -> int:
+    return sum(method == "start" for _, method in Copying.calls)
+
+
+def commits(worker: EmbeddedWorker) -> int:
+    records = [decode(r.key, r.value) for r in worker.config_log.read(0, 10_000)]
+    assert any(isinstance(record, TaskConfigRecord) for record in records)
+    return sum(isinstance(record, TaskCommitRecord) for record in records)
+
+
+def test_a_connector_and_its_tasks_start_again_with_new_values_when_the_old_expire() -> None:
+    keeper = Keeper(ttl_ms=60_000)
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    keeper.password = "another password"  # noqa: S105 - for a test
+    worker.advance(59)
+    assert (starts(), task_passwords(worker)) == (1, ["hunter2hunter2"] * 2)
+    worker.advance(2)
+    assert (starts(), task_passwords(worker)) == (2, ["another password"] * 2)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+    worker.advance(60)
+    assert starts() == 3
+
+
+def test_tasks_run_on_when_the_values_are_the_same() -> None:
+    worker = worker_with(Keeper(ttl_ms=60_000))
+    worker.create(NAME, config())
+    opened = len(worker.fake.opened)
+    worker.advance(61)
+    assert starts() == 2
+    assert (len(worker.fake.opened), commits(worker)) == (opened, 1)
+
+
+def test_tasks_are_written_once_for_new_values() -> None:
+    keeper = Keeper(ttl_ms=60_000)
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    keeper.password = "another password"  # noqa: S105 - for a test
+    worker.advance(61)
+    worker.crash("herder")
+    worker.run()
+    worker.advance(30)
+    assert commits(worker) == 2
+
+
+@pytest.mark.parametrize(("reload", "expected"), [("none", 1), ("restart", 2)])
+def test_a_connector_may_want_no_reload(reload: str, expected: int) -> None:
+    worker = worker_with(Keeper(ttl_ms=60_000))
+    worker.create(NAME, config(config__action__reload=reload))
+    worker.advance(61)
+    assert starts() == expected
+
+
+def test_a_time_to_live_of_nothing_does_not_keep_the_worker_busy() -> None:
+    worker = worker_with(Keeper(ttl_ms=0))
+    worker.create(NAME, config())
+    worker.advance(10)
+    assert 5 <= starts() <= 12
+
+
+def test_a_connector_that_is_replaced_or_stopped_is_not_started_by_its_older_timer() -> None:
+    keeper = Keeper(ttl_ms=60_000)
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    keeper.ttl_ms = None
+    worker.advance(30)
+    worker.ask(PutConfig(name=NAME, config=config(more="x")))
+    worker.run()
+    assert starts() == 2
+    worker.advance(120)
+    assert starts() == 2
+
+
+def test_a_connector_that_failed_for_its_password_is_tried_with_the_next_one() -> None:
+    keeper = Keeper(ttl_ms=60_000)
+    keeper.password = "wrong password"  # noqa: S105 - for a test
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    assert worker.states(NAME) == ["FAILED"]
+    assert worker.status(NAME)["connector"]["trace"].startswith("RuntimeError: cannot log in with [hidden]\n")
+    keeper.password = "right password"  # noqa: S105 - for a test
+    worker.advance(61)
+    assert worker.states(NAME) == ["RUNNING"] * 3
+
+
+def test_a_provider_that_fails_when_values_expire_fails_the_connector_and_no_task() -> None:
+    keeper = Keeper(ttl_ms=60_000)
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    keeper.error = RuntimeError("sealed")
+    worker.advance(61)
+    assert worker.states(NAME) == ["FAILED", "RUNNING", "RUNNING"]
+    assert "sealed" in worker.status(NAME)["connector"]["trace"]
+
+
+def test_a_paused_connector_has_new_values_when_it_is_resumed() -> None:
+    keeper = Keeper(ttl_ms=60_000)
+    worker = worker_with(keeper)
+    worker.create(NAME, config())
+    worker.ask(SetTargetState(name=NAME, target=TargetState.PAUSED))
+    worker.run()
+    keeper.password = "another password"  # noqa: S105 - for a test
+    worker.advance(61)
+    assert worker.states(NAME) == ["PAUSED"] * 3
+    worker.ask(SetTargetState(name=NAME, target=TargetState.STARTED))
+    worker.run()
+    worker.advance(1)
+    assert task_passwords(worker) == ["another password"] * 2

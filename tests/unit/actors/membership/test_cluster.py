@@ -1,0 +1,250 @@
+"""Whole clusters under the seeded scheduler: what the workers do together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    Ping,
+    PutConfig,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
+from kraal.core.errors import Momentary, NotLeader, NotOwner
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.protocol.group import ConnectProtocol
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.cluster_worker import ClusterWorker
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+
+NAME = ConnectorName("numbers")
+SEEDS = range(4)
+PROTOCOLS = list(ConnectProtocol)
+
+
+def config(tasks: int = 4, plugin: str = FAKE_SOURCE) -> dict[str, str | None]:
+    return {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
+
+
+def cluster_of(seed: int, *, tasks: int = 4, max_delay_s: float = 0.0) -> EmbeddedCluster:
+    """Return three workers at rest, with one connector."""
+    cluster = EmbeddedCluster(3, seed=seed, max_delay_s=max_delay_s)
+    cluster.settle()
+    cluster.create(NAME, config(tasks))
+    cluster.settle()
+    return cluster
+
+
+def followers(cluster: EmbeddedCluster) -> list[ClusterWorker]:
+    return [w for w in cluster.awake if w is not cluster.leader]
+
+
+def owner(cluster: EmbeddedCluster, instance: ConnectorName | TaskId) -> ClusterWorker:
+    [found] = cluster.owners(instance)
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_workers_share_what_there_is(seed: int, protocol: ConnectProtocol) -> None:
+    cluster = EmbeddedCluster(3, seed=seed, protocol=protocol)
+    cluster.settle()
+    cluster.create(NAME, config(5))
+    assert cluster.settle() < 5
+    counts = sorted(len(w.running) for w in cluster.alive)
+    assert counts[-1] - counts[0] <= 2, "one connector, one task"
+    assert cluster.states(NAME) == ["RUNNING"] * 6
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_task_configs_of_a_follower_s_connector_arrive_at_the_leader(seed: int) -> None:
+    cluster = cluster_of(seed)
+    while owner(cluster, NAME) is cluster.leader:
+        cluster.close(cluster.leader)
+        cluster.add()
+        cluster.settle()
+    cluster.request(PutConfig(name=NAME, config=config(6)))
+    cluster.settle()
+    assert cluster.states(NAME) == ["RUNNING"] * 7
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_work_of_a_killed_worker_moves_after_session_timeout_and_delay(seed: int) -> None:
+    cluster = cluster_of(seed, max_delay_s=4)
+    killed = followers(cluster)[seed % 2]
+    others = {w.name: set(w.running) for w in cluster.alive if w is not killed}
+    cluster.kill(killed)
+    took_s = cluster.settle(20)
+    assert 9 <= took_s <= 14
+    assert all(others[w.name] <= w.running for w in cluster.alive), "what ran elsewhere stays"
+    moved = {i for w in cluster.alive for i in w.running - others[w.name] if isinstance(i, TaskId)}
+    opened = [task for w in cluster.alive for task in w.engine.opened]
+    assert all(opened.count(task) == 1 for task in opened if task not in moved), "and was not started again"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    "actor", ["herder", "membership", "worker", "config reader", "status writer", "publisher"]
+)
+def test_the_leader_survives_the_death_of_its_actors(seed: int, actor: str) -> None:
+    cluster = cluster_of(seed)
+    leader, before = cluster.leader, {w.name: set(w.running) for w in cluster.alive}
+    opened = sum(len(w.engine.opened) for w in cluster.alive)
+    cluster.crash(leader, actor)
+    cluster.advance(1)
+    cluster.settle()
+    assert cluster.leader is leader
+    assert {w.name: w.running for w in cluster.alive} == before
+    assert sum(len(w.engine.opened) for w in cluster.alive) == opened, "no task was started again"
+    cluster.create("more", config(3))
+    cluster.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_cannot_do_it_names_who_can(seed: int) -> None:
+    cluster = cluster_of(seed)
+    for worker in followers(cluster):
+        with pytest.raises(NotLeader) as refused:
+            cluster.ask(worker, CreateConnector(name=ConnectorName("other"), config=config()))
+        assert refused.value.leader_url == cluster.leader.url
+    task = next(TaskId(NAME, n) for n in range(4) if owner(cluster, TaskId(NAME, n)) is not cluster.leader)
+    with pytest.raises(NotOwner) as told:
+        cluster.ask(cluster.leader, RestartTask(task=task))
+    assert told.value.owner_url == owner(cluster, task).url
+    stranger = next(w for w in followers(cluster) if w is not owner(cluster, task))
+    with pytest.raises(NotLeader):
+        cluster.ask(stranger, RestartTask(task=task))
+    cluster.request(RestartTask(task=task), stranger)
+    cluster.settle()
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("only_failed", [False, True])
+def test_restart_requests_reach_all_owners(seed: int, only_failed: bool) -> None:  # noqa: FBT001 - a row
+    cluster = cluster_of(seed)
+    failed = [TaskId(NAME, 1), TaskId(NAME, 3)]
+    opened = {task: sum(w.engine.opened.count(task) for w in cluster.alive) for task in map(_task, range(4))}
+    for task in failed:
+        owner(cluster, task).engine.fail(task, "DiskFull: no space left")
+    cluster.advance(1)
+    assert cluster.states(NAME).count("FAILED") == 2
+    body: Any = cluster.request(
+        RestartConnector(name=NAME, include_tasks=True, only_failed=only_failed), followers(cluster)[0]
+    )
+    assert body is not None
+    assert [task["state"] for task in body["tasks"]] == [
+        "RUNNING" if only_failed and task not in failed else "RESTARTING" for task in opened
+    ], "by the statuses from before, whatever other workers have done since"
+    cluster.settle()
+    again = {
+        task for task, n in opened.items() if sum(w.engine.opened.count(task) for w in cluster.alive) > n
+    }
+    assert again == (set(failed) if only_failed else set(opened))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("plugin", [FAKE_SOURCE, FAKE_SINK])
+def test_a_frozen_worker_writes_nothing_when_its_work_has_moved(seed: int, plugin: str) -> None:
+    cluster = EmbeddedCluster(3, seed=seed)
+    cluster.settle()
+    cluster.create(NAME, config(3, plugin))
+    cluster.settle()
+    tasks = [_task(n) for n in range(3)]
+    frozen = owner(cluster, tasks[0])
+    cluster.freeze(frozen)
+    for task in tasks:
+        cluster.feed(task, 35)
+    cluster.advance(10)
+    cluster.settle()
+    cluster.thaw(frozen)
+    for task in tasks:
+        cluster.feed(task, 20)
+    cluster.settle()
+    cluster.advance(1)
+    assert {task: cluster.outside.written[task] for task in tasks} == {
+        task: list(range(55)) for task in tasks
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_frozen_leader_does_not_overwrite_the_config_of_its_successor(seed: int) -> None:
+    cluster = cluster_of(seed)
+    frozen = cluster.leader
+    late = frozen.assembly.herder.question(PutConfig(name=NAME, config=config(1)))
+    cluster.freeze(frozen)
+    cluster.advance(20)
+    cluster.request(PutConfig(name=NAME, config=config(2)))
+    cluster.settle()
+    cluster.thaw(frozen)
+    cluster.run_until(late.done, timeout_s=30)
+    cluster.settle()
+    assert isinstance(late.exception(), Momentary | NotLeader)
+    assert cluster.states(NAME) == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_moves_stops_first_and_repeats_nothing(seed: int) -> None:
+    cluster = cluster_of(seed)
+    for step in range(6):
+        for number in range(4):
+            cluster.feed(_task(number), 7)
+        if step % 2:
+            cluster.close(cluster.random.choice(cluster.awake))
+        else:
+            cluster.add()
+        cluster.advance(cluster.random.uniform(0, 1))
+    cluster.settle()
+    assert [cluster.outside.written[_task(n)] for n in range(4)] == [list(range(42))] * 4
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_deletion_while_a_worker_is_away_is_carried_out_when_it_comes_back(seed: int) -> None:
+    cluster = cluster_of(seed)
+    frozen = followers(cluster)[0]
+    cluster.freeze(frozen)
+    cluster.request(DeleteConnector(name=NAME))
+    cluster.advance(20)
+    cluster.thaw(frozen)
+    cluster.settle()
+    assert [w.running for w in cluster.alive] == [set()] * 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+def test_a_herder_that_died_stops_what_changed_meanwhile(seed: int, target: TargetState) -> None:
+    cluster = cluster_of(seed)
+    for worker in cluster.awake:
+        cluster.crash(worker, "herder")
+        cluster.crash(worker, "task numbers-0" if _task(0) in worker.running else "worker")
+    cluster.advance(0)
+    cluster.request(SetTargetState(name=NAME, target=target))
+    cluster.settle()
+    cluster.request(SetTargetState(name=NAME, target=TargetState.STARTED))
+    cluster.settle()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("messages", [0, 1, 2, 4])
+def test_a_herder_that_dies_while_its_worker_starts_leaves_one_that_gets_ready(
+    seed: int, messages: int
+) -> None:
+    """`/health` asks for no more than that; it said "starting" for ever."""
+    cluster = EmbeddedCluster(0, seed=seed)
+    worker = cluster.add()
+    while "herder" not in worker.actors:
+        assert cluster.scheduler.step()
+    for _ in range(messages):
+        cluster.scheduler.step()
+    cluster.crash(worker, "herder")
+    cluster.settle()
+    assert worker.snapshot.ready
+    cluster.ask(worker, Ping())
+
+
+def _task(number: int) -> TaskId:
+    return TaskId(NAME, number)

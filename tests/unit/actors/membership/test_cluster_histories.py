@@ -1,0 +1,133 @@
+"""Random histories of whole clusters: whatever happens, in the end everything runs once, and never twice at a time.
+
+Each seed is a history; a failure names it. What is done: everything a client may ask for, deaths of actors, workers
+that come, go, are killed or stand still, and a coordinator that is away.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    PutConfig,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
+from actors.runtime.mailbox import Ask
+from kraal.core.errors import KraalError
+from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId
+from kraal.protocol.group import ConnectProtocol
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+
+NAMES = [ConnectorName(name) for name in "abc"]
+STATIC: list[list[Instance]] = [[], [], [NAMES[0], TaskId(NAMES[0], 0)], [TaskId(NAMES[0], 0), NAMES[1]]]
+"""What workers are kept for: those without lists run anything (KIP-987)."""
+ACTORS = [
+    "herder",
+    "membership",
+    "worker",
+    "publisher",
+    "validator",
+    "offsets",
+    "config reader",
+    "config writer",
+    "status reader",
+    "status writer",
+    "connector a",
+    "task a-0",
+    "task b-1",
+]
+
+
+class History:
+    """One cluster and what happens to it."""
+
+    def __init__(self, seed: int) -> None:
+        choice = random.Random(seed).choice  # noqa: S311 - order, not secrets
+        self.choice = choice
+        self.cluster = EmbeddedCluster(
+            choice([1, 2, 3]),
+            seed=seed,
+            protocol=choice(list(ConnectProtocol)),
+            max_delay_s=choice([0.0, 0.0, 5.0]),
+            stop_s=choice([0.0, 0.3, 1.5, 4.0]),
+            read_s=choice([0.05, 0.2, 0.5]),
+        )
+        self.cluster.settle()
+        for name in NAMES[:2]:
+            self.cluster.create(name, self.config())
+
+    def config(self) -> dict[str, str | None]:
+        plugin = self.choice([FAKE_SOURCE, FAKE_SINK])
+        return {"connector.class": plugin, "tasks.max": self.choice("1234"), "topics": "lines"}
+
+    def happen(self) -> None:
+        """Have one thing happen."""
+        what = self.choice([self.ask, self.ask, self.ask, self.die, self.die, self.move, self.stand_still])
+        with suppress(KraalError, KeyError):
+            what()
+        self.cluster.advance(self.choice([0.0, 0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 8.0]))
+
+    def ask(self) -> None:
+        name = self.choice(NAMES)
+        messages: list[Ask[Any]] = [
+            CreateConnector(name=name, config=self.config()),
+            DeleteConnector(name=name),
+            PutConfig(name=name, config=self.config()),
+            SetTargetState(name=name, target=self.choice(list(TargetState))),
+            RestartConnector(name=name, include_tasks=True, only_failed=self.choice([True, False])),
+            RestartTask(task=TaskId(name, 0)),
+        ]
+        message = self.choice(messages)
+        patience_s = 10.0 if self.calm else 0.0
+        self.cluster.request(message, self.choice(self.cluster.awake), patience_s=patience_s)
+
+    @property
+    def calm(self) -> bool:
+        return not self.cluster.broker.down and len(self.cluster.awake) == len(self.cluster.alive)
+
+    def die(self) -> None:
+        self.cluster.crash(self.choice(self.cluster.awake), self.choice(ACTORS))
+
+    def move(self) -> None:
+        cluster = self.cluster
+        if len(cluster.awake) > 1 and self.choice([True, False]):
+            self.choice([cluster.close, cluster.kill])(self.choice(cluster.awake))
+        elif len(cluster.alive) < 4:
+            cluster.add(static=self.choice(STATIC))
+
+    def stand_still(self) -> None:
+        cluster = self.cluster
+        if cluster.broker.down:
+            cluster.broker.start()
+        elif self.choice([True, False, False]):
+            cluster.broker.stop()
+        elif len(cluster.awake) > 1:
+            cluster.freeze(self.choice(cluster.awake))
+
+    def calm_down(self) -> None:
+        """Let everything work again, and wait until all is as it is wanted."""
+        if self.cluster.broker.down:
+            self.cluster.broker.start()
+        for worker in self.cluster.alive:
+            if worker.frozen:
+                self.cluster.thaw(worker)
+        self.cluster.add()  # one that runs whatever the static workers do not list
+        self.cluster.settle(90)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_happens_everything_runs_once_in_the_end(seed: int) -> None:
+    history = History(seed)
+    for length in (3, 6, 5):
+        for _ in range(length):
+            history.happen()
+        history.calm_down()

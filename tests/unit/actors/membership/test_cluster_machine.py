@@ -1,0 +1,293 @@
+"""Herder, reader and membership driven by hypothesis: requests, deaths, replays, workers that come and go in any order.
+
+After each step nothing runs twice with a lease, and no offset goes back. At rest everything that is wanted runs exactly
+once, the status log says what runs and where, every request was answered, and nothing took effect after its successor
+began. What fails is printed as the shortest list of steps that hypothesis finds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from typing_extensions import override
+
+from actors.messages.herder import (
+    CreateConnector,
+    DeleteConnector,
+    PutConfig,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
+from actors.runtime.mailbox import Ask
+from kraal.core.errors import KraalError
+from kraal.core.ids import ConnectorName, Instance, TargetState, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.protocol.group import ConnectProtocol
+from kraal.stores.memory import MemoryOffsets
+from kraal.testing import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.cluster_worker import ClusterWorker
+
+NAMES = [ConnectorName(name) for name in "ab"]
+TASKS = [TaskId(name, number) for name in NAMES for number in range(2)]
+CORE = ["herder", "herder", "membership", "config reader", "status reader"]
+ACTORS = [
+    *CORE,
+    "worker",
+    "config writer",
+    "status writer",
+    "offsets",
+    "publisher",
+    "validator",
+    *(f"connector {name}" for name in NAMES),
+    *(f"task {task}" for task in TASKS),
+]
+MOST_WORKERS = 4
+BREATH_S = 13.0
+"""After so long without a death, a supervisor's budget has room for the next (5 in 60 s)."""
+
+names = st.sampled_from(NAMES)
+states = st.sampled_from(list(TargetState))
+which = st.integers(0, MOST_WORKERS - 1)
+
+
+class Forward(MemoryOffsets):
+    """Source offsets that notice when one goes back: then an owner has stored after its successor."""
+
+    def __init__(self, bugs: list[str]) -> None:
+        super().__init__()
+        self._bugs = bugs
+
+    @override
+    def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
+        for connector, partitions in changes.items():
+            known = self.load(connector)
+            for partition, offset in partitions.items():
+                before = known.get(partition)
+                if before is not None and offset is not None and _at(offset) < _at(before):
+                    self._bugs.append(f"{partition} goes back from {_at(before)} to {_at(offset)}")
+        super().store(changes)
+
+
+class Positions(dict[TaskId, int]):
+    """What sinks commit; the same."""
+
+    def __init__(self, bugs: list[str]) -> None:
+        super().__init__()
+        self._bugs = bugs
+
+    @override
+    def __setitem__(self, task: TaskId, position: int) -> None:
+        if position < self.get(task, 0):
+            self._bugs.append(f"{task} goes back from {self[task]} to {position}")
+        super().__setitem__(task, position)
+
+
+def _at(offset: Offset) -> int:
+    return int(str(offset["position"]))
+
+
+class ClusterMachine(RuleBasedStateMachine):
+    """A cluster, and everything that may happen to it."""
+
+    @initialize(
+        seed=st.integers(0, 2**16),
+        workers=st.integers(2, 3),
+        protocol=st.sampled_from(list(ConnectProtocol)),
+        stop_s=st.sampled_from([0.0, 0.3, 4.0]),
+    )
+    def begin(self, seed: int, workers: int, protocol: ConnectProtocol, stop_s: float) -> None:
+        self.cluster = EmbeddedCluster(0, seed=seed, protocol=protocol, stop_s=stop_s)
+        self.cluster.offsets = Forward(self.cluster.bugs)
+        self.cluster.outside.committed = Positions(self.cluster.bugs)
+        self.requests: list[tuple[ClusterWorker, Ask[Any], Future[Any]]] = []
+        self.deaths: dict[tuple[str, str], float] = {}
+        for _ in range(workers):
+            self.cluster.add()
+        for name, plugin in zip(NAMES, (FAKE_SOURCE, FAKE_SINK), strict=True):
+            self.cluster.create(name, {"connector.class": plugin, "tasks.max": "2", "topics": "lines"})
+        self.cluster.settle()
+
+    # -- what is asked -------------------------------------------------------------------------------------
+
+    @rule(name=names, plugin=st.sampled_from([FAKE_SOURCE, FAKE_SINK]), tasks=st.integers(1, 2), at=which)
+    def create(self, name: ConnectorName, plugin: str, tasks: int, at: int) -> None:
+        config = {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
+        self.ask(CreateConnector(name=name, config=config), at)
+
+    @rule(name=names, plugin=st.sampled_from([FAKE_SOURCE, FAKE_SINK]), tasks=st.integers(1, 2), at=which)
+    def configure(self, name: ConnectorName, plugin: str, tasks: int, at: int) -> None:
+        config = {"connector.class": plugin, "tasks.max": str(tasks), "topics": "lines"}
+        self.ask(PutConfig(name=name, config=config), at)
+
+    @rule(name=names, state=states, at=which)
+    def want(self, name: ConnectorName, state: TargetState, at: int) -> None:
+        self.ask(SetTargetState(name=name, target=state), at)
+
+    @rule(name=names, only_failed=st.booleans(), at=which)
+    def restart(self, name: ConnectorName, only_failed: bool, at: int) -> None:  # noqa: FBT001 - hypothesis names it
+        self.ask(RestartConnector(name=name, include_tasks=True, only_failed=only_failed), at)
+
+    @rule(task=st.sampled_from(TASKS), at=which)
+    def restart_task(self, task: TaskId, at: int) -> None:
+        self.ask(RestartTask(task=task), at)
+
+    @rule(name=names, at=which)
+    def delete(self, name: ConnectorName, at: int) -> None:
+        self.ask(DeleteConnector(name=name), at)
+
+    @rule(task=st.sampled_from(TASKS), records=st.integers(1, 30))
+    def feed(self, task: TaskId, records: int) -> None:
+        self.cluster.feed(task, records)
+
+    # -- what happens --------------------------------------------------------------------------------------
+
+    @rule(messages=st.integers(0, 30))
+    def some_messages(self, messages: int) -> None:
+        """Stop in the middle: what comes next meets half of an exchange."""
+        for _ in range(messages):
+            self.cluster.scheduler.step()
+
+    @rule(seconds=st.sampled_from([0.0, 0.05, 0.3, 2.0, 8.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.cluster.advance(seconds)
+
+    @rule(actor=st.sampled_from(ACTORS), at=which)
+    def die(self, actor: str, at: int) -> None:
+        worker = self.pick(at)
+        last_s = self.deaths.get((worker.name, actor), -BREATH_S)
+        if self.cluster.clock.now() - last_s >= BREATH_S:
+            with suppress(KeyError):
+                worker.crash(actor)
+                self.deaths[worker.name, actor] = self.cluster.clock.now()
+
+    @rule(actor=st.sampled_from(CORE), messages=st.integers(0, 12), at=which, name=names, state=states)
+    def die_in_a_request(
+        self, actor: str, messages: int, at: int, name: ConnectorName, state: TargetState
+    ) -> None:
+        """Have the herder, a reader (which reads its log again) or membership die while a request is under way."""
+        self.want(name, state, at)
+        self.some_messages(messages)
+        self.die(actor, at)
+
+    @precondition(lambda self: len(self.cluster.awake) > 1)
+    @rule(at=which)
+    def kill(self, at: int) -> None:
+        self.cluster.kill(self.pick(at))
+
+    @precondition(lambda self: len(self.cluster.awake) > 1)
+    @rule(at=which)
+    def freeze(self, at: int) -> None:
+        self.cluster.freeze(self.pick(at))
+
+    @precondition(lambda self: len(self.cluster.awake) > 1)
+    @rule(task=st.sampled_from(TASKS), records=st.integers(1, 30), seconds=st.sampled_from([4.0, 7.0, 12.0]))
+    def an_owner_outlives_its_lease(self, task: TaskId, records: int, seconds: float) -> None:
+        """Freeze a task's owner in the middle of its records, and thaw it when its work may have moved."""
+        if self.cluster.broker.down:
+            self.cluster.broker.start()
+        for owner in self.cluster.owners(task):
+            if owner in self.cluster.awake and len(self.cluster.awake) > 1:
+                self.cluster.feed(task, records)
+                self.some_messages(records % 5)
+                self.cluster.freeze(owner)
+                self.cluster.advance(seconds)
+                self.cluster.feed(task, records)
+                self.cluster.thaw(owner)
+
+    @rule()
+    def thaw(self) -> None:
+        for worker in self.cluster.alive:
+            if worker.frozen:
+                self.cluster.thaw(worker)
+
+    @precondition(lambda self: len(self.cluster.alive) < MOST_WORKERS)
+    @rule()
+    def add(self) -> None:
+        self.cluster.add()
+
+    @rule()
+    def coordinator_goes_or_comes(self) -> None:
+        broker = self.cluster.broker
+        (broker.start if broker.down else broker.stop)()
+
+    # -- what must hold ------------------------------------------------------------------------------------
+
+    @invariant()
+    def nothing_runs_twice_or_goes_back(self) -> None:
+        self.cluster.check()
+
+    @rule()
+    def rest(self) -> None:
+        """Let everything work again: then all is as it is wanted, and everybody has an answer."""
+        if self.cluster.broker.down:
+            self.cluster.broker.start()
+        self.thaw()
+        self.every_request_is_answered()  # what is under way may change what is wanted
+        self.cluster.settle(120)
+        self.the_status_log_says_what_runs()
+
+    @override
+    def teardown(self) -> None:
+        if hasattr(self, "cluster"):
+            self.rest()
+
+    def every_request_is_answered(self) -> None:
+        self.cluster.advance(0)
+        deadline = self.cluster.clock.now() + 100  # what Connect gives a request, and a little
+        while open_ := [m for worker, m, future in self.requests if worker.alive and not future.done()]:
+            assert self.cluster.clock.now() < deadline, f"without an answer: {open_}"
+            self.cluster.advance(1)
+        for _, message, future in self.requests:
+            error = future.exception() if future.done() else None
+            assert error is None or isinstance(error, KraalError), f"{message}: {error!r}"
+        self.requests.clear()
+
+    def the_status_log_says_what_runs(self) -> None:
+        log = self.cluster.status_log
+        last = {record.key: record.value for record in log.read(0, log.end())}
+        shown = {
+            key.partition("-")[2].partition("-")[2]: (status["state"], status["worker_id"])
+            for key, value in last.items()
+            if value is not None and not key.startswith("status-topic-")
+            for status in [json.loads(value)]
+        }
+        for entry in self.cluster.awake[0].snapshot.config.connectors.values():
+            if entry.target is TargetState.STARTED:
+                wanted: list[Instance] = [
+                    entry.name,
+                    *(TaskId(entry.name, n) for n in range(len(entry.tasks))),
+                ]
+                for instance in wanted:
+                    [owner] = self.cluster.owners(instance)
+                    assert shown[str(instance)] == ("RUNNING", owner.worker_id)
+
+    # -- own -----------------------------------------------------------------------------------------------
+
+    def pick(self, at: int) -> ClusterWorker:
+        return self.cluster.awake[at % len(self.cluster.awake)]
+
+    def ask(self, message: Ask[Any], at: int) -> None:
+        """Ask without waiting: the next step comes while the request is under way."""
+        worker = self.pick(at)
+        self.requests.append((worker, message, worker.assembly.herder.question(message)))
+
+
+ClusterMachine.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=25,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate, Phase.shrink],
+)
+TestWhateverHappens = ClusterMachine.TestCase

@@ -1,0 +1,200 @@
+"""Membership over a fake group: whole clusters in one thread and virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import ConnectProtocol, GroupProtocol, Job
+from tests.fakes.cluster.group_cluster import Cluster
+
+SEEDS = range(12)
+EAGER, COMPATIBLE, SESSIONED = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED
+PROTOCOLS = list(ConnectProtocol)
+
+
+def cluster_of(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **more: float) -> Cluster:
+    """Return a group at rest, with two connectors of four tasks each."""
+    cluster = Cluster(seed, **more)
+    for _ in range(count):
+        cluster.add(protocol)
+    cluster.configure(c1=4, c2=4)
+    cluster.settle(30)
+    return cluster
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_workers_share_what_there_is(seed: int, protocol: ConnectProtocol) -> None:
+    cluster = cluster_of(3, seed, protocol)
+    assert len(cluster.broker.members) == 3
+    assert max(cluster.counts()) - min(cluster.counts()) <= 2  # one connector, one task
+    leaders = [w for w in cluster.workers if w.deliveries[-1].is_leader]
+    assert [w.url for w in leaders] == [cluster.workers[0].leader_url]
+    assert {w.leader_url for w in cluster.workers} == {leaders[0].url}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_leader_knows_who_owns_what_and_nobody_else_does(seed: int) -> None:
+    cluster = cluster_of(3, seed)
+    [leader] = [w for w in cluster.workers if w.deliveries[-1].is_leader]
+    plan = leader.deliveries[-1].plan
+    assert plan is not None
+    owners = {job: w.url for w in cluster.workers for job in w.running}
+    assert {job: plan.owner_url(job.instance) for job in owners} == owners
+    assert [w.deliveries[-1].plan for w in cluster.workers if w is not leader] == [None, None]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_worker_that_comes_takes_its_share_in_two_rounds(seed: int) -> None:
+    cluster = cluster_of(2, seed)
+    before, rounds = {w.name: w.running for w in cluster.workers}, cluster.broker.generation
+    newcomer = cluster.add()
+    cluster.advance(5)
+    cluster.settle(10)
+    assert len(newcomer.running) in (2, 3)  # two or three of eight tasks; a connector or none
+    kept = [job for w in cluster.workers[:2] for job in w.running & before[w.name]]
+    assert len(kept) == 10 - len(newcomer.running), "nothing else has moved"
+    assert cluster.broker.generation - rounds <= 4
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kill", [False, True], ids=["closed", "killed"])
+def test_the_work_of_who_goes_moves_and_the_rest_stays(seed: int, kill: bool) -> None:  # noqa: FBT001 - a row
+    cluster = cluster_of(3, seed)
+    gone, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    before = {w.name: w.running for w in others}
+    cluster.remove(gone, kill=kill)
+    took_s = cluster.settle(20)
+    assert took_s <= (9 if kill else 3)
+    assert all(before[w.name] <= w.running for w in others)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_leader_that_goes_is_followed_by_another(seed: int) -> None:
+    cluster = cluster_of(3, seed)
+    [leader] = [w for w in cluster.workers if w.deliveries[-1].is_leader]
+    cluster.remove(leader, kill=True)
+    cluster.settle(20)
+    assert [w.deliveries[-1].is_leader for w in cluster.alive].count(True) == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_work_waits_for_who_may_come_back(seed: int) -> None:
+    cluster = cluster_of(3, seed, max_delay_s=30.0)
+    gone, *_ = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    lost = gone.running
+    cluster.remove(gone)
+    cluster.advance(10)
+    assert not cluster.settled
+    back = cluster.add()
+    cluster.settle(30)
+    assert back.running == lost
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_without_a_coordinator_everybody_stops_and_comes_back_under_the_same_id(
+    seed: int, protocol: ConnectProtocol
+) -> None:
+    cluster = cluster_of(3, seed, protocol, max_delay_s=30.0)
+    members = {w.group.member_id for w in cluster.workers}
+    cluster.broker.stop()
+    cluster.advance(10)
+    assert [w.running for w in cluster.workers] == [frozenset()] * 3
+    assert [w.leader_url for w in cluster.workers] == [None] * 3
+    cluster.broker.start()
+    cluster.settle(10)
+    assert {w.group.member_id for w in cluster.workers} == members
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_short_outage_is_not_noticed_by_the_work(seed: int) -> None:
+    cluster = cluster_of(3, seed)
+    before, rounds = [len(w.deliveries) for w in cluster.workers], cluster.broker.generation
+    cluster.broker.stop()
+    cluster.advance(2)
+    cluster.broker.start()
+    cluster.settle(5)
+    cluster.advance(10)
+    assert [len(w.deliveries) for w in cluster.workers] == before
+    assert cluster.broker.generation == rounds
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("max_delay_s", [0.0, 60.0])
+def test_a_frozen_worker_stops_before_it_joins_again(seed: int, max_delay_s: float) -> None:
+    cluster = cluster_of(3, seed, max_delay_s=max_delay_s)
+    frozen, *others = sorted(cluster.workers, key=lambda w: w.deliveries[-1].is_leader)
+    had, before = frozen.running, {w.name: w.running for w in others}
+    frozen.group.freeze()
+    cluster.advance(15)
+    cluster.check()
+    assert frozen.running == had
+    assert frozen.effective == frozenset()
+    frozen.group.thaw()
+    cluster.settle(20)
+    if max_delay_s:
+        assert frozen.running == had, "nobody had been given it yet"
+        assert {w.name: w.running for w in others} == before
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_herder_that_hangs_leaves_the_group_and_comes_back(seed: int) -> None:
+    cluster = cluster_of(3, seed)
+    hung = cluster.workers[seed % 3]
+    hung.hung = True
+    cluster.advance(45)
+    assert len(cluster.broker.members) == 2
+    hung.hung = False
+    cluster.advance(10)
+    cluster.settle(20)
+    assert len(cluster.broker.members) == 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_deaths_of_herders_and_memberships_move_no_work(seed: int, protocol: ConnectProtocol) -> None:
+    cluster = cluster_of(3, seed, protocol, max_delay_s=60.0)
+    members = cluster.broker.members
+    before = {w.name: w.running for w in cluster.workers}
+    for worker in cluster.workers:
+        worker.crash(worker.herder if cluster.random.random() < 0.5 else worker.address)
+        cluster.advance(cluster.random.uniform(0, 2))
+    cluster.settle(30)
+    assert cluster.broker.members == members
+    if protocol is not EAGER:
+        assert {w.name: w.running for w in cluster.workers} == before
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_eager_worker_makes_the_group_eager_and_its_end_makes_it_cooperative_again(seed: int) -> None:
+    cluster = cluster_of(2, seed, SESSIONED)
+    assert {w.deliveries[-1].protocol for w in cluster.workers} == {GroupProtocol.SESSIONED}
+    cluster.watched = False  # the old owner learns of the change when the new one does (docs/compat.md)
+    old = cluster.add(EAGER)
+    cluster.advance(10)
+    cluster.settle(20)
+    assert {w.deliveries[-1].protocol for w in cluster.workers} == {GroupProtocol.DEFAULT}
+    cluster.watched = True
+    cluster.remove(old)
+    cluster.settle(20)
+    assert {w.deliveries[-1].protocol for w in cluster.alive} == {GroupProtocol.SESSIONED}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_worker_that_cannot_read_the_config_does_not_hold_up_the_others(seed: int) -> None:
+    cluster = cluster_of(3, seed, max_delay_s=5.0)
+    blind = cluster.workers[seed % 3]
+    others = [w for w in cluster.workers if w is not blind]
+    blind.blind = True
+    cluster.configure(c3=2)
+    cluster.advance(15)
+    assert len(cluster.broker.members) == 2
+    wanted = {Job(ConnectorName("c3")), Job(ConnectorName("c3"), 0), Job(ConnectorName("c3"), 1)}
+    assert wanted <= {job for w in others for job in w.running}
+    blind.blind = False
+    cluster.show_config(blind)
+    cluster.advance(1)
+    cluster.settle(30)
+    assert len(cluster.broker.members) == 3

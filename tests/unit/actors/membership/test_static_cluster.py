@@ -1,0 +1,194 @@
+"""Static assignments (KIP-987) in whole clusters: the KIP's test plan, fallbacks, and what an operator sees."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from kraal.cluster.views import rest as view
+from kraal.core.ids import ConnectorName, Instance, TaskId
+from kraal.protocol.group import ConnectProtocol, GroupProtocol
+from kraal.testing._simulation.cluster import EmbeddedCluster
+from kraal.testing._simulation.cluster_worker import ClusterWorker
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+
+SEEDS = range(4)
+C1, C2 = ConnectorName("c1"), ConnectorName("c2")
+EAGER, COMPATIBLE, SESSIONED = ConnectProtocol.EAGER, ConnectProtocol.COMPATIBLE, ConnectProtocol.SESSIONED
+ALL: list[Instance] = [C1, TaskId(C1, 0), TaskId(C1, 1), C2, TaskId(C2, 0), TaskId(C2, 1)]
+
+
+def cluster_of(
+    *workers: tuple[Instance, ...],
+    seed: int = 0,
+    protocol: ConnectProtocol = ConnectProtocol.STATIC,
+    max_delay_s: float = 0.0,
+) -> EmbeddedCluster:
+    """Return a group at rest, one worker for each of `workers`, with c1 and c2 of two tasks each."""
+    cluster = EmbeddedCluster(0, seed=seed, protocol=protocol, max_delay_s=max_delay_s)
+    for static in workers:
+        cluster.add(static=static)
+    cluster.settle()
+    for name in (C1, C2):
+        cluster.create(name, {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+    cluster.settle()
+    return cluster
+
+
+def where(cluster: EmbeddedCluster, instance: Instance) -> list[str]:
+    return [worker.name for worker in cluster.owners(instance)]
+
+
+def feed(cluster: EmbeddedCluster, count: int) -> None:
+    """Have every task write `count` more records, and see that all are there once."""
+    for instance in ALL:
+        if isinstance(instance, TaskId):
+            cluster.feed(instance, count)
+    cluster.settle()
+    cluster.advance(5)
+    for task, supply in cluster.outside.supply.items():
+        assert sorted(set(cluster.outside.written[task])) == list(range(supply)), task
+
+
+def elected(cluster: EmbeddedCluster) -> set[GroupProtocol | None]:
+    return {worker.snapshot.protocol for worker in cluster.alive}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("protocol", [EAGER, COMPATIBLE, SESSIONED])
+def test_the_test_plan_of_the_kip(seed: int, protocol: ConnectProtocol) -> None:
+    cluster = cluster_of((), (), seed=seed, protocol=protocol)
+    feed(cluster, 10)
+    for old in cluster.alive:  # roll the cluster to static
+        cluster.add(protocol=ConnectProtocol.STATIC)
+        cluster.close(old)
+        feed(cluster, 10)
+    assert elected(cluster) == {GroupProtocol.STATIC}
+    cluster.protocol = ConnectProtocol.STATIC
+    wildcards = list(cluster.alive)
+
+    with_connector = cluster.add(static=[C1])
+    feed(cluster, 10)
+    assert with_connector.running == {C1}
+    with_task = cluster.add(static=[TaskId(C1, 0)])
+    feed(cluster, 10)
+    assert with_task.running == {TaskId(C1, 0)}
+    duplicate = cluster.add(static=[C1, TaskId(C1, 0)])
+    feed(cluster, 10)
+    assert duplicate.running == set(), "what it lists runs where it is listed already"
+
+    cluster.close(wildcards[0])
+    feed(cluster, 10)
+    rest = [cluster.add(static=[each]) for each in ALL if each not in {C1, TaskId(C1, 0)}]
+    feed(cluster, 10)
+    assert wildcards[1].running == set()
+    cluster.close(wildcards[1])
+    feed(cluster, 10)
+    for worker, instance in zip(rest, [each for each in ALL if each not in {C1, TaskId(C1, 0)}], strict=True):
+        assert worker.running == {instance}
+    cluster.kill(with_connector)
+    feed(cluster, 10)
+    assert duplicate.running == {C1}
+
+
+@pytest.mark.parametrize("older", [COMPATIBLE, SESSIONED])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_older_worker_has_lists_ignored_until_it_leaves(seed: int, older: ConnectProtocol) -> None:
+    cluster = cluster_of((C1,), (TaskId(C1, 0),), (), seed=seed)
+    one, other, wildcard = cluster.alive
+    assert (one.running, other.running) == ({C1}, {TaskId(C1, 0)})
+    old = cluster.add(protocol=older)
+    cluster.advance(5)
+    cluster.settle()
+    assert elected(cluster) == {older.offered[0]}
+    sizes = sorted(len(worker.running) for worker in cluster.alive)
+    assert sum(sizes) == len(ALL)
+    assert sizes[0] >= 1, "everybody gets a share"
+    cluster.close(old)
+    cluster.advance(5)
+    cluster.settle()
+    assert elected(cluster) == {GroupProtocol.STATIC}
+    assert (one.running, other.running) == ({C1}, {TaskId(C1, 0)})
+    assert wildcard.running == {*ALL} - {C1, TaskId(C1, 0)}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_d11_lists_are_set_before_the_group_is_static_and_nothing_moves_for_them(seed: int) -> None:
+    cluster = cluster_of((), seed=seed, protocol=SESSIONED)
+    [old] = cluster.alive
+    one = cluster.add(static=[TaskId(C1, 0)], protocol=ConnectProtocol.STATIC)
+    other = cluster.add(static=[TaskId(C1, 1)], protocol=ConnectProtocol.STATIC)
+    cluster.settle()
+    before = {worker.name: set(worker.running) for worker in cluster.alive}
+    cluster.advance(30)
+    assert {worker.name: worker.running for worker in cluster.alive} == before
+    cluster.add(protocol=ConnectProtocol.STATIC)
+    cluster.close(old)
+    cluster.settle()
+    assert (one.running, other.running) == ({TaskId(C1, 0)}, {TaskId(C1, 1)})
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wildcard_workers_are_the_backup_of_a_static_worker(seed: int) -> None:
+    cluster = cluster_of((), (), seed=seed, max_delay_s=60)
+    static = cluster.add(static=[C1, TaskId(C1, 0)])
+    cluster.settle()
+    assert static.running == {C1, TaskId(C1, 0)}
+    assert cluster.leader is not static, (
+        "a new leader does not know what was lost, and waits for nobody, as in Java"
+    )
+    cluster.kill(static)
+    cluster.advance(30)
+    assert where(cluster, C1) == [], "it may come back"
+    cluster.advance(60)
+    cluster.settle()
+    again = cluster.add(static=[C1, TaskId(C1, 0)])
+    cluster.settle()
+    assert again.running == {C1, TaskId(C1, 0)}
+
+
+def states(worker: ClusterWorker, name: ConnectorName) -> dict[str, tuple[object, object]]:
+    """Return state and trace of a connector and its tasks, as `GET /connectors/{c}/status` shows them."""
+    status: dict[str, Any] = view.connector_status(worker.snapshot, name)
+    rows = {"connector": status["connector"], **{str(task["id"]): task for task in status["tasks"]}}
+    return {key: (row["state"], row.get("trace")) for key, row in rows.items()}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_no_worker_may_run_is_unassigned_and_says_why(
+    seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = cluster_of((C1, TaskId(C1, 0)), (), seed=seed)
+    static, wildcard = cluster.alive
+    with caplog.at_level(logging.WARNING):
+        cluster.close(wildcard)
+        cluster.advance(10)
+    why = (
+        "No worker may run it: every worker of the group has static assignments, and none lists {}. List it in {} "
+        "of a worker, or start a worker without static assignments."
+    )
+    assert states(static, C1) == {
+        "connector": ("RUNNING", None),
+        "0": ("RUNNING", None),
+        "1": ("UNASSIGNED", why.format("task c1-1", "static.tasks")),
+    }
+    assert states(static, C2)["connector"] == (
+        "UNASSIGNED",
+        why.format("connector c2", "static.connectors"),
+    )
+    said = [
+        record.getMessage() for record in caplog.records if "No worker of the group" in record.getMessage()
+    ]
+    assert len(said) == 1
+    assert "may run c1-1, c2, c2-0, c2-1: every worker has static assignments" in said[0]
+
+    cluster.create("c3", {"connector.class": FAKE_SOURCE, "tasks.max": "1"})
+    cluster.advance(10)
+    assert states(static, ConnectorName("c3")) == {
+        "connector": ("UNASSIGNED", why.format("connector c3", "static.connectors"))
+    }
+    cluster.add()
+    cluster.settle()
+    assert set(states(static, C2).values()) == {("RUNNING", None)}

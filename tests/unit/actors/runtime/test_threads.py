@@ -1,0 +1,203 @@
+"""Addresses, the real clock and the real actor threads: what pykka does not give by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pykka
+import pytest
+
+from actors.messages.supervisor import ListActors, Release, Supervise
+from actors.runtime.clock import ThreadClock
+from actors.runtime.mailbox import Address, Ask, Reply, Tell, ask, ask_async
+from actors.runtime.system import Begin, Crash, ThreadSystem
+from actors.supervisor import Supervisor
+from kraal.cluster.decisions.restart_budget import RestartBudget
+from kraal.core.errors import ActorDied, BadRequest, TimedOut
+
+
+@dataclass(frozen=True)
+class Echo(Ask[str]):
+    """Answered with its text, or with an error for `refuse`."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Later(Ask[str]):
+    """Answered by the next Note."""
+
+
+@dataclass(frozen=True)
+class Note(Tell):
+    """Something to note."""
+
+    text: str
+
+
+@dataclass
+class Scribe:
+    """Notes what it gets; answers Later when the next Note comes."""
+
+    notes: list[str] = field(default_factory=list)
+    noted: threading.Event = field(default_factory=threading.Event)
+    owed: Reply[str] | None = None
+
+    def receive(self, message: object) -> object:
+        match message:
+            case Echo("refuse"):
+                raise BadRequest("no")
+            case Echo(text):
+                return text
+            case Later():
+                self.owed = Reply()
+                return self.owed
+            case Note(text):
+                self.notes.append(text)
+                self.noted.set()
+                if self.owed is not None:
+                    self.owed.set(text)
+            case Begin():
+                self.notes.append("begin")
+            case _:
+                raise AssertionError(message)
+        return None
+
+
+@pytest.fixture
+def system() -> Iterator[ThreadSystem]:
+    made = ThreadSystem()
+    yield made
+    assert made.close(5) == []
+    assert not pykka.ActorRegistry.get_all(), "no test leaks an actor"
+
+
+@pytest.fixture
+def clock() -> Iterator[ThreadClock]:
+    made = ThreadClock()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def scribe(system: ThreadSystem) -> tuple[Address, Scribe]:
+    address, behaviour = Address("scribe"), Scribe()
+    address.tell(Note("early"))
+    system.spawn(address, lambda: behaviour, lambda _: None)
+    assert behaviour.noted.wait(5)
+    return address, behaviour
+
+
+def test_messages_that_come_before_the_actor_wait_for_it_and_begin_comes_first(
+    scribe: tuple[Address, Scribe],
+) -> None:
+    assert scribe[1].notes == ["begin", "early"]
+
+
+def test_an_answer_comes_now_later_or_as_an_error(scribe: tuple[Address, Scribe]) -> None:
+    address, _ = scribe
+    assert ask(address, Echo("a"), timeout_s=5) == "a"
+    with pytest.raises(BadRequest):
+        ask(address, Echo("refuse"), timeout_s=5)
+    later = address.question(Later())
+    address.tell(Note("now"))
+    assert later.result(5) == "now"
+    assert address.open_questions == 0
+
+
+def test_who_waits_too_long_is_told_so_and_a_late_answer_does_no_harm(
+    scribe: tuple[Address, Scribe],
+) -> None:
+    address, _ = scribe
+    with pytest.raises(TimedOut, match="Request timed out"):
+        ask(address, Later(), timeout_s=0.01)
+    address.tell(Note("late"))
+    assert ask(address, Echo("alive"), timeout_s=5) == "alive"
+
+
+async def test_awaiting_an_answer_blocks_no_thread(scribe: tuple[Address, Scribe]) -> None:
+    address, _ = scribe
+    waiting = asyncio.create_task(ask_async(address, Later(), timeout_s=5))
+    await asyncio.sleep(0)
+    assert await ask_async(address, Echo("meanwhile"), timeout_s=5) == "meanwhile"
+    address.tell(Note("done"))
+    assert await waiting == "done"
+
+
+def test_a_death_answers_open_questions_and_the_next_life_gets_the_messages(
+    system: ThreadSystem, clock: ThreadClock
+) -> None:
+    supervisor, address = Address("supervisor"), Address("scribe")
+    lives: list[Scribe] = []
+    again = threading.Event()
+
+    def make() -> Scribe:
+        lives.append(Scribe())
+        return lives[-1]
+
+    budget = RestartBudget()
+    system.spawn(
+        supervisor,
+        lambda: Supervisor(address=supervisor, system=system, clock=clock, budget=budget),
+        lambda _: None,
+    )
+    supervisor.tell(Supervise(address=address, factory=make, gave_up=lambda _: None, reborn=again.set))
+    waiting = address.question(Later())
+    address.tell(Crash("lightning"))
+    with pytest.raises(ActorDied, match="lightning"):
+        waiting.result(5)
+    assert again.wait(5)
+    assert ask(address, Echo("back"), timeout_s=5) == "back"
+    assert len(lives) == 2
+    assert ask(supervisor, ListActors(), timeout_s=5) == {"scribe": 1}
+    supervisor.tell(Release(address))
+    assert ask(supervisor, ListActors(), timeout_s=5) == {}
+
+
+def test_the_budget_grows_its_pauses_and_ends() -> None:
+    budget = RestartBudget(restarts=3, window_s=60, backoff_s=1, backoff_max_s=3)
+    assert [budget.delay_s(tuple(range(1, n + 1)), n) for n in range(1, 6)] == [0.0, 1, 2, None, None]
+    assert budget.delay_s((1, 2, 3, 100), 100) == 0.0, "old deaths do not count"
+
+
+def test_the_clock_sends_in_order_of_time_and_forgets_what_is_cancelled(
+    system: ThreadSystem, clock: ThreadClock
+) -> None:
+    address, behaviour = Address("scribe"), Scribe()
+    system.spawn(address, lambda: behaviour, lambda _: None)
+    clock.after(0.05, address, Note("second"))
+    clock.after(0.01, address, Note("first"))
+    clock.after(0.03, address, Note("never")).cancel()
+    behaviour.owed = Reply()
+    while "second" not in behaviour.notes:
+        behaviour.noted.wait(5)
+        behaviour.noted.clear()
+    assert behaviour.notes == ["begin", "first", "second"]
+
+
+def test_an_actor_that_dies_without_a_supervisor_leaves_nothing_behind(system: ThreadSystem) -> None:
+    died = threading.Event()
+    address = Address("validation-7")
+    system.spawn(address, Scribe, lambda _: died.set())
+    assert list(system.mailboxes()) == ["validation-7"]
+    address.tell(Crash("lightning"))
+    assert died.wait(5)
+    assert system.mailboxes() == {}
+
+
+def test_the_death_of_an_actor_does_not_take_away_the_next_one(system: ThreadSystem) -> None:
+    address, again = Address("scribe"), threading.Event()
+
+    def restart(error: BaseException) -> None:
+        del error
+        system.spawn(address, Scribe, lambda _: None)
+        again.set()
+
+    system.spawn(address, Scribe, restart)
+    address.tell(Crash("lightning"))
+    assert again.wait(5)
+    assert ask(address, Echo("back"), timeout_s=5) == "back"
+    assert list(system.mailboxes()) == ["scribe"]

@@ -1,0 +1,343 @@
+"""Faults of `kinds` are carried out on a cluster of fakes: what is ordered, undone, left out and noted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from kraal.connectors.spark.sink import STAGING
+from scripts.chaos_run.clients import Call
+from scripts.chaos_run.faults import Faults
+from scripts.chaos_run.kinds import moving, overlap, pools, targets
+from scripts.chaos_run.kinds.orders import Orders
+from scripts.chaos_run.kinds.scene import Scene
+from scripts.chaos_run.members import Member, Members
+from scripts.chaos_run.pipes import HANGING, Pipe, Target
+from scripts.chaos_run.schedule import Heavy, HeavyStep
+from scripts.chaos_run.timeline import Timeline
+
+LONG_S = 1_000.0
+DELETED = ("DELETE", f"/connectors/{HANGING}")
+
+
+class FakeMember:
+    """A worker that accepts everything, in this process."""
+
+    process: Any
+    worker_id = "127.0.0.1:1"
+    url: str | None = "http://127.0.0.1:1"
+
+    def __init__(self) -> None:
+        self.process = self
+        self.pid = os.getpid()
+        self.alive = True
+        self.signals: list[signal.Signals] = []
+        self.said: list[dict[str, Any]] = []
+        self.knows = True
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self.signals.append(number)
+
+    def jvm(self) -> FakeMember:
+        return self
+
+    def control(self, **request: Any) -> dict[str, Any]:
+        self.said.append(request)
+        return {} if self.knows else {"error": "do"}
+
+
+class FakeMembers:
+    """One of them."""
+
+    def __init__(self) -> None:
+        self.all = [FakeMember()]
+        self.broker = self
+        self.bootstrap = "127.0.0.1:1"
+        self.pid = 1
+
+    def up(self) -> list[FakeMember]:
+        return self.all
+
+
+class World:
+    """A scene, and what happens in it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.members = FakeMembers()
+        self.asked: list[tuple[str, str]] = []
+        self.answers: dict[str, tuple[int, Any]] = {}
+        self.signals: list[signal.Signals] = []
+        self.slow, self.once = (
+            Pipe(
+                name, directory / f"{name}.in", directory / name, target, Orders(directory / f"{name}.orders")
+            )
+            for name, target in (("slow", Target.SLOW_FILE), ("once", Target.FILES))
+        )
+        self.once.sink_file.mkdir()
+        self.scene = Scene(
+            members=cast("Members", self.members),
+            slow=self.slow,
+            once=self.once,
+            hanging=Orders(directory / HANGING),
+            ask=self.ask,
+            pipes=[self.slow, self.once],
+            timeline=Timeline(),
+            stopped=threading.Event(),
+        )
+
+    def ask(self, member: Member, asked: Call) -> tuple[int, Any] | None:
+        del member
+        self.asked.append((asked.method, asked.path))
+        return self.answers.get(asked.path, (200, {"tasks": [{"worker_id": self.members.all[0].worker_id}]}))
+
+    def hangs(self, orders: Orders, calls: int = 1) -> None:
+        for number in range(calls):
+            orders.prefix.with_name(f"{orders.prefix.name}.hanging.{os.getpid()}.{number}").touch()
+
+    def ends(self, orders: Orders) -> None:
+        for path in orders.prefix.parent.glob(f"{orders.prefix.name}.hanging.*"):
+            path.unlink()
+
+    def ordered(self) -> list[str]:
+        places = (self.slow.orders, self.once.orders, self.scene.hanging)
+        return sorted(
+            path.name
+            for orders in places
+            for path in orders.prefix.parent.glob(f"{orders.prefix.name}.*")
+            if ".hanging." not in path.name and not path.name.endswith(".in")
+        )
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World(tmp_path)
+    monkeypatch.setattr(psutil.Process, "send_signal", lambda _, number: made.signals.append(number))
+    for module, name in (
+        (targets, "HANGS_S"),
+        (overlap, "HANGS_S"),
+        (pools, "HANG_S"),
+        (pools, "LET_GO_S"),
+        (pools, "MOVES_S"),
+    ):
+        monkeypatch.setattr(module, name, 0.0)
+    monkeypatch.setattr(overlap, "SUCCESSOR_S", 0.0)
+    return made
+
+
+def step(fault: Heavy, hold_s: float = 0.0, pick: float = 0.0) -> HeavyStep:
+    return HeavyStep(0.0, fault, 0, hold_s, pick)
+
+
+def committed(monkeypatch: pytest.MonkeyPatch, *found: Mapping[int, int]) -> None:
+    left = iter(found)
+    monkeypatch.setattr(targets, "committed", lambda *_: next(left))
+
+
+@pytest.mark.parametrize(
+    ("offsets", "lines", "broken"),
+    [
+        (({0: 5}, {0: 5}), "t-0 5 9\nt-0 5 11\n", ["t-0 5 2 times"]),
+        (({0: 5}, {0: 9}), "t-0 5 9\nt-0 5 11\n", []),
+        (({0: 5}, {0: 5}), "t-0 5 9\n", []),
+    ],
+)
+def test_a_slow_sink_that_repeats_a_batch_without_a_commit_is_noted(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    offsets: tuple[Mapping[int, int], ...],
+    lines: str,
+    broken: list[str],
+) -> None:
+    committed(monkeypatch, *offsets)
+    undo = targets.slow(world.scene, step(Heavy.SLOW_TARGET))
+    assert undo is not None
+    assert world.ordered() == ["slow.orders.sleep"]
+    world.slow.orders.prefix.with_name("slow.orders.written").write_text(lines)
+    undo()
+    assert world.ordered() == ["slow.orders.written"]
+    assert [each.rpartition(": ")[2] for each in world.scene.broken] == broken
+
+
+def test_a_target_hangs_until_it_is_released(world: World) -> None:
+    world.hangs(world.slow.orders)
+    undo = targets.hang(world.scene, step(Heavy.HANG_TARGET))
+    assert undo is not None
+    assert world.ordered() == ["slow.orders.hang"]
+    undo()
+    assert world.ordered() == []
+
+
+@pytest.mark.parametrize("fault", [Heavy.HANG_TARGET, Heavy.OVERLAP_RESTART, Heavy.OVERLAP_FROZEN])
+def test_nothing_stays_ordered_where_no_batch_comes(world: World, fault: Heavy) -> None:
+    faults = Faults(cast("Members", world.members), Timeline(), world.scene)
+    faults.heavy([step(fault)], LONG_S)
+    assert world.ordered() == []
+    assert faults.counts == {}
+    assert world.signals == []
+
+
+def test_a_repair_withdraws_all_orders(world: World) -> None:
+    world.slow.orders.sleep(1.0)
+    world.once.orders.hang_one()
+    world.scene.hanging.hang()
+    Faults(cast("Members", world.members), Timeline(), world.scene).revive()
+    assert world.ordered() == []
+
+
+def test_a_task_is_restarted_while_it_hangs_and_goes_on_when_its_successor_writes(world: World) -> None:
+    world.hangs(world.once.orders)
+    undo = overlap.restart(world.scene, step(Heavy.OVERLAP_RESTART))
+    assert undo is not None
+    assert world.asked == [("POST", "/connectors/once-sink/restart?includeTasks=true")]
+    assert world.ordered() == ["once.orders.hang-one"]
+    undo()
+    assert world.ordered() == []
+
+
+def test_a_worker_is_frozen_while_its_task_hangs(world: World) -> None:
+    world.hangs(world.once.orders)
+    undo = overlap.freeze(world.scene, step(Heavy.OVERLAP_FROZEN))
+    assert undo is not None
+    assert world.signals == [signal.SIGSTOP]
+    undo()
+    assert world.signals[0] == signal.SIGSTOP
+    assert set(world.signals[1:]) == {signal.SIGCONT}
+    assert world.ordered() == []
+
+
+def test_the_successor_stands_still_with_a_staged_batch_when_the_older_run_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.hangs(world.once.orders)
+    undo = overlap.freeze(world.scene, step(Heavy.OVERLAP_FROZEN))
+    assert undo is not None
+    world.members.all[0].worker_id = "127.0.0.1:2"
+    world.members.all.append(FakeMember())
+    monkeypatch.setattr(overlap, "STOP_S", 0.0)
+    staged = world.once.sink_file / STAGING / "owner" / "batch"
+    staged.mkdir(parents=True)
+    (staged / "_SUCCESS").touch()
+    world.answers["/connectors/once-sink/status"] = (200, {"tasks": [{"worker_id": "127.0.0.1:1"}]})
+    undo()
+    stop, go_on = signal.SIGSTOP, signal.SIGCONT
+    assert world.signals == [stop, stop, go_on, go_on, go_on], "older, successor, older, successor, older"
+
+
+def test_a_suspended_worker_is_told_that_its_clock_stood_still(world: World) -> None:
+    faults = Faults(cast("Members", world.members), Timeline(), world.scene)
+    faults.heavy([step(Heavy.SUSPEND, 0.5)], LONG_S)
+    assert world.members.all[0].said == [{"do": "suspend", "seconds": 0.5}]
+    assert world.signals == [signal.SIGSTOP, signal.SIGCONT], "to Python"
+    assert world.members.all[0].signals == world.signals, "to the JVM"
+    assert faults.counts == {Heavy.SUSPEND: 1}
+    assert faults.failed == []
+
+
+def test_a_worker_that_knows_no_suspension_is_left_alone(world: World) -> None:
+    world.members.all[0].knows = False
+    faults = Faults(cast("Members", world.members), Timeline(), world.scene)
+    faults.heavy([step(Heavy.SUSPEND)], LONG_S)
+    assert faults.counts == {}
+
+
+WAYS = {way: (number + 0.5) / len(pools.WAYS) for number, way in enumerate(sorted(pools.WAYS))}
+
+
+@pytest.mark.parametrize("where", ["batch", "start"])
+@pytest.mark.parametrize("then", ["delete", "restart"])
+def test_tasks_that_hang_are_deleted_or_restarted_and_then_released(
+    world: World, where: str, then: str
+) -> None:
+    world.hangs(world.scene.hanging, pools.THREADS[where])
+    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS[f"{where}, {then}"]))
+    assert undo is not None
+    restart = ("POST", f"/connectors/{HANGING}/restart?includeTasks=true")
+    assert world.asked == [
+        ("PUT", f"/connectors/{HANGING}/config"),
+        *([restart] if then == "restart" else []),
+        DELETED,
+    ]
+    assert world.ordered() == [f"{HANGING}.hang"]
+    world.ends(world.scene.hanging)
+    undo()
+    assert world.ordered() == []
+    assert world.asked[-1] == DELETED
+    assert world.scene.broken == []
+
+
+def test_calls_that_hang_on_are_noted(world: World) -> None:
+    world.hangs(world.scene.hanging, pools.THREADS["batch"])
+    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS["batch, delete"]))
+    assert undo is not None
+    undo()
+    [broken] = world.scene.broken
+    assert "calls hang although they were released" in broken
+
+
+@pytest.mark.parametrize(("status", "broken"), [(200, 1), (503, 0)])
+def test_workers_that_are_stuck_must_say_so(world: World, status: int, broken: int) -> None:
+    world.answers["/health"] = (status, {})
+    world.hangs(world.scene.hanging, pools.THREADS["batch"])
+    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.NOTICE_S, WAYS["batch, delete"]))
+    assert undo is not None
+    world.ends(world.scene.hanging)
+    undo()
+    assert len(world.scene.broken) == broken
+
+
+def test_workers_are_stuck_only_while_no_pipe_moves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.hangs(world.scene.hanging, pools.THREADS["batch"])
+    undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.NOTICE_S, WAYS["batch, delete"]))
+    assert undo is not None
+    moves = count()
+    monkeypatch.setattr(Pipe, "progress", lambda _: next(moves))
+    world.ends(world.scene.hanging)
+    undo()
+    assert world.scene.broken == []
+
+
+def test_tasks_that_do_not_hang_are_deleted(world: World) -> None:
+    assert pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, 2.0, WAYS["batch, delete"])) is None
+    assert world.asked[-1] == DELETED
+    assert world.ordered() == []
+
+
+class FakeMessage:
+    """A record of partition 1."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def topic(self) -> str:
+        return "t"
+
+    def partition(self) -> int:
+        return 1
+
+    def offset(self) -> int:
+        return self._offset
+
+    def value(self) -> bytes:
+        return b"%d" % self._offset
+
+
+def put(folder: Path, first: int, end: int) -> str:
+    return moving.put(folder, cast("Any", [FakeMessage(offset) for offset in range(first, end)]))
+
+
+def test_what_an_intruder_wrote_is_a_file_as_the_sink_writes_it(tmp_path: Path) -> None:
+    assert put(tmp_path, 3, 6) == "wrote t-1, offsets 3 to 5, which is not committed"
+    [file] = tmp_path.iterdir()
+    assert file.name == "t+1+00000000000000000003+00000000000000000005.txt"
+    assert file.read_bytes() == b"3\n4\n5\n"
+    assert put(tmp_path, 5, 8) == "other files have some of t-1, offsets 5 to 7"
+    assert put(tmp_path, 6, 6) == "it had no records"
+    assert list(tmp_path.iterdir()) == [file]

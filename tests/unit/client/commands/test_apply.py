@@ -1,0 +1,153 @@
+"""`kraal apply`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect
+from tests.unit.client.commands.conftest import CHANGING, create_request, flat
+from tests.unit.client.conftest import Files, Kraal
+
+
+def test_it_creates_reconfigures_and_leaves_alone(
+    kraal: Kraal, worker: Connect, folder: str, write: Files
+) -> None:
+    assert kraal.out("apply", "-f", folder) == "a created\nb created\nc created\n"
+    assert worker.config("a") == {"name": "a", "connector.class": FAKE_SOURCE, "tasks.max": "2"}
+    worker.seen.clear()
+    assert kraal.out("apply", "-f", folder) == "a unchanged\nb unchanged\nc unchanged\n"
+    assert worker.asked(*CHANGING) == []
+    write("connectors/b.json", flat("b", **{"tasks.max": "3"}))
+    assert kraal.out("apply", "-f", folder) == "a unchanged\nb configured\nc unchanged\n"
+    assert worker.asked(*CHANGING) == ["PUT /connectors/b/config"]
+    assert worker.states("b") == ["RUNNING"] * 4
+
+
+def test_the_initial_state_counts_when_it_is_created(kraal: Kraal, worker: Connect, write: Files) -> None:
+    path = write("a.json", create_request("a", "stopped"))
+    assert kraal.out("apply", "-f", path, "--wait") == "a created\na is STOPPED\n"
+    kraal.out("resume", "a")
+    assert kraal.out("apply", "-f", path) == "a unchanged\n"
+    assert worker.states("a") == ["RUNNING", "RUNNING"]
+
+
+def test_what_was_created_meanwhile_is_reconfigured(kraal: Kraal, worker: Connect, write: Files) -> None:
+    worker.refuse("POST", "/connectors", 409, "Connector a already exists")
+    assert kraal.out("apply", "-f", write("a.json", create_request("a", "PAUSED"))) == "a configured\n"
+    assert worker.asked(*CHANGING) == ["POST /connectors", "PUT /connectors/a/config"]
+
+
+def test_one_bad_connector_keeps_no_other_from_being_applied(
+    kraal: Kraal, worker: Connect, folder: str, write: Files
+) -> None:
+    bad = write("connectors/a.yaml", "name: a\nconnector.class: Unknown\n")
+    worse = write("connectors/b.json", "{")
+    result = kraal("apply", "-f", folder)
+    assert (result.exit_code, result.stdout, worker.names) == (1, "c created\n", ["c"])
+    lines = result.stderr.splitlines()
+    assert [line.split("'")[1] for line in lines[:1]] == [worse]
+    assert lines[1].startswith(f"Error: {bad}: a: {worker.url} answered 400: Failed to find any class")
+    assert len(lines) == 2
+
+
+def test_all_errors_of_a_config_are_on_one_line_and_its_secrets_are_not(
+    kraal: Kraal, worker: Connect, write: Files
+) -> None:
+    path = write(
+        "a.json", flat("a", **{"tasks.max": "0", "my.password": "hunter2", "tasks.max.enforce": "hunter2"})
+    )
+    line = kraal.error("apply", "-f", path)
+    assert line == (
+        f"Error: {path}: a: Invalid value 0 for configuration tasks.max: Value must be at least 1; "
+        "Invalid value [hidden] for configuration tasks.max.enforce: "
+        "Expected value to be either true or false"
+    )
+    assert worker.names == []
+
+
+def test_a_dry_run_has_the_worker_check_and_changes_nothing(
+    kraal: Kraal, worker: Connect, folder: str, write: Files
+) -> None:
+    worker.create("b", {"connector.class": FAKE_SOURCE, "name": "b"})
+    worker.create("old", {"connector.class": FAKE_SOURCE})
+    path = write("connectors/c.properties", f"name=c\nconnector.class={FAKE_SOURCE}\ntasks.max=0\n")
+    result = kraal("apply", "-f", folder, "--dry-run", "--prune")
+    assert (result.exit_code, result.stdout) == (
+        1,
+        "a created (dry run)\nb unchanged (dry run)\nold deleted (dry run)\n",
+    )
+    assert result.stderr == (
+        f"Error: {path}: c: Invalid value 0 for configuration tasks.max: Value must be at least 1\n"
+    )
+    assert worker.names == ["b", "old"]
+    assert {each.split("/")[-1] for each in worker.asked(*CHANGING)} == {"validate"}
+
+
+def test_a_config_without_a_class_is_refused_before_it_is_sent(
+    kraal: Kraal, worker: Connect, write: Files
+) -> None:
+    line = kraal.error("apply", "--dry-run", "-f", write("a.json", '{"name": "a"}'))
+    assert 'Missing required configuration "connector.class"' in line
+    assert worker.asked(*CHANGING) == []
+
+
+def test_nothing_is_deleted_unless_it_is_asked_for(
+    kraal: Kraal, worker: Connect, folder: str, write: Files
+) -> None:
+    worker.create("old", {"connector.class": FAKE_SOURCE})
+    kraal.out("apply", "-f", folder)
+    assert worker.names == ["a", "b", "c", "old"]
+    broken = write("connectors/d.json", "{")
+    result = kraal("apply", "-f", folder, "--prune")
+    assert (result.exit_code, worker.names) == (1, ["a", "b", "c", "old"])
+    assert "skipping --prune" in result.stderr
+    Path(broken).unlink()
+    assert (
+        kraal.out("apply", "-f", folder, "--prune") == "a unchanged\nb unchanged\nc unchanged\nold deleted\n"
+    )
+    assert worker.names == ["a", "b", "c"]
+
+
+def test_pruning_by_nothing_is_refused(kraal: Kraal, worker: Connect, tmp_path: Path) -> None:
+    worker.create("old", {"connector.class": FAKE_SOURCE})
+    result = kraal("apply", "-f", str(tmp_path), "--prune")
+    assert (result.exit_code, worker.names) == (1, ["old"])
+    assert "--prune would delete every connector" in result.stderr
+
+
+def test_results_as_data(kraal: Kraal, folder: str, write: Files) -> None:
+    write("connectors/b.json", flat("b", **{"tasks.max": "0"}))
+    result = kraal("apply", "-f", folder, "-o", "json")
+    found = json.loads(result.stdout)
+    assert [(each["name"], each["action"]) for each in found] == [
+        ("a", "created"),
+        ("b", "failed"),
+        ("c", "created"),
+    ]
+    assert "tasks.max" in found[1]["error"]
+    assert (found[0]["file"], found[0]["dry_run"]) == (f"{folder}/a.yaml", False)
+
+
+def test_waiting_says_what_runs_and_what_failed(
+    kraal: Kraal, worker: Connect, folder: str, write: Files
+) -> None:
+    write("connectors/b.json", flat("b", **{"fail.in": "start"}))
+    result = kraal("apply", "-f", folder, "--wait")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[3:] == ["a is RUNNING", "c is RUNNING"]
+    assert result.stderr.startswith("Error: b failed: it is FAILED: RuntimeError: start was told to fail")
+    assert worker.states("b") == ["FAILED"]
+
+
+def test_a_worker_without_an_answer_to_the_path_is_no_empty_worker(
+    kraal: Kraal, worker: Connect, folder: str
+) -> None:
+    kraal.env = {"KRAAL_URL": f"{worker.url}/wrong"}
+    assert kraal.error("apply", "-f", folder).endswith("answered 404: HTTP 404 Not Found")
+
+
+def test_a_connector_may_come_from_standard_input(kraal: Kraal, worker: Connect) -> None:
+    assert kraal.out("apply", "-f", "-", stdin=flat("a")) == "a created\n"
+    assert worker.names == ["a"]

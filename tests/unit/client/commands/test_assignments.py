@@ -1,0 +1,78 @@
+"""`kraal assignments`."""
+
+from __future__ import annotations
+
+import json
+
+from kraal.cluster.views.assignments import group_assignments
+from kraal.protocol.group import GroupProtocol
+from tests.fakes.cluster.static_plans import Leader
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.conftest import Kraal
+
+
+def answer(worker: Connect, leader: Leader) -> object:
+    """Have the worker answer as this leader does."""
+    found = group_assignments(leader.snapshot())
+    worker.script("GET", "/admin/assignments", Said(body=found))
+    return found
+
+
+def test_workers_what_they_list_what_runs_what_waits_and_the_last_rebalance(
+    kraal: Kraal, worker: Connect
+) -> None:
+    leader = Leader(c1=1, c2=0)
+    leader.join("w1", "c1")
+    leader.join("w2", "c1-0 c1-7")
+    leader.rebalance()
+    answer(worker, leader)
+    assert kraal.out("assignments") == (
+        "WORKER            KIND     LISTS        RUNS\n"
+        "http://w1:8083/   static   c1           c1\n"
+        "http://w2:8083/   static   c1-0, c1-7   c1-0\n"
+        "\n"
+        "WAITING   WHY\n"
+        "c2        No worker may run it: every worker of the group has static assignments, and none lists connector "
+        "c2. List it in static.connectors of a worker, or start a worker without static assignments.\n"
+        "\n"
+        "Last rebalance: generation 1 of protocol static, 2023-11-14 22:13:20+00:00, led by http://w1:8083/\n"
+        "unknown: the leader leads since this rebalance, or the one before it failed\n"
+    )
+
+
+def test_that_lists_are_ignored_and_that_lost_work_waits(kraal: Kraal, worker: Connect) -> None:
+    leader = Leader(GroupProtocol.SESSIONED, c1=0, c2=0)
+    leader.join("w1")
+    leader.join("w2")
+    leader.rebalance()
+    del leader.workers["w2"]
+    leader.rebalance()
+    answer(worker, leader)
+    lines = kraal.out("assignments").splitlines()
+    assert lines[1] == "http://w1:8083/   wildcard   -       c1"
+    assert lines[4].startswith("c2        Its worker is gone.")
+    assert lines[6].startswith("Static assignments are ignored: not every worker of the group has")
+    assert lines[-1] == (
+        "left: http://w2:8083/; the next rebalance follows within 300 s to reassign lost work"
+    )
+
+
+def test_data_is_what_the_worker_says(kraal: Kraal, worker: Connect) -> None:
+    leader = Leader(c1=1)
+    leader.join("w1")
+    leader.rebalance()
+    found = answer(worker, leader)
+    assert json.loads(kraal.out("assignments", "-o", "json")) == found
+
+
+def test_a_standalone_worker_runs_everything(kraal: Kraal, worker: Connect) -> None:
+    worker.create("orders", {"connector.class": "FakeSource", "tasks.max": "1"})
+    assert "wildcard   -       orders, orders-0" in kraal.out("assignments")
+
+
+def test_a_worker_without_the_path(kraal: Kraal, worker: Connect) -> None:
+    gone = {"error_code": 404, "message": "HTTP 404 Not Found"}
+    worker.script("GET", "/admin/assignments", Said(404, gone))
+    assert "this worker does not serve /admin/assignments on this listener: it is not a Kraal worker" in (
+        kraal.error("assignments")
+    )

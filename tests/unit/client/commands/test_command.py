@@ -1,0 +1,64 @@
+"""Help and exit codes of all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli.main import CLIENT, main
+from tests.unit.client.conftest import Kraal
+
+
+def leaves(commands: Iterable[click.Command], *above: str) -> Iterator[tuple[str, ...]]:
+    for command in commands:
+        path = (*above, command.name or "")
+        if isinstance(command, click.Group):
+            yield from leaves(command.commands.values(), *path)
+        else:
+            yield path
+
+
+PATHS = list(leaves(each.load() for each in CLIENT.values()))
+
+
+@pytest.mark.parametrize("path", PATHS, ids=" ".join)
+def test_help_says_how_to_use_it(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, [*path, "--help"], prog_name="kraal")
+    assert result.exit_code == 0
+    assert f" kraal {' '.join(path)}" in result.stdout.split("Examples:")[1]
+    assert "Exit codes: 0" in result.stdout
+    if path != ("completion",):
+        assert "KRAAL_PASSWORD" in result.stdout
+        assert "--url" in result.stdout
+
+
+def test_the_list_of_commands_has_the_client_apart() -> None:
+    text = CliRunner().invoke(main, ["--help"]).stdout
+    workers, client = text.split("Client of a running worker")
+    assert {"standalone", "distributed", "kafka"} <= set(workers.split())
+    assert all(f"  {name} " in client for name in CLIENT)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["ls", "--nonsense"],
+        ["ls", "-o", "xml"],
+        ["status", "--interval", "0"],
+        ["apply"],
+        ["offsets"],
+        ["ls", "x"],
+    ],
+)
+def test_what_cannot_be_understood_is_2(kraal: Kraal, arguments: list[str]) -> None:
+    result = kraal(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "Usage: " in result.stderr
+
+
+def test_a_url_that_is_none_is_2(kraal: Kraal) -> None:
+    result = kraal("ls", "--url", "ftp://me:hunter2@x")
+    assert (result.exit_code, "hunter2" in result.stderr) == (2, False)

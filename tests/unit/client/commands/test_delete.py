@@ -1,0 +1,20 @@
+"""`kraal delete`."""
+
+from __future__ import annotations
+
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.conftest import Kraal
+
+
+def test_delete_goes_on_after_an_error(kraal: Kraal, worker: Connect, folder: str) -> None:
+    kraal.out("apply", "-f", folder)
+    result = kraal("delete", "a", "nobody", "b")
+    assert (result.exit_code, result.stdout) == (1, "a deleted\nb deleted\n")
+    assert result.stderr == f"Error: nobody: {worker.url} answered 404: Connector nobody not found\n"
+    assert kraal.out("delete", "-f", folder, "--ignore-missing") == "c deleted\n"
+    assert worker.names == []
+
+
+def test_a_wrong_url_is_not_ignored_as_missing(kraal: Kraal, worker: Connect) -> None:
+    worker.script("DELETE", "/connectors/a", Said(404, {"error_code": 404, "message": "HTTP 404 Not Found"}))
+    assert "HTTP 404 Not Found" in kraal.error("delete", "a", "--ignore-missing")

@@ -1,0 +1,86 @@
+"""`kraal describe`."""
+
+from __future__ import annotations
+
+import json
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.commands.conftest import HOST
+from tests.unit.client.conftest import Files, Kraal
+
+
+def test_describe_shows_all_but_secrets(kraal: Kraal, two: Connect) -> None:
+    two.worker.fake.feed(TaskId(ConnectorName("orders"), 0), 10)
+    two.worker.run()
+    text = kraal.out("describe", "orders")
+    assert text.startswith(
+        f"Name:    orders\nType:    source\nState:   RUNNING on {HOST}, version 1.0\nTopics:  fake\n"
+    )
+    assert '\n  my.password: "[hidden]"\n' in text
+    assert text.endswith(
+        "Tasks:\n"
+        "  TASK   STATE     WORKER\n"
+        f"  0      RUNNING   {HOST}\n"
+        f"  1      FAILED    {HOST}\n"
+        "Trace of task 1:\n  java.io.IOException: disk full\n  \tat a.b(C.java:1)\n"
+    )
+    assert "hunter2" in kraal.out("describe", "orders", "--show-secrets")
+
+
+def test_describe_hides_what_the_plugin_says_is_a_password(kraal: Kraal, worker: Connect) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "pin": "1234"})
+    key = {"name": "pin", "type": "PASSWORD"}
+    worker.script("GET", f"/connector-plugins/{FAKE_SOURCE}/config", Said(200, [key]))
+    found = json.loads(kraal.out("describe", "a", "-o", "json"))
+    assert found["config"]["pin"] == "[hidden]"
+    assert list(found) == ["name", "type", "config", "topics", "status"]
+
+
+def test_describe_of_several_gives_a_list(kraal: Kraal, two: Connect) -> None:
+    del two
+    assert [
+        each["name"] for each in json.loads(kraal.out("describe", "orders", "archive", "-o", "json"))
+    ] == [
+        "orders",
+        "archive",
+    ]
+    assert kraal.out("describe", "orders", "archive").count("Name:") == 2
+
+
+def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, worker: Connect) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "3", "errors.auto.restart": "task"})
+    worker.fail("a", 0, "OSError: disk full")
+    worker.fail("a", 1, "PermissionError: not yours")
+    with worker.lock:
+        worker.worker.fake.hang(TaskId(ConnectorName("a"), 2))
+        worker.worker.fake.feed(TaskId(ConnectorName("a"), 2), 1)
+        worker.worker.scheduler.clock.advance_to(301)
+    text = kraal.out("describe", "a")
+    [at] = [n for n, line in enumerate(text.splitlines()) if line.startswith("Supervision")]
+    head, columns, *rows = text.splitlines()[at : at + 5]
+    assert head == "Supervision: failed tasks are restarted, at most 10 times within 3600 s."
+    assert columns.split() == ["TASK", "WORKER", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
+    assert rows[0].split()[:4] == ["0", HOST, "0", "2023-11-14"]
+    assert rows[1].split()[:5] == ["1", HOST, "0", "-", "-"]
+    assert "A restart does not cure this failure" in rows[1]
+    assert rows[2].endswith("stalled: no progress for 301 s")
+    found = json.loads(kraal.out("describe", "a", "-o", "json"))
+    assert found["status"]["supervision"]["policy"]["restart"] == "task"
+
+
+def test_describe_takes_what_java_answers(kraal: Kraal, two: Connect) -> None:
+    plain = two.worker.status("orders")
+    two.script("GET", "/connectors/orders/status?expand=supervision", Said(200, plain))
+    assert "Supervision" not in kraal.out("describe", "orders")
+
+
+def test_what_describe_prints_can_be_applied_unless_something_is_hidden(
+    kraal: Kraal, worker: Connect, write: Files
+) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "my.password": "hunter2"})
+    hidden = write("hidden.yaml", kraal.out("describe", "a", "-o", "yaml"))
+    assert "has [hidden] as value of my.password" in kraal("apply", "-f", hidden).stderr
+    plain = write("plain.yaml", kraal.out("describe", "a", "-o", "yaml", "--show-secrets"))
+    assert kraal.out("apply", "-f", plain) == "a unchanged\n"

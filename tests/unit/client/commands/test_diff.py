@@ -1,0 +1,39 @@
+"""`kraal diff`."""
+
+from __future__ import annotations
+
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect
+from tests.unit.client.commands.conftest import CHANGING
+from tests.unit.client.conftest import Files, Kraal
+
+
+def test_a_diff_shows_what_apply_would_change(kraal: Kraal, worker: Connect, folder: str) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "1", "my.password": "hunter2"})
+    result = kraal("diff", "-f", folder)
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert result.stdout == (
+        f"--- a at {worker.url}\n+++ a in {folder}/a.yaml\n@@ -1,4 +1,3 @@\n"
+        f" connector.class: {FAKE_SOURCE}\n-my.password: [hidden]\n name: a\n-tasks.max: 1\n+tasks.max: 2\n"
+        f"--- /dev/null\n+++ b in {folder}/b.json\n@@ -0,0 +1,2 @@\n+connector.class: {FAKE_SOURCE}\n+name: b\n"
+        f"--- /dev/null\n+++ c in {folder}/c.properties\n@@ -0,0 +1,2 @@\n+connector.class: {FAKE_SOURCE}\n+name: c\n"
+    )
+    assert worker.asked(*CHANGING) == []
+
+
+def test_no_difference_is_exit_code_0(kraal: Kraal, worker: Connect, folder: str) -> None:
+    kraal.out("apply", "-f", folder)
+    assert kraal.out("diff", "-f", folder) == ""
+    worker.create("old", {"connector.class": FAKE_SOURCE})
+    assert kraal.out("diff", "-f", folder) == ""
+    result = kraal("diff", "-f", folder, "--prune")
+    assert (result.exit_code, result.stdout.splitlines()[:2]) == (
+        1,
+        [f"--- old at {worker.url}", "+++ /dev/null"],
+    )
+
+
+def test_a_diff_that_could_not_be_made_is_exit_code_2(kraal: Kraal, folder: str, write: Files) -> None:
+    write("connectors/b.json", "{")
+    assert kraal("diff", "-f", folder).exit_code == 2
+    kraal.error("diff", "-f", f"{folder}/a.yaml", "--url", "http://127.0.0.1:1", code=2)

@@ -1,0 +1,47 @@
+"""What loading a command imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kraal.cli.main import CLIENT, OWN
+from kraal.client.commands.lazy import Lazy
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *OWN.items()])
+def test_a_command_that_is_loaded_late_has_the_name_that_it_is_listed_by(name: str, lazy: Lazy) -> None:
+    assert lazy.load().name == name
+
+
+def test_the_client_loads_without_workers() -> None:
+    heavy = (
+        "pyspark",
+        "pyarrow",
+        "numpy",
+        "kafka",
+        "confluent_kafka",
+        "starlette",
+        "uvicorn",
+        "pykka",
+        "httpx2",
+    )
+    code = f"import sys, kraal.client.commands; print([each for each in {heavy!r} if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_worker_loads_without_the_client_and_the_broker() -> None:
+    unused = ("kraal.client.rest", "kraal.broker.broker", "kraal.cli.kafka", "kraal.client.migrate")
+    code = (
+        "import sys; from click.testing import CliRunner; from kraal.cli.main import main; "
+        "assert CliRunner().invoke(main, ['standalone', 'no-such-file']).exit_code == 2; "
+        f"print([each for each in {unused!r} if each in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

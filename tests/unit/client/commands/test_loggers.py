@@ -1,0 +1,33 @@
+"""`kraal loggers`."""
+
+from __future__ import annotations
+
+import json
+
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.conftest import Kraal
+
+
+def test_loggers_are_shown_and_set(kraal: Kraal, worker: Connect) -> None:
+    level = {"level": "INFO", "last_modified": None}
+    worker.script(
+        "GET", "/admin/loggers", Said(200, {"a.b": {"level": "DEBUG", "last_modified": 0}, "root": level})
+    )
+    worker.script("GET", "/admin/loggers/root", Said(200, level))
+    worker.script("PUT", "/admin/loggers/a?scope=worker", Said(200, ["a", "a.b"]))
+    worker.script("PUT", "/admin/loggers/a?scope=cluster", Said(204))
+    assert kraal.out("loggers") == (
+        "LOGGER   LEVEL   LAST MODIFIED\na.b      DEBUG   1970-01-01 00:00:00+00:00\nroot     INFO    -\n"
+    )
+    assert kraal.out("loggers", "root") == "LOGGER   LEVEL   LAST MODIFIED\nroot     INFO    -\n"
+    assert kraal.out("loggers", "a", "debug") == "a set to DEBUG\na.b set to DEBUG\n"
+    assert kraal.out("loggers", "a", "debug", "--cluster") == "a set to DEBUG on all workers\n"
+    assert [json.loads(each.body) for each in worker.seen if each.body] == [{"level": "DEBUG"}] * 2
+    assert kraal("loggers", "a", "--cluster").exit_code == 2
+
+
+def test_a_worker_without_loggers_says_so(kraal: Kraal, worker: Connect) -> None:
+    worker.refuse("GET", "/admin/loggers", 404, "HTTP 404 Not Found")
+    assert "does not serve /admin/loggers on this listener" in kraal.error("loggers")
+    worker.refuse("GET", "/admin/loggers/x", 404, "Logger x not found.")
+    assert kraal.error("loggers", "x").endswith("answered 404: Logger x not found.")

@@ -1,0 +1,25 @@
+"""`kraal ls`."""
+
+from __future__ import annotations
+
+import json
+
+from tests.fakes.workers.connect import Connect
+from tests.unit.client.commands.conftest import HOST
+from tests.unit.client.conftest import Kraal
+
+
+def test_a_list_of_connectors(kraal: Kraal, two: Connect) -> None:
+    assert kraal.out("ls") == (
+        "NAME      TYPE     STATE     TASKS           WORKER\n"
+        f"archive   sink     RUNNING   1/1             {HOST}\n"
+        f"orders    source   RUNNING   1/2, 1 failed   {HOST}\n"
+    )
+    assert kraal.out("ls", "-q") == "archive\norders\n"
+    assert two.asked("POST", "PUT", "PATCH", "DELETE") == []
+
+
+def test_nothing_is_said_on_standard_error_so_that_scripts_see_an_empty_list(kraal: Kraal) -> None:
+    result = kraal("ls")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No connectors.\n")
+    assert json.loads(kraal.out("ls", "-o", "json")) == []

@@ -1,0 +1,88 @@
+"""`kraal offsets`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.conftest import Files, Kraal
+
+OFFSETS = {"offsets": [{"partition": {"filename": "ä"}, "offset": {"position": 42}}]}
+
+
+SINK = {
+    "offsets": [
+        {"partition": {"kafka_topic": "t", "kafka_partition": n}, "offset": {"kafka_offset": n * 10}}
+        for n in (10, 2)
+    ]
+}
+
+
+def test_offsets_of_a_source_and_of_a_sink(kraal: Kraal, worker: Connect) -> None:
+    worker.script("GET", "/connectors/a/offsets", Said(200, OFFSETS))
+    worker.script("GET", "/connectors/b/offsets", Said(200, SINK))
+    worker.script("GET", "/connectors/c/offsets", Said(200, {"offsets": []}))
+    assert (
+        kraal.out("offsets", "get", "a")
+        == 'PARTITION           OFFSET\n{"filename": "ä"}   {"position": 42}\n'
+    )
+    assert kraal.out("offsets", "get", "b") == (
+        "TOPIC   PARTITION   OFFSET\nt       2           20\nt       10          100\n"
+    )
+    assert kraal("offsets", "get", "c").stderr == "No offsets.\n"
+
+
+@pytest.mark.parametrize("style", ["json", "yaml"])
+def test_what_is_shown_of_offsets_can_be_set(kraal: Kraal, worker: Connect, write: Files, style: str) -> None:
+    worker.script("GET", "/connectors/a/offsets", Said(200, OFFSETS))
+    worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
+    path = write(f"offsets.{style}", kraal.out("offsets", "get", "a", "-o", style))
+    assert kraal.out("offsets", "alter", "a", "-f", path) == "a: done\n"
+    assert json.loads(worker.seen[-1].body) == OFFSETS
+
+
+def test_offsets_on_the_command_line(kraal: Kraal, worker: Connect) -> None:
+    worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
+    kraal.out("offsets", "alter", "a", "--set", '{"f": 1}', '{"position": 0}', "--set", '{"f": 2}', "null")
+    assert json.loads(worker.seen[-1].body) == {
+        "offsets": [
+            {"partition": {"f": 1}, "offset": {"position": 0}},
+            {"partition": {"f": 2}, "offset": None},
+        ]
+    }
+
+
+def test_offsets_are_reset(kraal: Kraal, worker: Connect) -> None:
+    worker.script("DELETE", "/connectors/a/offsets", Said(200, {"message": "gone"}))
+    assert kraal.out("offsets", "reset", "a") == "a: gone\n"
+
+
+def test_a_connector_that_runs_is_an_error_that_says_what_to_do(kraal: Kraal, worker: Connect) -> None:
+    text = "Connectors must be in the STOPPED state before their offsets can be modified."
+    worker.refuse("DELETE", "/connectors/a/offsets", 400, text)
+    assert kraal.error("offsets", "reset", "a") == (
+        f"Error: a: {worker.url} answered 400: {text} (kraal stop a --wait)"
+    )
+
+
+def test_a_worker_without_offsets_says_so(kraal: Kraal, worker: Connect) -> None:
+    worker.refuse("GET", "/connectors/a/offsets", 404, "HTTP 404 Not Found")
+    assert "this worker does not support offset requests" in kraal.error("offsets", "get", "a")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], 2),
+        (["alter", "a"], 2),
+        (["alter", "a", "--set", "{", "null"], 2),
+        (["alter", "a", "-f", "missing.json"], 1),
+        (["get"], 2),
+        (["get", ""], 2),
+        (["nonsense"], 2),
+    ],
+)
+def test_offsets_that_mean_nothing(kraal: Kraal, worker: Connect, arguments: list[str], code: int) -> None:
+    assert (kraal("offsets", *arguments).exit_code, worker.asked()) == (code, [])

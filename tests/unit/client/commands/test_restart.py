@@ -1,0 +1,61 @@
+"""`kraal restart`."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import Connect
+from tests.unit.client.conftest import Kraal
+
+
+@pytest.mark.parametrize(
+    ("options", "target", "said"),
+    [
+        ([], "restart?includeTasks=false&onlyFailed=false", "orders restarted"),
+        (
+            ["--tasks"],
+            "restart?includeTasks=true&onlyFailed=false",
+            "orders restarting: connector and tasks 0, 1",
+        ),
+        (["--only-failed"], "restart?includeTasks=false&onlyFailed=true", "orders: nothing to restart"),
+        (
+            ["--tasks", "--only-failed"],
+            "restart?includeTasks=true&onlyFailed=true",
+            "orders restarting: task 1",
+        ),
+        (["--task", "1"], "tasks/1/restart", "orders task 1 restarted"),
+    ],
+)
+def test_restarts_are_those_of_kip_745(
+    kraal: Kraal, orders: Connect, options: list[str], target: str, said: str
+) -> None:
+    orders.fail("orders", 1, "no")
+    assert kraal.out("restart", "orders", *options) == f"{said}\n"
+    assert orders.asked() == [f"POST /connectors/orders/{target}"]
+
+
+def test_what_failed_anywhere_is_restarted_and_waited_for(kraal: Kraal, orders: Connect) -> None:
+    orders.fail("other", 0, "no")
+    assert kraal.out("restart", "--all", "--tasks", "--only-failed", "--wait") == (
+        "orders: nothing to restart\nother restarting: task 0\norders is RUNNING\nother is RUNNING\n"
+    )
+    assert kraal.clock.time >= 2  # an old RUNNING could be shown for a moment
+
+
+def test_what_fails_again_is_an_error(kraal: Kraal, worker: Connect) -> None:
+    worker.create("bad", {"connector.class": FAKE_SOURCE, "fail.in": "start"})
+    result = kraal("restart", "bad", "--tasks", "--wait")
+    assert (result.exit_code, "Error: bad failed: it is FAILED" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["a", "b", "--task", "0"], ["a", "--task", "0", "--tasks"], ["a", "--task", "-1"]]
+)
+def test_a_restart_that_means_nothing_is_a_usage_error(kraal: Kraal, arguments: list[str]) -> None:
+    assert kraal("restart", *arguments).exit_code == 2
+
+
+def test_an_unknown_task_is_an_error(kraal: Kraal, orders: Connect) -> None:
+    del orders
+    assert kraal.error("restart", "orders", "--task", "7").endswith("answered 404: Unknown task: orders-7")

@@ -1,0 +1,56 @@
+"""`kraal status`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kraal.client.strict_yaml import read_yaml, typed
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.commands.conftest import HOST
+from tests.unit.client.conftest import Kraal
+
+
+def test_a_status_has_a_row_for_each_task(kraal: Kraal, two: Connect) -> None:
+    assert two.states("orders") == ["RUNNING", "RUNNING", "FAILED"]
+    assert kraal.out("status", "orders") == (
+        "NAME     TASK   STATE     WORKER           TRACE\n"
+        f"orders   -      RUNNING   {HOST}\n"
+        f"orders   0      RUNNING   {HOST}\n"
+        f"orders   1      FAILED    {HOST}   java.io.IOException: disk full\n"
+    )
+    assert kraal.out("status").count("\n") == 6
+
+
+@pytest.mark.parametrize("style", ["json", "yaml"])
+@pytest.mark.parametrize("command", ["ls", "status"])
+def test_data_is_what_the_worker_says(kraal: Kraal, two: Connect, command: str, style: str) -> None:
+    text = kraal.out(command, "-o", style)
+    found: Any = json.loads(text) if style == "json" else read_yaml(text, typed)[0]
+    assert [each["name"] for each in found] == ["archive", "orders"]
+    assert found[1] == two.worker.status("orders")
+
+
+def test_a_status_of_a_stranger_is_an_error_beside_the_others(kraal: Kraal, two: Connect) -> None:
+    result = kraal("status", "nobody", "archive")
+    assert (result.exit_code, result.stdout.count("archive")) == (1, 2)
+    assert result.stderr == f"Error: nobody: {two.url} answered 404: Connector nobody not found\n"
+
+
+def test_a_connector_without_a_status_is_shown(kraal: Kraal, worker: Connect) -> None:
+    worker.script("GET", "/connectors", Said(200, ["new"]))
+    worker.script("GET", "/connectors?expand=status", Said(200, {}))
+    assert kraal.out("ls").splitlines()[1] == "new    -      -       -       -"
+    assert kraal.out("status").splitlines()[1] == "new    -      -       -        no status yet"
+
+
+def test_a_trace_cannot_move_the_cursor(kraal: Kraal, two: Connect) -> None:
+    two.fail("orders", 0, "\x1b[2Jgone")
+    assert "\\x1b[2Jgone" in kraal.out("status")
+    assert "\\x1b[2Jgone" in kraal.out("describe", "orders")
+    two.fail("archive", 0, "\x9b2J\u202e")
+    text = kraal.out("status", "archive", "-o", "json")
+    assert "\\u009b2J\\u202e" in text
+    assert json.loads(text)[0]["tasks"][0]["trace"] == "\x9b2J\u202e"

@@ -1,0 +1,43 @@
+"""`kraal pause`, `resume`, `stop`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.workers.connect import Connect, Said
+from tests.unit.client.conftest import Kraal
+
+
+def test_states_are_set_and_waited_for(kraal: Kraal, orders: Connect) -> None:
+    assert kraal.out("pause", "orders", "--wait") == "orders will pause\norders is PAUSED\n"
+    assert kraal.out("stop", "orders", "--wait") == "orders will stop\norders is STOPPED\n"
+    assert orders.states("orders") == ["STOPPED"]
+    assert kraal.out("resume", "--all", "--wait") == (
+        "orders will run\nother will run\norders is RUNNING\nother is RUNNING\n"
+    )
+    assert orders.states("orders") == ["RUNNING"] * 3
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "stop", "restart"])
+def test_names_or_all_but_not_both_nor_none(kraal: Kraal, orders: Connect, command: str) -> None:
+    for arguments in ([], ["orders", "--all"]):
+        result = kraal(command, *arguments)
+        assert (result.exit_code, "Specify connector names or --all." in result.stderr) == (2, True)
+    assert orders.asked() == []
+
+
+def test_an_unknown_connector_keeps_no_other_from_it(kraal: Kraal, orders: Connect) -> None:
+    result = kraal("pause", "nobody", "orders")
+    assert (result.exit_code, result.stdout) == (1, "orders will pause\n")
+    assert result.stderr == f"Error: nobody: {orders.url} answered 404: Unknown connector nobody\n"
+
+
+def test_waiting_ends(kraal: Kraal, orders: Connect) -> None:
+    status = orders.worker.status("orders")
+    orders.script("GET", "/connectors/orders/status", Said(200, status))
+    result = kraal("pause", "orders", "--wait", "--timeout", "5")
+    assert result.exit_code == 1
+    assert kraal.clock.time == pytest.approx(5.0, abs=0.5)
+    assert result.stderr == (
+        "Error: orders is not PAUSED after 5 s: it is RUNNING, task 0 is RUNNING, task 1 is RUNNING\n"
+    )

@@ -1,0 +1,189 @@
+"""`kraal migrate` between two stubs that keep the contract of KIP-875 and KIP-980."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from kraal.client.migrate import Cluster, migrate
+from kraal.core.errors import KraalError
+
+OFFSETS = [{"partition": {"filename": "lines"}, "offset": {"position": 42}}]
+CONFIG = {"connector.class": "FileStreamSource", "name": "lines", "file": "lines", "topic": "t"}
+
+
+class Stub:
+    """A cluster that has connectors, and a list of what it was asked to change."""
+
+    def __init__(self, *, has_offsets: bool = True) -> None:
+        self.configs: dict[str, dict[str, str]] = {}
+        self.states: dict[str, str] = {}
+        self.offsets: dict[str, list[Any]] = {}
+        self.changes: list[str] = []
+        self.fails: set[str] = set()
+        """Requests, as `PATCH offsets`, that are answered 500."""
+        self.errors: list[str] = []
+        """Of a validation."""
+        self.has_offsets = has_offsets
+        self.too_early = 0
+        """How many requests for a status come before there is one."""
+
+    def add(self, name: str, state: str = "RUNNING") -> None:
+        self.configs[name], self.states[name], self.offsets[name] = {**CONFIG, "name": name}, state, OFFSETS
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        parts = path.strip("/").split("/")
+        if method != "GET" and parts[-1] != "validate":
+            self.changes.append(f"{method} {parts[-1]}")
+        if f"{method} {parts[-1]}" in self.fails:
+            return 500, {"error_code": 500, "message": "no"}
+        if parts[0] == "connector-plugins":
+            return 200, {"error_count": len(self.errors), "configs": [{"value": {"errors": self.errors}}]}
+        if parts[-1] == "offsets" and not self.has_offsets:
+            return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+        if len(parts) == 1:
+            if method == "GET":
+                return 200, list(self.configs)
+            self.configs[body["name"]], self.states[body["name"]] = body["config"], body["initial_state"]
+            return 201, body
+        name = parts[1]
+        if name not in self.configs:
+            return 404, {"error_code": 404, "message": f"Connector {name} not found"}
+        return self._of(method, name, parts[-1], body)
+
+    def _of(self, method: str, name: str, what: str, body: Any) -> tuple[int, Any]:
+        match what:
+            case "config":
+                return 200, self.configs[name]
+            case "status" if self.too_early:
+                self.too_early -= 1
+                return 404, {"error_code": 404, "message": f"No status found for connector {name}"}
+            case "status":
+                tasks = [] if self.states[name] == "STOPPED" else [{"id": 0}]
+                return 200, {"connector": {"state": self.states[name]}, "tasks": tasks}
+            case "offsets" if method == "PATCH":
+                self.offsets[name] = body["offsets"]
+                return 200, {"message": "done"}
+            case "offsets":
+                return 200, {"offsets": self.offsets.get(name, [])}
+            case _:
+                self.states[name] = {"stop": "STOPPED", "pause": "PAUSED", "resume": "RUNNING"}[what]
+                return 202, None
+
+
+def serve(stub: Stub) -> ThreadingHTTPServer:
+    class Handler(BaseHTTPRequestHandler):
+        def _do(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            status, answer = stub.answer(self.command, self.path, body)
+            data = b"" if answer is None else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_PUT = do_POST = do_PATCH = _do  # noqa: N815 - http.server's names
+
+        @override
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+Sides = tuple[Stub, Stub, Cluster, Cluster]
+
+
+@pytest.fixture
+def sides() -> Iterator[Sides]:
+    java, kraal = Stub(), Stub()
+    servers = [serve(java), serve(kraal)]
+    clusters = [Cluster(f"http://127.0.0.1:{s.server_address[1]}/") for s in servers]
+    yield java, kraal, clusters[0], clusters[1]
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def quiet(_: str) -> None:
+    pass
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED"])
+def test_a_connector_comes_with_its_offsets_and_its_state(sides: Sides, state: str) -> None:
+    java, kraal, there, here = sides
+    java.add("lines", state)
+    migrate(there, here, [], dry_run=False, say=quiet)
+    assert kraal.configs == java.configs
+    assert kraal.offsets["lines"] == OFFSETS
+    assert (java.states["lines"], kraal.states["lines"]) == ("STOPPED", state)
+    assert kraal.changes[:2] == ["POST connectors", "PATCH offsets"]
+
+
+def test_a_connector_that_has_no_status_yet_is_waited_for(sides: Sides) -> None:
+    java, kraal, source, target = sides
+    java.add("a")
+    java.too_early = kraal.too_early = 2
+    migrate(source, target, ["a"], dry_run=False, say=lambda _: None)
+    assert kraal.states == {"a": "RUNNING"}
+
+
+def test_a_dry_run_changes_nothing(sides: Sides) -> None:
+    java, kraal, there, here = sides
+    java.add("lines")
+    said: list[str] = []
+    migrate(there, here, ["lines"], dry_run=True, say=said.append)
+    assert len(said) == 1
+    assert java.changes == kraal.changes == []
+
+
+def test_nothing_is_stopped_when_it_could_not_be_started_here(sides: Sides) -> None:
+    java, kraal, there, here = sides
+    java.add("lines")
+    kraal.has_offsets = False
+    with pytest.raises(KraalError, match=r"has no offsets to write.*Nothing was changed"):
+        migrate(there, here, [], dry_run=False, say=quiet)
+    kraal.has_offsets, kraal.errors = True, ["no such class"]
+    with pytest.raises(KraalError, match=r"does not take lines: no such class"):
+        migrate(there, here, [], dry_run=False, say=quiet)
+    kraal.errors = []
+    kraal.add("lines")
+    with pytest.raises(KraalError, match="has a connector lines already"):
+        migrate(there, here, [], dry_run=False, say=quiet)
+    assert java.changes == kraal.changes == []
+
+
+@pytest.mark.parametrize("request_", ["POST connectors", "PATCH offsets", "PUT resume"])
+def test_a_failure_says_how_to_go_on_and_the_same_command_does(sides: Sides, request_: str) -> None:
+    java, kraal, there, here = sides
+    java.add("lines")
+    kraal.fails = {request_}
+    with pytest.raises(
+        KraalError, match=r"It was RUNNING at .* To go on: .* To go back: .*/connectors/lines/resume"
+    ):
+        migrate(there, here, [], dry_run=False, say=quiet)
+    assert java.states["lines"] == "STOPPED"
+    assert kraal.states.get("lines") in (None, "STOPPED")
+    kraal.fails = set()
+    migrate(there, here, [], dry_run=False, say=quiet)
+    assert kraal.offsets["lines"] == OFFSETS
+    assert java.states["lines"] == "STOPPED"
+
+
+def test_a_url_with_credentials_is_shown_without_them() -> None:
+    assert Cluster("http://user:secret@host:8083/").url == "http://host:8083"
+
+
+def test_an_unreachable_cluster_is_an_error_that_names_it(sides: Sides) -> None:
+    _, _, _, here = sides
+    with pytest.raises(KraalError, match=r"^Cannot connect to http://127\.0\.0\.1:1: "):
+        migrate(Cluster("http://127.0.0.1:1"), here, [], dry_run=False, say=quiet)

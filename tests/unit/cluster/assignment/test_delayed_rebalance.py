@@ -1,0 +1,158 @@
+"""How jobs are spread and what becomes of lost ones, step by step: A17 to A23 and A25 of Connect's own tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kraal.cluster.assignment.delayed_rebalance import LostPlan, backoff_ms, settle_lost
+from kraal.cluster.assignment.fair_share import deal, spread, surplus
+from kraal.cluster.assignment.rebalance import AssignorState, Pause
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import Job
+
+MAX_DELAY_MS = 300_000
+HALF_MS = MAX_DELAY_MS // 2
+START_MS = 7_000
+
+
+def load(first: int, connectors: int, first_task: int, tasks: int) -> tuple[Job, ...]:
+    return (
+        *(Job(ConnectorName(f"c{n}")) for n in range(first, first + connectors)),
+        *(Job(ConnectorName("t"), n) for n in range(first_task, first_task + tasks)),
+    )
+
+
+LOADS = {"w0": load(0, 2, 0, 4), "w1": load(2, 2, 4, 4), "w2": load(4, 2, 8, 4)}
+LOST = frozenset(LOADS["w1"])
+LEFT = {"w0": LOADS["w0"], "w2": LOADS["w2"]}
+
+
+class Lost:
+    """A leader that sees one set of lost jobs again and again."""
+
+    def __init__(self, max_delay_ms: int = MAX_DELAY_MS) -> None:
+        self.max_delay_ms = max_delay_ms
+        self.now_ms = START_MS
+        self.state = AssignorState(members=frozenset(LOADS))
+
+    def settle(self, held: dict[str, tuple[Job, ...]], *, later_ms: int = 0) -> LostPlan:
+        self.now_ms += later_ms
+        plan = settle_lost(LOST, held, self.state, now_ms=self.now_ms, max_delay_ms=self.max_delay_ms)
+        self.state = replace(plan.state, members=frozenset(held))
+        return plan
+
+
+def waiting(plan: LostPlan, *candidates: str, delay_ms: int) -> bool:
+    pause = Pause(candidates=candidates, until_ms=START_MS + MAX_DELAY_MS, delay_ms=delay_ms)
+    return plan.state.pause == pause and not plan.reassign and not plan.given
+
+
+@pytest.mark.parametrize("sort", [pytest.param("c{}", id="connectors"), pytest.param("t-{}", id="tasks")])
+def test_a17_new_jobs_go_round_workers_in_balance(sort: str) -> None:
+    jobs = [sort.format(n) for n in range(6, 11)]
+    given = spread({"w0": 2, "w1": 2, "w2": 2}, jobs)
+    assert given == {"w0": [jobs[0], jobs[3]], "w1": [jobs[1], jobs[4]], "w2": [jobs[2]]}
+
+
+def test_a18_new_jobs_fill_up_workers_out_of_balance() -> None:
+    sizes = {"w0": 2, "w1": 3, "w2": 4, "w3": 0}
+    given = spread(sizes, range(9, 24))
+    assert {name: sizes[name] + len(jobs) for name, jobs in given.items()} == dict.fromkeys(sizes, 6)
+
+
+def test_workers_that_hold_the_same_are_served_by_id() -> None:
+    assert spread({"b": 0, "a": 0}, "x") == {"a": ["x"], "b": []}
+
+
+def test_workers_reached_from_below_wait_behind_those_that_come_from_there() -> None:
+    assert spread({"a": 1, "b": 0}, "wxyz") == {"b": ["w", "x", "z"], "a": ["y"]}
+
+
+def test_a19_a_worker_bounces_and_gets_all_of_the_lost_work() -> None:
+    lost = Lost()
+    assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
+    assert waiting(lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
+    plan = lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS)
+    assert {name: set(jobs) for name, jobs in plan.given.items()} == {"w1": set(LOST)}
+    assert not plan.reassign
+    assert plan.state.pause == Pause()
+
+
+def test_a20_a_worker_leaves_for_good_and_its_work_counts_as_new() -> None:
+    lost = Lost()
+    assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
+    assert waiting(lost.settle(LEFT, later_ms=HALF_MS), delay_ms=HALF_MS)
+    plan = lost.settle(LEFT, later_ms=HALF_MS)
+    assert (plan.reassign, plan.given, plan.state.pause) == (LOST, {}, Pause())
+
+
+def test_a21_several_candidates_share_the_lost_work_whatever_they_run_by_then() -> None:
+    lost = Lost()
+    assert waiting(lost.settle({**LEFT, "w3": ()}), "w3", delay_ms=MAX_DELAY_MS)
+    both = {**LEFT, "w3": (), "w1": ()}
+    assert waiting(lost.settle(both, later_ms=HALF_MS), "w3", "w1", delay_ms=HALF_MS)
+    busy = {**LEFT, "w3": load(8, 2, 12, 4), "w1": load(6, 2, 8, 4)}
+    plan = lost.settle(busy, later_ms=HALF_MS)
+    assert {job for jobs in plan.given.values() for job in jobs} == LOST
+    assert {name: len(jobs) for name, jobs in plan.given.items()} == {"w3": 3, "w1": 3}
+    assert plan.state.pause == Pause()
+
+
+def test_a22_a_candidate_that_is_gone_at_the_deadline_gets_nothing() -> None:
+    lost = Lost()
+    assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
+    assert waiting(lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)
+    plan = lost.settle(LEFT, later_ms=HALF_MS)
+    assert (plan.reassign, plan.given, plan.state.pause) == (LOST, {}, Pause())
+
+
+def test_a23_without_a_max_delay_lost_work_counts_as_new_at_once() -> None:
+    plan = Lost(max_delay_ms=0).settle(LEFT)
+    assert (plan.reassign, plan.given, plan.state.pause) == (LOST, {}, Pause())
+
+
+def test_work_is_not_waited_for_when_everybody_is_still_there() -> None:
+    plan = Lost().settle({**LEFT, "w1": ()})
+    assert (plan.reassign, plan.state.pause) == (LOST, Pause())
+
+
+def test_without_lost_work_a_wait_ends() -> None:
+    state = AssignorState(pause=Pause(candidates=("w1",), until_ms=9, delay_ms=9))
+    plan = settle_lost(frozenset(), LEFT, state, now_ms=1, max_delay_ms=9)
+    assert plan == LostPlan(state=AssignorState())
+
+
+@pytest.mark.parametrize(
+    ("max_delay_ms", "waits"),
+    [
+        pytest.param(300_000, [40, 1_600, 64_000, 300_000, 300_000], id="A25: five minutes"),
+        pytest.param(1, [1, 1, 1, 1, 1], id="a millisecond"),
+        pytest.param(0, [0, 0, 0, 0, 0], id="none"),
+        pytest.param(20, [20, 20, 20, 20, 20], id="below the base"),
+        pytest.param(2**31 - 1, [40, 1_600, 64_000, 2_560_000, 102_400_000], id="the largest"),
+    ],
+)
+def test_a25_successive_revocations_back_off(max_delay_ms: int, waits: list[int]) -> None:
+    assert [backoff_ms(count, max_delay_ms) for count in range(1, 6)] == waits
+    assert backoff_ms(10**9, max_delay_ms) == max_delay_ms
+
+
+@pytest.mark.parametrize(
+    ("held", "total", "expected"),
+    [
+        pytest.param({"a": "12", "b": "3"}, 3, {}, id="in balance"),
+        pytest.param({"a": "1234", "b": ""}, 4, {"a": "12"}, id="half of it, from the front"),
+        pytest.param({"a": "123", "b": "456", "c": ""}, 6, {"a": "1", "b": "4"}, id="two each"),
+        pytest.param({"a": "12", "b": "34", "c": ""}, 4, {"b": "3"}, id="the first may keep one more"),
+        pytest.param({"a": "12", "b": ""}, 8, {}, id="room for work that nobody runs yet"),
+        pytest.param({"a": "1", "b": ""}, 1, {}, id="one for two"),
+    ],
+)
+def test_surplus(held: dict[str, str], total: int, expected: dict[str, str]) -> None:
+    assert surplus(held, total) == expected
+
+
+def test_deal_goes_round() -> None:
+    assert deal(["a", "b"], "xyz") == {"a": ["x", "z"], "b": ["y"]}

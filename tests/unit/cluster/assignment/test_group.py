@@ -1,0 +1,179 @@
+"""What the leader answers the group, and what members make of it: A24, B2 to B5; contract 4.3, 4.4 M2, 4.6."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kraal.cluster.assignment.leader import (
+    GroupPlan,
+    Joined,
+    applied,
+    jobs_of,
+    latest_offset,
+    plan_group,
+    work_of,
+)
+from kraal.cluster.assignment.rebalance import AssignorState
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.wanted_work import Assignment
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.protocol.group import AssignmentError, GroupAssignment, GroupProtocol, Job, WorkerMetadata
+
+OFFSET = 4
+C1, C2, C3 = (ConnectorName(name) for name in ("c1", "c2", "c3"))
+
+
+def cluster(**tasks: int) -> ClusterState:
+    entries = {
+        ConnectorName(name): ConnectorEntry(name=ConnectorName(name), config={}, tasks=({},) * count)
+        for name, count in tasks.items()
+    }
+    return ClusterState(offset=OFFSET, connectors=entries)
+
+
+def member(
+    name: str, version: int = 2, offset: int = OFFSET, running: tuple[Job, ...] = ()
+) -> WorkerMetadata:
+    allocation = GroupAssignment(
+        version=version, leader="leader", leader_url="leaderUrl", config_offset=offset, assigned=running
+    )
+    return WorkerMetadata(
+        version=version, url=f"{name}Url", config_offset=offset, allocation=allocation if running else None
+    )
+
+
+def joined(protocol: GroupProtocol, *members: str, offset: int = OFFSET) -> Joined:
+    return Joined(
+        protocol=protocol,
+        leader="leader",
+        members={name: member(name, protocol.version, offset) for name in members},
+        generation=7,
+        last_generation=6,
+    )
+
+
+def plan(group: Joined, state: ClusterState, memory: AssignorState | None = None) -> GroupPlan:
+    return plan_group(group, state, memory or AssignorState(), now_ms=1, max_delay_ms=300_000)
+
+
+LEADER, MEMBER = "leader", "member"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "leaders", "members"),
+    [
+        pytest.param({"c1": 1}, [Job(C1)], [Job(C1, 0)], id="B2: a connector with one task"),
+        pytest.param(
+            {"c1": 2, "c2": 1},
+            [Job(C1), Job(C1, 0), Job(C2, 0)],
+            [Job(C2), Job(C1, 1)],
+            id="B3: two connectors",
+        ),
+        pytest.param(
+            {"c3": 1, "c2": 1, "c1": 1},
+            [Job(C1), Job(C3), Job(C2, 0)],
+            [Job(C2), Job(C1, 0), Job(C3, 0)],
+            id="B4: connectors with one task each",
+        ),
+    ],
+)
+def test_eager_groups_are_dealt_everything_anew(
+    tasks: dict[str, int], leaders: list[Job], members: list[Job]
+) -> None:
+    group = joined(GroupProtocol.DEFAULT, MEMBER, LEADER)
+    answer = plan(group, cluster(**tasks))
+    told = GroupAssignment(version=0, leader=LEADER, leader_url="leaderUrl", config_offset=OFFSET)
+    assert answer.assignments == {
+        LEADER: replace(told, assigned=tuple(leaders)),
+        MEMBER: replace(told, assigned=tuple(members)),
+    }
+    assert answer.state == AssignorState()
+    assert answer.owner_url(C1) == "leaderUrl"
+
+
+@pytest.mark.parametrize("protocol", list(GroupProtocol))
+def test_a24_assignments_have_the_version_of_the_elected_protocol(protocol: GroupProtocol) -> None:
+    answer = plan(joined(protocol, LEADER), cluster(c1=1))
+    assert answer.assignments[LEADER].version == protocol.version
+    assert set(answer.assignments[LEADER].assigned) == {Job(C1), Job(C1, 0)}
+
+
+@pytest.mark.parametrize("protocol", list(GroupProtocol))
+def test_b5_a_leader_that_lags_assigns_nothing(protocol: GroupProtocol) -> None:
+    group = joined(protocol, LEADER, MEMBER)
+    ahead = replace(group, members={**group.members, MEMBER: member(MEMBER, protocol.version, offset=9)})
+    memory = AssignorState(generation=6)
+    answer = plan(ahead, cluster(c1=1), memory)
+    assert latest_offset(ahead.members) == 9
+    for told in answer.assignments.values():
+        assert (told.failed, told.error, told.config_offset) == (True, AssignmentError.CONFIG_MISMATCH, 9)
+        assert (told.version, told.assigned, told.revoked, told.delay_ms) == (protocol.version, (), (), 0)
+    assert answer.state is memory
+    assert answer.owner_url(C1) is None
+
+
+def test_a_leader_that_is_ahead_assigns_by_what_it_knows() -> None:
+    answer = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER, offset=2), cluster(c1=1))
+    assert {told.config_offset for told in answer.assignments.values()} == {OFFSET}
+    assert not any(told.failed for told in answer.assignments.values())
+
+
+def test_cooperative_members_keep_what_they_run_and_the_leader_knows_all_owners() -> None:
+    group = joined(GroupProtocol.SESSIONED, LEADER)
+    running = member(MEMBER, running=(Job(C1), Job(C1, 0)))
+    answer = plan(replace(group, members={**group.members, MEMBER: running}), cluster(c1=1, c2=1))
+    assert answer.assignments[LEADER].assigned == (Job(C2), Job(C2, 0))
+    assert answer.assignments[MEMBER].assigned == ()
+    assert answer.owner_url(TaskId(C1, 0)) == "memberUrl"
+    assert answer.owner_url(TaskId(C2, 0)) == "leaderUrl"
+    assert answer.owner_url(C3) is None
+
+
+def test_every_member_is_told_the_same_delay() -> None:
+    memory = AssignorState(
+        assigned=frozenset({Job(C1)}), generation=6, members=frozenset({LEADER, MEMBER, "gone"})
+    )
+    answer = plan(joined(GroupProtocol.SESSIONED, LEADER, MEMBER), cluster(c1=0), memory)
+    assert {told.delay_ms for told in answer.assignments.values()} == {300_000}
+    assert answer.owners == {}
+
+
+def test_a_connector_with_inconsistent_tasks_has_none() -> None:
+    entry = ConnectorEntry(name=C1, config={}, task_count=3, inconsistent=True)
+    assert jobs_of(ClusterState(connectors={C1: entry})) == {Job(C1)}
+
+
+OLD = GroupAssignment(
+    version=2, leader="m0", leader_url="u0", config_offset=3, assigned=(Job(C1), Job(C1, 0), Job(C1, 1))
+)
+TOLD = GroupAssignment(
+    version=2,
+    leader="m1",
+    leader_url="u1",
+    config_offset=OFFSET,
+    assigned=(Job(C2),),
+    revoked=(Job(C1, 0),),
+    delay_ms=40,
+)
+
+
+@pytest.mark.parametrize(
+    "error", [pytest.param(0, id="good"), pytest.param(AssignmentError.CONFIG_MISMATCH, id="failed")]
+)
+def test_m2_a_cooperative_member_keeps_what_is_not_revoked(error: int) -> None:
+    told = replace(TOLD, error=error)
+    assert applied(OLD, told) == replace(told, assigned=(Job(C2), Job(C1), Job(C1, 1)))
+    assert applied(None, told) == told
+
+
+def test_m2_an_eager_member_keeps_nothing() -> None:
+    told = replace(TOLD, version=0, revoked=(), delay_ms=0)
+    assert applied(OLD, told) == told
+
+
+def test_what_the_herder_is_to_run() -> None:
+    assert work_of(OLD) == Assignment(
+        connectors=frozenset({C1}), tasks=frozenset({TaskId(C1, 0), TaskId(C1, 1)})
+    )

@@ -1,0 +1,113 @@
+"""What the leader remembers from one round to the next, and what it makes of it (contract 4.7, rules 1, 3, 7, 9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.cluster.assignment.incremental import Stock, assign_incrementally, balance_load, take_stock
+from kraal.cluster.assignment.rebalance import AssignorState, Pause, Round
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import Job
+
+A, B, C, D = (Job(ConnectorName(name)) for name in "abcd")
+NONE: frozenset[Job] = frozenset()
+MEMORY = AssignorState(assigned=frozenset({A, B}), generation=6, members=frozenset({"w1", "w2"}))
+
+
+def round_of(*configured: Job, last_generation: int = 6, **members: tuple[Job, ...]) -> Round:
+    return Round(
+        members=members,
+        configured=frozenset(configured),
+        last_generation=last_generation,
+        generation=7,
+        now_ms=1_000,
+        max_delay_ms=300_000,
+    )
+
+
+def stock(told: Round, memory: AssignorState = MEMORY) -> Stock:
+    return take_stock(told.members, told, memory)
+
+
+def test_what_is_lost_created_deleted_and_duplicated() -> None:
+    memory = AssignorState(assigned=frozenset({A, B, C}), generation=6)
+    found = stock(round_of(A, B, D, w1=(A, C), w2=(A,)), memory)
+    assert found == Stock(
+        deleted=frozenset({C}),
+        duplicated=frozenset({A}),
+        lost=frozenset({B}),
+        created=frozenset({D}),
+    )
+
+
+def test_a_memory_of_another_generation_than_the_last_one_received_is_no_memory() -> None:
+    heard, missed = round_of(A, B, w1=(A,)), round_of(A, B, last_generation=5, w1=(A,))
+    assert (stock(heard).lost, stock(heard).created) == (frozenset({B}), NONE)
+    assert (stock(missed).lost, stock(missed).created) == (NONE, frozenset({B}))
+    assert assign_incrementally(missed, MEMORY).assigned == {"w1": (B,)}
+    assert assign_incrementally(heard, MEMORY).delay_ms == 300_000
+
+
+def test_a_revocation_of_deleted_work_that_a_member_did_not_hear_is_repeated() -> None:
+    first = assign_incrementally(round_of(A, w1=(A, B)), MEMORY)
+    assert first.revoked == {"w1": (B,)}
+    again = round_of(A, last_generation=7, w1=(A, B))
+    assert assign_incrementally(again, first.state).revoked == {"w1": (B,)}
+
+
+def test_lost_work_stays_remembered_while_it_waits() -> None:
+    outcome = assign_incrementally(round_of(A, B, w1=(A,)), MEMORY)
+    assert outcome.state.assigned == {A, B}
+    assert outcome.state.members == {"w1"}
+    assert outcome.state.generation == 7
+
+
+def test_work_given_to_a_candidate_beyond_its_share_is_revoked_at_once_and_comes_back_as_lost() -> None:
+    """A quirk of Connect, kept: the candidate is told to stop what it never started, and so rejoins."""
+    waited = Pause(candidates=("w2",), until_ms=1_000, delay_ms=40)
+    memory = AssignorState(assigned=frozenset({A, B, C, D}), generation=6, pause=waited)
+    outcome = assign_incrementally(round_of(A, B, C, D, w1=(A,), w2=()), memory)
+    assert outcome.revoked == {"w1": (), "w2": (B,)}
+    assert outcome.assigned == {"w1": (), "w2": (C, D)}
+    assert B in outcome.state.assigned
+    after = round_of(A, B, C, D, last_generation=7, w1=(A,), w2=(C, D))
+    assert assign_incrementally(after, outcome.state).assigned == {"w1": (B,), "w2": ()}
+
+
+UNEVEN = {"w1": (A, B), "w2": ()}
+EVEN = {"w1": (A,), "w2": (B,)}
+
+
+@pytest.mark.parametrize(
+    ("held", "before", "after", "revokes"),
+    [
+        pytest.param(UNEVEN, AssignorState(), AssignorState(rebalancing=True), True, id="a first time"),
+        pytest.param(
+            UNEVEN,
+            AssignorState(rebalancing=True, revocations=1),
+            AssignorState(rebalancing=True, revocations=2, pause=Pause(until_ms=2_600, delay_ms=1_600)),
+            False,
+            id="again: backs off",
+        ),
+        pytest.param(
+            EVEN,
+            AssignorState(rebalancing=True, revocations=2),
+            AssignorState(),
+            False,
+            id="in balance again",
+        ),
+        pytest.param(
+            UNEVEN,
+            AssignorState(rebalancing=True, revocations=2, pause=Pause(until_ms=9, delay_ms=9)),
+            AssignorState(revocations=2, pause=Pause(until_ms=9, delay_ms=9)),
+            False,
+            id="not while a wait is on; but after it at once",
+        ),
+    ],
+)
+def test_revocations_back_off(
+    held: dict[str, tuple[Job, ...]], before: AssignorState, after: AssignorState, *, revokes: bool
+) -> None:
+    balance = balance_load(held, round_of(A, B), before)
+    assert balance.state == after
+    assert balance.revoked == ({"w1": (A,)} if revokes else {})

@@ -1,0 +1,236 @@
+"""What holds of incremental assignment in any history of joins, leaves, lost answers and connector changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraal.cluster.assignment.incremental import assign_incrementally
+from kraal.cluster.assignment.rebalance import AssignorState, Outcome, Round
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import CONNECTOR, Job
+from tests.fakes.cluster.rounds import check_round
+
+MAX_ROUNDS = 5
+"""So many rounds, at most, until nothing moves any more."""
+
+Kind = Callable[[Job], bool]
+
+
+def is_connector(job: Job) -> bool:
+    return job.task == CONNECTOR
+
+
+def is_task(job: Job) -> bool:
+    return job.task != CONNECTOR
+
+
+def size(jobs: Iterable[Job], kind: Kind) -> int:
+    return sum(map(kind, jobs))
+
+
+@dataclass
+class Group:
+    """Workers that do what they hear, and a leader whose answers do not always arrive."""
+
+    max_delay_ms: int
+    workers: dict[str, list[Job]] = field(default_factory=lambda: {"w00": []})
+    connectors: dict[ConnectorName, int] = field(default_factory=dict)
+    state: AssignorState = field(default_factory=AssignorState)
+    leader: str = "w00"
+    leader_heard: int = 0
+    generation: int = 0
+    now_ms: int = 1_000
+    born: int = 0
+
+    @property
+    def configured(self) -> frozenset[Job]:
+        return frozenset(
+            Job(name, task) for name, tasks in self.connectors.items() for task in range(CONNECTOR, tasks)
+        )
+
+    def running(self) -> Counter[Job]:
+        return Counter(job for jobs in self.workers.values() for job in jobs)
+
+    def join(self, running: Iterable[Job] = ()) -> None:
+        self.born += 1
+        self.workers[f"w{self.born:02}"] = list(running)
+
+    def leave(self, number: int) -> list[Job]:
+        """Lose a worker, unless it is the last one; the next leader remembers nothing."""
+        if len(self.workers) == 1:
+            return []
+        name = sorted(self.workers)[number % len(self.workers)]
+        jobs = self.workers.pop(name)
+        if name == self.leader:
+            self.leader, self.state, self.leader_heard = min(self.workers), AssignorState(), -1
+        return jobs
+
+    def rebalance(self, deaf: frozenset[int] = frozenset()) -> Outcome:
+        """Go through one round that the workers of the numbers in `deaf` hear nothing of."""
+        self.generation += 1
+        told = Round(
+            members={name: tuple(jobs) for name, jobs in self.workers.items()},
+            configured=self.configured,
+            last_generation=self.leader_heard,
+            generation=self.generation,
+            now_ms=self.now_ms,
+            max_delay_ms=self.max_delay_ms,
+        )
+        before = self.state
+        outcome = assign_incrementally(told, before)
+        check_round(told, before, outcome)
+        check_need(told, outcome)
+        self.state = outcome.state
+        for number, name in enumerate(sorted(self.workers)):
+            if number in deaf:
+                continue
+            if name == self.leader:
+                self.leader_heard = self.generation
+            kept = [job for job in self.workers[name] if job not in outcome.revoked[name]]
+            self.workers[name] = [*outcome.assigned[name], *kept]
+        return outcome
+
+    def converge(self) -> int:
+        """Go on as members do, until two rounds in a row change nothing; return how many rounds did.
+
+        Two, because a new leader learns only from its first round what ought to run.
+        """
+        rounds, quiet = 0, 0
+        while quiet < 2:
+            outcome = self.rebalance()
+            self.now_ms += outcome.delay_ms
+            moved = any(outcome.assigned.values()) or any(outcome.revoked.values())
+            quiet = 0 if moved or outcome.delay_ms else quiet + 1
+            rounds += not quiet
+            assert rounds <= MAX_ROUNDS
+        return rounds
+
+
+def check_need(told: Round, outcome: Outcome) -> None:
+    """No revocation without need: deleted, running twice, or beyond the fair share while nothing waits."""
+    reported = Counter(job for jobs in told.members.values() for job in jobs)
+    for member, jobs in outcome.revoked.items():
+        surplus = [job for job in jobs if job in told.configured and reported[job] <= 1]
+        assert not (surplus and outcome.delay_ms), "moved work although a delay is on"
+        for kind in (is_connector, is_task):
+            share = size(told.configured, kind) // len(told.members)
+            if size(surplus, kind):
+                assert size(outcome.owned[member], kind) >= share, "revoked below the fair share"
+
+
+def check_converged(group: Group) -> None:
+    """What holds when nothing moves any more: all runs, once, evenly."""
+    assert group.running() == Counter(group.configured), "something is lost, or runs twice, or is deleted"
+    for kind in (is_connector, is_task):
+        sizes = [size(jobs, kind) for jobs in group.workers.values()]
+        assert max(sizes) - min(sizes) <= 1, "out of balance"
+
+
+events = st.one_of(
+    st.tuples(st.just("join"), st.just(0)),
+    st.tuples(st.just("leave"), st.integers(0, 9)),
+    st.tuples(st.just("bounce"), st.integers(0, 9)),
+    st.tuples(st.just("configure"), st.integers(0, 30)),
+    st.tuples(st.just("delete"), st.integers(0, 9)),
+    st.tuples(st.just("wait"), st.integers(0, 400_000)),
+    st.tuples(st.just("converge"), st.just(0)),
+)
+deaf = st.frozensets(st.integers(0, 4), max_size=3)
+histories = st.lists(st.tuples(st.lists(events, max_size=3), deaf), max_size=12)
+max_delays = st.sampled_from([0, 1, 1_000, 300_000])
+
+
+def happen(group: Group, event: tuple[str, int]) -> None:
+    what, number = event
+    match what:
+        case "join":
+            group.join()
+        case "leave":
+            group.leave(number)
+        case "bounce":  # back before anybody noticed, with a new member id and no work
+            if group.leave(number):
+                group.join()
+        case "configure":  # a new connector, or other tasks for one that exists
+            group.connectors[ConnectorName(f"c{number % 6}")] = number // 4
+        case "delete":
+            group.connectors.pop(ConnectorName(f"c{number % 6}"), None)
+        case "wait":
+            group.now_ms += number
+        case _:
+            group.converge()
+
+
+@settings(max_examples=80, deadline=None)
+@given(max_delays, histories)
+def test_any_history_ends_with_everything_running_once_and_evenly(
+    max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]]
+) -> None:
+    group = Group(max_delay_ms=max_delay_ms)
+    for happenings, unheard in history:
+        for event in happenings:
+            happen(group, event)
+        group.rebalance(unheard)
+        assert set(group.running().values()) <= {1}, "something runs twice"
+    group.converge()
+    check_converged(group)
+
+
+@settings(max_examples=40, deadline=None)
+@given(max_delays, histories, st.integers(0, 9))
+def test_a_worker_that_comes_back_with_its_old_work_is_sorted_out(
+    max_delay_ms: int, history: list[tuple[list[tuple[str, int]], frozenset[int]]], number: int
+) -> None:
+    """A worker was cut off, the others took its work, and it did not notice: for one round things run twice."""
+    group = Group(max_delay_ms=max_delay_ms, connectors={ConnectorName("c0"): 5, ConnectorName("c1"): 3})
+    group.join()
+    group.converge()
+    stale = group.leave(number)
+    for happenings, unheard in history:
+        for event in happenings:
+            happen(group, event)
+        group.rebalance(unheard)
+    group.join(stale)
+    group.rebalance()
+    assert set(group.running().values()) <= {1}, "something runs twice after the round that revokes"
+    group.converge()
+    check_converged(group)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    max_delays,
+    st.dictionaries(st.integers(0, 9).map(lambda n: ConnectorName(f"c{n}")), st.integers(0, 9)),
+    st.integers(1, 6),
+)
+def test_in_balance_nothing_moves_whoever_leads(
+    max_delay_ms: int, connectors: dict[ConnectorName, int], workers: int
+) -> None:
+    group = Group(max_delay_ms=max_delay_ms, connectors=connectors)
+    for _ in range(workers - 1):
+        group.join()
+    assert group.converge() <= 1
+    before = {name: list(jobs) for name, jobs in group.workers.items()}
+    group.state = AssignorState()  # another worker leads
+    outcome = group.rebalance()
+    assert (group.workers, outcome.delay_ms) == (before, 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories)
+def test_what_comes_out_depends_on_nothing_but_what_goes_in(
+    history: list[tuple[list[tuple[str, int]], frozenset[int]]],
+) -> None:
+    one, other = Group(max_delay_ms=1_000), Group(max_delay_ms=1_000)
+    for happenings, unheard in history:
+        for group in (one, other):
+            for event in happenings:
+                happen(group, event)
+        other.workers = dict(
+            reversed(other.workers.items())
+        )  # the order in which members are listed is nothing
+        assert one.rebalance(unheard) == other.rebalance(unheard)

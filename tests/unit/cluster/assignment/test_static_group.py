@@ -1,0 +1,84 @@
+"""What of static assignments the leader looks at, by protocol and metadata: D1, D11, D12 of contract 5.3."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.cluster.assignment.leader import Joined, plan_group
+from kraal.cluster.assignment.rebalance import AssignorState
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import GroupAssignment, GroupProtocol, Job, WorkerMetadata
+from tests.fakes.cluster.static_story import FIVE_MINUTES_MS
+
+
+def test_d1_a_worker_without_lists_is_a_wildcard_worker_also_with_empty_ones() -> None:
+    def member(static: tuple[Job, ...] | None) -> WorkerMetadata:
+        return WorkerMetadata(version=3, url="http://w/", config_offset=1, static=static)
+
+    c1 = ConnectorName("c1")
+    state = ClusterState(offset=1, connectors={c1: ConnectorEntry(name=c1, config={})})
+    for static in (None, ()):
+        joined = Joined(
+            protocol=GroupProtocol.STATIC,
+            leader="w1",
+            members={"w1": member(static)},
+            generation=1,
+            last_generation=-1,
+        )
+        plan = plan_group(joined, state, AssignorState(), now_ms=0, max_delay_ms=0)
+        assert plan.assignments["w1"].assigned == (Job(c1),)
+        assert plan.state.lists == {}
+
+
+def group_of(protocol: GroupProtocol, lists: dict[str, tuple[Job, ...]]) -> Joined:
+    """Every member runs nothing but the leader, which runs all of c1."""
+    c1 = ConnectorName("c1")
+    running = GroupAssignment(
+        version=protocol.version,
+        leader="w1",
+        leader_url="",
+        config_offset=1,
+        assigned=(Job(c1), Job(c1, 0), Job(c1, 1)),
+    )
+    members = {
+        name: WorkerMetadata(
+            version=protocol.version,
+            url=name,
+            config_offset=1,
+            allocation=running if name == "w1" else None,
+            static=listed,
+        )
+        for name, listed in lists.items()
+    }
+    return Joined(protocol=protocol, leader="w1", members=members, generation=2, last_generation=1)
+
+
+C1 = ConnectorName("c1")
+CLUSTER = ClusterState(offset=1, connectors={C1: ConnectorEntry(name=C1, config={}, tasks=({}, {}))})
+
+
+def test_d11_the_first_round_that_is_all_static_moves_what_is_listed() -> None:
+    memory = AssignorState(assigned=frozenset({Job(C1), Job(C1, 0), Job(C1, 1)}), generation=1)
+    lists = {"w1": (Job(C1, 1),), "w2": (Job(C1), Job(C1, 0))}
+    before = plan_group(
+        group_of(GroupProtocol.SESSIONED, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
+    )
+    assert before.assignments["w1"].revoked == (Job(C1, 0),), "nothing but one task, to balance load"
+    after = plan_group(
+        group_of(GroupProtocol.STATIC, lists), CLUSTER, memory, now_ms=0, max_delay_ms=FIVE_MINUTES_MS
+    )
+    assert set(after.assignments["w1"].revoked) == {Job(C1), Job(C1, 0)}
+
+
+@pytest.mark.parametrize(
+    "protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE, GroupProtocol.SESSIONED]
+)
+def test_d12_a_leader_of_an_older_protocol_does_not_look_at_lists(protocol: GroupProtocol) -> None:
+    lists = {"w1": (Job(C1),), "w2": (Job(C1), Job(C1, 0), Job(C1, 1))}
+    without: dict[str, tuple[Job, ...]] = {"w1": (), "w2": ()}
+    plans = [
+        plan_group(group_of(protocol, each), CLUSTER, AssignorState(), now_ms=0, max_delay_ms=0)
+        for each in (lists, without)
+    ]
+    assert plans[0] == plans[1]

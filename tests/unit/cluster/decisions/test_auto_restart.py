@@ -1,0 +1,220 @@
+"""Which failures are restarted, after which pause, and when no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraal.cluster.decisions.auto_restart import (
+    LONGEST_BACKOFF_S,
+    Again,
+    GivenUp,
+    Situation,
+    Watched,
+    applies,
+    backoff_s,
+    decide,
+    failed,
+    is_due,
+    look,
+    restarted,
+    works,
+)
+from kraal.cluster.decisions.failures import Failure, judge
+from kraal.cluster.state.wanted_work import Incarnation
+from kraal.config.connector.auto_restart import AutoRestart, Restarted
+from kraal.core.ids import ConnectorName, TaskId
+
+NAME = ConnectorName("c")
+TASK = TaskId(NAME, 0)
+LIFE = Incarnation(7)
+POLICY = AutoRestart(restarted=Restarted.TASK, most=3, window_s=60, backoff_s=2)
+NOW = Situation(
+    policy=POLICY, life=LIFE, config_version=5, started=True, now_s=1000.0, now_ms=5_000_000, chance=0.0
+)
+TRACE = "OSError: [Errno 5] Input/output error\n  in task c-0, batch 7"
+UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to Kafka Connect data failed"
+
+
+@pytest.mark.parametrize(
+    ("trace", "expected"),
+    [
+        pytest.param("FileNotFoundError: [Errno 2] No such file: '/in'", Failure.PASSING, id="file missing"),
+        pytest.param("OSError: [Errno 28] cannot write to /out: No space left", Failure.PASSING, id="disk full"),
+        pytest.param("OSError: [Errno 30] Read-only file system", Failure.PASSING, id="read-only"),
+        pytest.param("ConnectionRefusedError: [Errno 111]", Failure.PASSING, id="connection refused"),
+        pytest.param("StoreError: the offsets cannot be read", Failure.PASSING, id="offsets"),
+        pytest.param("org.apache.kafka.common.errors.TimeoutException: x", Failure.PASSING, id="Java"),
+        pytest.param("MemberFailed: Broker: Unknown topic or partition", Failure.PASSING, id="librdkafka"),
+        pytest.param("RuntimeError: boom\nthe actor of c-0 died too often", Failure.PASSING, id="actor"),
+        pytest.param("ValueError", Failure.PASSING, id="no message"),
+        pytest.param("", Failure.PASSING, id="no trace"),
+        pytest.param("ValueError: the parameter authorization is odd", Failure.PASSING, id="a word is no refusal"),
+        pytest.param("ValueError: x\nPermissionError: y", Failure.PASSING, id="only the root cause counts"),
+        pytest.param("ConfigInvalid: Invalid value", Failure.LASTING, id="config"),
+        pytest.param("BadRequest: Failed to find any class", Failure.LASTING, id="unknown class"),
+        pytest.param("org.apache.kafka.common.config.ConfigException: x", Failure.LASTING, id="Java's config"),
+        pytest.param("ModuleNotFoundError: No module named 'x'", Failure.LASTING, id="module"),
+        pytest.param("ImportError", Failure.LASTING, id="import, no message"),
+        pytest.param("java.lang.ClassNotFoundException: x.Y", Failure.LASTING, id="Java's class"),
+        pytest.param("PermissionError: [Errno 13] Permission denied: '/in'", Failure.LASTING, id="file permission"),
+        pytest.param("java.nio.file.AccessDeniedException: /in", Failure.LASTING, id="Java's file permission"),
+        pytest.param(
+            "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [x]",
+            Failure.LASTING, id="Java's authorisation",
+        ),
+        pytest.param("org.apache.kafka.common.errors.SaslAuthenticationException: x", Failure.LASTING, id="login"),
+        pytest.param("GroupAuthorizationFailedError: [Error 30]", Failure.LASTING, id="kafka-python"),
+        pytest.param("MemberFailed: Broker: Group authorization failed", Failure.LASTING, id="librdkafka refuses"),
+        pytest.param("KafkaException: KafkaError{code=TOPIC_AUTHORIZATION_FAILED}", Failure.LASTING, id="code"),
+        pytest.param(
+            "The connector c has generated 3 tasks, which is greater than 1, the maximum", Failure.LASTING,
+            id="too many tasks",
+        ),
+        pytest.param("DataException: x", Failure.RECORD, id="data"),
+        pytest.param("org.apache.kafka.connect.errors.DataException: x", Failure.RECORD, id="Java's data"),
+        pytest.param("LineTooLongError: the line at byte 7", Failure.RECORD, id="line"),
+        pytest.param(f"org.apache.spark.SparkRuntimeException: {UNREADABLE}", Failure.RECORD, id="converter"),
+        pytest.param(UNREADABLE, Failure.RECORD, id="converter, its sentence alone"),
+    ],
+)  # fmt: skip
+def test_what_a_restart_may_cure(trace: str, expected: Failure) -> None:
+    assert judge(trace) is expected
+
+
+@pytest.mark.parametrize(
+    ("restarts", "trace", "cured", "expected"),
+    [
+        pytest.param((), TRACE, None, Again(2.0), id="first"),
+        pytest.param((990.0,), TRACE, None, Again(4.0), id="second waits twice as long"),
+        pytest.param((980.0, 990.0), TRACE, None, Again(8.0), id="third"),
+        pytest.param((970.0, 980.0, 990.0), TRACE, None, GivenUp.TOO_OFTEN, id="no fourth"),
+        pytest.param((940.0, 980.0, 990.0), TRACE, None, Again(8.0), id="what is 60 s old does not count"),
+        pytest.param((), "PermissionError: x", None, GivenUp.LASTING, id="never"),
+        pytest.param((), UNREADABLE, None, Again(2.0), id="a record, once"),
+        pytest.param((900.0,), UNREADABLE, UNREADABLE, GivenUp.SAME_RECORD, id="the same record again"),
+        pytest.param(
+            (990.0,), UNREADABLE.replace("@41", "@42"), UNREADABLE, Again(4.0), id="the next record"
+        ),
+        pytest.param(
+            (990.0,), TRACE, TRACE.partition("\n")[0], Again(4.0), id="the same error, of no record"
+        ),
+    ],
+)
+def test_whether_and_when(
+    restarts: tuple[float, ...], trace: str, cured: str | None, expected: Again | GivenUp
+) -> None:
+    watched = Watched(life=LIFE, config_version=5, trace=trace, restarts=restarts, cured=cured)
+    assert decide(POLICY, watched, trace, now_s=1000.0, chance=0.0) == expected
+
+
+@given(st.integers(0, 10_000), st.floats(0, 1), st.floats(0.001, 3_600))
+def test_pauses_are_bounded_and_jitter_takes_half_of_them_at_most(
+    count: int, chance: float, first_s: float
+) -> None:
+    policy = replace(POLICY, backoff_s=first_s)
+    whole = backoff_s(policy, count, 0.0)
+    assert first_s <= whole <= max(first_s, LONGEST_BACKOFF_S)
+    assert whole / 2 <= backoff_s(policy, count, chance) <= whole
+    assert backoff_s(policy, count + 1, 0.0) >= whole
+
+
+@pytest.mark.parametrize(
+    ("restarted_", "task", "connector"),
+    [(Restarted.NONE, False, False), (Restarted.TASK, True, False), (Restarted.ALL, True, True)],
+)
+def test_what_is_supervised(restarted_: Restarted, *, task: bool, connector: bool) -> None:
+    policy = replace(POLICY, restarted=restarted_)
+    assert (applies(policy, TASK), applies(policy, NAME)) == (task, connector)
+
+
+def waiting() -> Watched:
+    """Return what is known of a task that has failed and is to be restarted in 2 s."""
+    watched = look(TASK, failed(None, LIFE, TRACE, NOW), NOW)
+    assert (watched.due_s, watched.due_ms) == (1002.0, 5_002_000)
+    return watched
+
+
+def test_a_plan_stands_however_often_one_looks() -> None:
+    watched = waiting()
+    later = replace(NOW, now_s=1001.0, now_ms=5_001_000, chance=0.7)
+    assert look(TASK, watched, later) == watched
+    assert failed(watched, LIFE, "another text", later) == watched, "a failure is told again, not another one"
+    assert not is_due(watched, later)
+    assert is_due(watched, replace(NOW, now_s=1002.0))
+
+
+def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
+    due = replace(NOW, now_s=1002.0, now_ms=5_002_000)
+    new = Incarnation(7, 1)
+    after = restarted(waiting(), new, due)
+    assert after == Watched(
+        life=new,
+        config_version=5,
+        restarts=(1002.0,),
+        total=1,
+        restarted_ms=5_002_000,
+        cured=TRACE.partition("\n")[0],
+    )
+    again = replace(due, life=new)
+    assert not is_due(after, again)
+    watched = look(TASK, failed(after, new, TRACE, again), again)
+    assert watched.due_s == 1006.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"life": Incarnation(7, 1)}, id="somebody restarted it"),
+        pytest.param({"life": Incarnation(9)}, id="it has another config"),
+        pytest.param({"life": None}, id="it is another worker's, stopped or deleted"),
+        pytest.param({"started": False}, id="it is paused"),
+        pytest.param(
+            {"policy": replace(POLICY, restarted=Restarted.NONE)}, id="it is not supervised any more"
+        ),
+    ],
+)
+def test_what_takes_a_planned_restart_back(change: dict[str, object]) -> None:
+    now = replace(NOW, now_s=1002.0, **change)  # type: ignore[arg-type]
+    assert look(TASK, waiting(), now).due_s is None
+    assert not is_due(look(TASK, waiting(), now), now)
+
+
+def test_a_life_that_somebody_else_began_has_all_its_restarts_again() -> None:
+    tired = replace(waiting(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE)
+    new = replace(NOW, life=Incarnation(7, 1))
+    rested = look(TASK, tired, new)
+    assert (rested.restarts, rested.cured, rested.total) == ((), None, 3)
+    assert look(TASK, failed(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
+
+
+def test_another_config_of_what_still_fails_counts_anew_by_the_new_policy() -> None:
+    tired = look(TASK, replace(waiting(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW)
+    assert tired.given_up is GivenUp.TOO_OFTEN
+    now = replace(NOW, config_version=6, policy=replace(POLICY, backoff_s=20))
+    assert look(TASK, tired, now).due_s == 1020.0
+
+
+def test_resumed_it_is_restarted_after_a_new_pause() -> None:
+    paused = look(TASK, waiting(), replace(NOW, started=False))
+    assert look(TASK, paused, replace(NOW, now_s=2000.0)).due_s == 2002.0
+
+
+def test_what_was_given_up_stays_so() -> None:
+    watched = look(TASK, failed(None, LIFE, "PermissionError: x", NOW), NOW)
+    assert watched.given_up is GivenUp.LASTING
+    assert look(TASK, watched, replace(NOW, now_s=1e9)) == watched
+    assert not is_due(watched, replace(NOW, now_s=1e9))
+
+
+def test_what_works_again_by_itself_is_left_alone() -> None:
+    assert not is_due(works(waiting()), replace(NOW, now_s=2000.0))
+
+
+def test_lost_and_given_back_it_has_used_up_what_it_had() -> None:
+    tired = replace(waiting(), restarts=(997.0, 998.0, 999.0))
+    back = look(TASK, look(TASK, tired, replace(NOW, life=None)), NOW)
+    assert look(TASK, failed(back, LIFE, TRACE, NOW), NOW).given_up is GivenUp.TOO_OFTEN

@@ -1,0 +1,131 @@
+"""What REST commands write, and how they are refused: in the words that Java 4.3.0 used (`distributed-rest.txt`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kraal.cluster.decisions import commands
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.statuses import StatusState
+from kraal.core.errors import AlreadyExists, BadRequest, KraalError, NotFound
+from kraal.core.ids import ConnectorName, TargetState, TaskId, TopicName
+from kraal.core.records import Entry
+
+ANSWERS = (Path(__file__).parents[3] / "golden" / "records" / "4.3.0" / "distributed-rest.txt").read_text()
+BAD, NOPE = ConnectorName("bad"), ConnectorName("nope")
+STATE = ClusterState(
+    connectors={
+        BAD: ConnectorEntry(name=BAD, config={"name": "bad", "a": "1", "b": "2"}, tasks=({},), task_count=1)
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        pytest.param(lambda: commands.create(STATE, BAD, {}), AlreadyExists, id="create what exists"),
+        pytest.param(
+            lambda: commands.create(STATE, ConnectorName("bad2"), {"name": "x"}), BadRequest, id="names"
+        ),
+        pytest.param(lambda: commands.put(BAD, {"name": "x"}), BadRequest, id="put another name"),
+        pytest.param(lambda: commands.patched(STATE, NOPE, {"a": "b"}), NotFound, id="patch"),
+        pytest.param(lambda: commands.delete(STATE, NOPE), NotFound, id="delete"),
+        pytest.param(lambda: commands.set_target(STATE, NOPE, TargetState.PAUSED), NotFound, id="pause"),
+        pytest.param(lambda: commands.set_target(STATE, NOPE, TargetState.STOPPED), NotFound, id="stop"),
+        pytest.param(lambda: commands.check_restart(STATE, NOPE), NotFound, id="restart"),
+        pytest.param(
+            lambda: commands.check_restart_task(STATE, TaskId(NOPE, 0)), NotFound, id="restart a task"
+        ),
+        pytest.param(lambda: commands.check_restart_task(STATE, TaskId(BAD, 7)), NotFound, id="unknown task"),
+    ],
+)
+def test_refusals_are_in_connects_words(command: Callable[[], object], error: type[KraalError]) -> None:
+    with pytest.raises(error) as caught:
+        command()
+    body = json.dumps({"error_code": error.status, "message": str(caught.value)}, separators=(",", ":"))
+    assert body in ANSWERS.replace("\\'", "'")
+
+
+def test_creating_writes_the_initial_state_first_and_the_name_last() -> None:
+    """KIP-980, contract C3."""
+    entries = commands.create(STATE, NOPE, {"k": "v"}, TargetState.STOPPED)
+    assert entries == [
+        Entry("target-state-nope", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
+        Entry("connector-nope", b'{"properties":{"k":"v","name":"nope"}}'),
+    ]
+
+
+def test_creating_without_an_initial_state_writes_no_target_state() -> None:
+    assert [e.key for e in commands.create(STATE, NOPE, {"name": "nope"})] == ["connector-nope"]
+
+
+def test_a_null_name_is_no_name() -> None:
+    assert commands.named(BAD, {"name": None, "a": "1"}) == {"a": "1", "name": "bad"}
+
+
+def test_an_identical_config_is_written_again() -> None:
+    assert commands.put(BAD, STATE.connectors[BAD].config) == [
+        Entry("connector-bad", b'{"properties":{"name":"bad","a":"1","b":"2"}}')
+    ]
+
+
+def test_a_patch_overwrites_adds_and_removes() -> None:
+    assert commands.patched(STATE, BAD, {"a": None, "b": "3", "c": "4", "gone": None}) == {
+        "name": "bad",
+        "b": "3",
+        "c": "4",
+    }
+
+
+def test_a_patch_cannot_rename_nor_take_the_name_away() -> None:
+    with pytest.raises(BadRequest, match=r"Connector name configuration \(zzz\) doesn't match"):
+        commands.patched(STATE, BAD, {"name": "zzz"})
+    assert commands.patched(STATE, BAD, {"name": None})["name"] == "bad"
+
+
+def test_what_brokers_would_not_take_is_refused_however_it_came_about() -> None:
+    large = {f"k{number}": "ü" * 1_000 for number in range(400)}
+    [entry] = commands.put(ConnectorName("x"), large)
+    assert entry.value is not None
+    assert len(entry.value) < commands.LARGEST
+    too_large = {**large, **{f"l{number}": "x" * 1_000 for number in range(200)}}
+    text = r"too large: as a record it takes 10\d{5} bytes, and 990000 at most are allowed"
+    with pytest.raises(BadRequest, match=text):
+        commands.put(ConnectorName("x"), too_large)
+    with pytest.raises(BadRequest, match=text):
+        commands.create(ClusterState(), ConnectorName("x"), too_large)
+    with pytest.raises(BadRequest, match="too large"):
+        commands.put(ConnectorName("n" * 500_000), {})
+
+
+def test_deleting_writes_two_tombstones_in_connects_order() -> None:
+    assert commands.delete(STATE, BAD) == [Entry("connector-bad", None), Entry("target-state-bad", None)]
+
+
+def test_stopping_takes_the_tasks_away_first() -> None:
+    assert commands.set_target(STATE, BAD, TargetState.STOPPED) == [
+        Entry("commit-bad", b'{"tasks":0}'),
+        Entry("target-state-bad", b'{"state":"PAUSED","state.v2":"STOPPED"}'),
+    ]
+
+
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STARTED])
+def test_pausing_and_resuming_write_the_target_state_alone(target: TargetState) -> None:
+    value = f'{{"state":"{target}","state.v2":"{target}"}}'.encode()
+    assert commands.set_target(STATE, BAD, target) == [Entry("target-state-bad", value)]
+
+
+def test_topics_can_be_reset_of_a_connector_that_is_gone() -> None:
+    """KIP-558: "Success of resetting ... is independent of whether a connector is still running"."""
+    status = StatusState(topics={NOPE: frozenset({TopicName("t")})})
+    assert commands.reset_topics(status, NOPE) == [Entry("status-topic-t:connector-nope", None)]
+    assert commands.reset_topics(status, BAD) == []
+
+
+def test_what_exists_may_be_restarted() -> None:
+    commands.check_restart(STATE, BAD)
+    commands.check_restart_task(STATE, TaskId(BAD, 0))

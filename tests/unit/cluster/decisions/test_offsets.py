@@ -1,0 +1,182 @@
+"""What requests about offsets say and may do (contract 9.2 to 9.4, KIP-875)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.cluster.decisions.offsets import (
+    Fields,
+    Pair,
+    modifiable,
+    modified,
+    sink_changes,
+    sink_pairs,
+    source_changes,
+)
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.core.errors import BadRequest, KraalError, NotFound
+from kraal.core.ids import ConnectorName, Json, TargetState
+from kraal.core.offsets import SourcePartition, TopicPartition
+
+X = ConnectorName("x")
+T0: Fields = {"kafka_topic": "t", "kafka_partition": 0}
+TEN: Fields = {"kafka_offset": 10}
+
+
+def state(target: TargetState, tasks: int = 0) -> ClusterState:
+    return ClusterState(connectors={X: ConnectorEntry(name=X, config={}, target=target, task_count=tasks)})
+
+
+def test_404_connector_x_not_found() -> None:
+    with pytest.raises(NotFound, match=r"^Connector x not found$"):
+        modifiable(ClusterState(), X)
+
+
+@pytest.mark.parametrize(
+    ("target", "tasks"),
+    [(TargetState.STARTED, 0), (TargetState.PAUSED, 0), (TargetState.PAUSED, 2), (TargetState.STOPPED, 1)],
+)
+def test_400_unless_target_is_stopped_and_task_count_is_0(target: TargetState, tasks: int) -> None:
+    with pytest.raises(BadRequest) as caught:
+        modifiable(state(target, tasks), X)
+    assert str(caught.value) == (
+        "Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the "
+        "specified connector by issuing a 'PUT' request to the '/connectors/x/stop' endpoint"
+    )
+    assert modifiable(state(TargetState.STOPPED), X).name == X
+
+
+@pytest.mark.parametrize(
+    ("pair", "text"),
+    [
+        ((None, TEN), "The partition for a sink connector offset cannot be null or missing"),
+        (
+            ({"kafka_topic": "t"}, TEN),
+            "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'",
+        ),
+        (
+            ({"kafka_partition": 1}, None),
+            "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'",
+        ),
+        (
+            ({"kafka_topic": None, "kafka_partition": 0}, TEN),
+            "Kafka topic names must be valid strings and may not be null",
+        ),
+        (
+            ({"kafka_topic": {}, "kafka_partition": 0}, TEN),
+            "Kafka topic names must be valid strings and may not be null",
+        ),
+        (
+            ({"kafka_topic": "t", "kafka_partition": None}, TEN),
+            "Kafka partitions must be valid numbers and may not be null",
+        ),
+        (
+            (T0, {"offset": 10}),
+            "The offset for a sink connector should either be null or contain the key 'kafka_offset'",
+        ),
+        ((T0, {"kafka_offset": -1}), "Offset values for sink connectors may not be negative, but one is -1."),
+    ],
+)
+def test_sink_body_rules_all_400(pair: Pair, text: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        sink_changes([pair])
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("not a number", "not a number"),
+        (True, "true"),
+        (1.5, "1.5"),
+        ([1, 2], "[1, 2]"),
+        ("", ""),
+        (" 1", " 1"),
+        ("1_0", "1_0"),
+        (2**31, "2147483648"),
+        (10**99, str(10**99)),
+    ],
+)
+def test_partition_values_for_sink_connectors_need_to_be_integers(value: Json, shown: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        sink_changes([({"kafka_topic": "t", "kafka_partition": value}, TEN)])
+    assert str(caught.value) == (
+        f"Failed to parse the following Kafka partition value in the provided offsets: '{shown}'. Partition values "
+        "for sink connectors need to be integers."
+    )
+
+
+@pytest.mark.parametrize(("value", "shown"), [(None, "null"), ("x", "x"), (2**63, "9223372036854775808")])
+def test_offset_values_for_sink_connectors_need_to_be_integers(value: Json, shown: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        sink_changes([(T0, {"kafka_offset": value})])
+    assert str(caught.value) == (
+        f"Failed to parse the following Kafka offset value in the provided offsets: '{shown}'. Offset values for "
+        "sink connectors need to be integers."
+    )
+
+
+def test_ints_may_be_given_as_strings_and_null_deletes_that_partitions_committed_offset() -> None:
+    assert sink_changes(
+        [
+            ({"kafka_topic": "t", "kafka_partition": "10"}, {"kafka_offset": "1000"}),
+            ({"kafka_topic": 5, "kafka_partition": 2**31 - 1, "more": [1]}, {"kafka_offset": 2**63 - 1}),
+            (T0, None),
+        ]
+    ) == {
+        TopicPartition("t", 10): 1000,
+        TopicPartition("5", 2**31 - 1): 2**63 - 1,
+        TopicPartition("t", 0): None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [([1], "ARRAY"), ({"a": 1}, "MAP"), (2**63, "class java.math.BigInteger")],
+)
+def test_offsets_may_only_contain_primitive_types_as_values(value: Json, kind: str) -> None:
+    text = f"Offsets may only contain primitive types as values, but field k contains {kind}"
+    for pair in (({"k": value}, None), ({"file": "f"}, {"k": value})):
+        with pytest.raises(KraalError) as caught:
+            source_changes([pair])
+        assert (caught.value.status, str(caught.value)) == (400, text)
+
+
+def test_partition_and_offset_of_a_source_are_free_maps_with_string_keys_and_primitive_values() -> None:
+    fields: dict[str, Json] = {"s": "é", "i": -(2**63), "f": 1.0, "b": False, "n": None}
+    assert source_changes([(fields, fields), ({}, None)]) == {
+        SourcePartition.of({"n": None, "b": False, "f": 1.0, "i": -(2**63), "s": "é"}): fields,
+        SourcePartition.of({}): None,
+    }
+
+
+def test_of_a_source_partition_that_comes_twice_the_last_offset_counts() -> None:
+    assert list(source_changes([({"a": 1, "b": 2}, {"p": 1}), ({"b": 2, "a": 1}, {"p": 2})]).values()) == [
+        {"p": 2}
+    ]
+
+
+def test_a_source_partition_cannot_be_null() -> None:
+    with pytest.raises(BadRequest, match="partition for a source connector offset cannot be null or missing"):
+        source_changes([(None, None)])
+
+
+def test_a_sink_shows_the_committed_offsets_of_its_consumer_group() -> None:
+    found = {TopicPartition("t", 10): 7, TopicPartition("t", 2): 5, TopicPartition("a", 3): 0}
+    assert sink_pairs(found) == [
+        ({"kafka_topic": "a", "kafka_partition": 3}, {"kafka_offset": 0}),
+        ({"kafka_topic": "t", "kafka_partition": 2}, {"kafka_offset": 5}),
+        ({"kafka_topic": "t", "kafka_partition": 10}, {"kafka_offset": 7}),
+    ]
+
+
+def test_what_is_said_when_it_is_done() -> None:
+    assert (
+        modified(reset=False, managed=True) == "The offsets for this connector have been altered successfully"
+    )
+    assert modified(reset=True, managed=True) == "The offsets for this connector have been reset successfully"
+    assert modified(reset=True, managed=False) == (
+        "The Connect framework-managed offsets for this connector have been reset successfully. However, if this "
+        "connector manages offsets externally, they will need to be manually reset in the system that the connector "
+        "uses."
+    )

@@ -1,0 +1,143 @@
+"""KIP-745: requests, plans and what the 202 shows; contract 2."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from kraal.cluster.decisions.restart import RestartRequest, plan_response, plan_restart, restart_entry, widest
+from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
+from kraal.core.errors import NotFound
+from kraal.core.ids import ConnectorName, Generation, State, TaskId, WorkerId
+from kraal.protocol.status_records import Status
+
+X = ConnectorName("my-connector")
+
+
+def status(state: State, worker: str, trace: str | None = None) -> Status:
+    return Status(
+        state=state, worker_id=WorkerId(worker), generation=Generation(1), trace=trace, version="4.3.0"
+    )
+
+
+def statuses(connector: State, *tasks: State) -> StatusState:
+    """Tasks are stored backwards: their order in a plan must not depend on it."""
+    stored = {n: status(s, f"fakehost{n}:8083") for n, s in reversed(list(enumerate(tasks)))}
+    return StatusState(
+        statuses={X: ConnectorStatuses(connector=status(connector, "fakehost1:8083"), tasks=stored)}
+    )
+
+
+def request(*, include_tasks: bool, only_failed: bool) -> RestartRequest:
+    return RestartRequest(name=X, include_tasks=include_tasks, only_failed=only_failed)
+
+
+FAILED_ONE = request(include_tasks=False, only_failed=True)
+FAILED_ALL = request(include_tasks=True, only_failed=True)
+ANY_ONE = request(include_tasks=False, only_failed=False)
+ANY_ALL = request(include_tasks=True, only_failed=False)
+RUNNING, FAILED = State.RUNNING, State.FAILED
+
+
+@pytest.mark.parametrize(
+    ("asked", "connector", "tasks", "starts"),
+    [
+        pytest.param(ANY_ONE, RUNNING, [RUNNING] * 4, (1, []), id="running: connector only"),
+        pytest.param(ANY_ALL, RUNNING, [RUNNING] * 4, (1, [0, 1, 2, 3]), id="running: all"),
+        pytest.param(FAILED_ONE, RUNNING, [RUNNING] * 4, (0, []), id="running: failed connector"),
+        pytest.param(FAILED_ALL, RUNNING, [RUNNING] * 4, (0, []), id="running: all failed"),
+        pytest.param(FAILED_ONE, FAILED, [RUNNING] * 4, (1, []), id="failed connector: failed connector"),
+        pytest.param(FAILED_ALL, FAILED, [RUNNING] * 4, (1, []), id="failed connector: all failed"),
+        pytest.param(
+            FAILED_ALL,
+            RUNNING,
+            [RUNNING, FAILED, RUNNING, FAILED],
+            (0, [1, 3]),
+            id="failed tasks: all failed",
+        ),
+        pytest.param(FAILED_ONE, RUNNING, [FAILED] * 4, (0, []), id="failed tasks: failed connector"),
+        pytest.param(ANY_ALL, RUNNING, [FAILED] * 4, (1, [0, 1, 2, 3]), id="failed tasks: all"),
+    ],
+)
+def test_a_plan_counts_as_in_the_contract(
+    asked: RestartRequest, connector: State, tasks: list[State], starts: tuple[int, list[int]]
+) -> None:
+    """Contract 2.5. KIP-745: "“onlyFailed” specifies whether to restart just the instances with a FAILED status"."""
+    plan = plan_restart(asked, statuses(connector, *tasks))
+    assert (int(plan.connector), [t.task for t in plan.tasks]) == starts
+
+
+def test_without_only_failed_every_state_is_restarted() -> None:
+    """KIP-745: "... or all instances (“onlyFailed=false”)"; contract 2.2: PAUSED, STOPPED and UNASSIGNED as well."""
+    for state in State:
+        plan = plan_restart(ANY_ALL, statuses(state, state))
+        assert plan.instances == (X, TaskId(X, 0))
+
+
+def test_a_connector_without_a_status_cannot_be_planned() -> None:
+    with pytest.raises(NotFound, match="Status for connector my-connector not found"):
+        plan_restart(ANY_ALL, StatusState())
+
+
+def test_each_worker_keeps_only_what_it_owns() -> None:
+    """KIP-745: "use the current connector status and the herder's current assignments"."""
+    plan = plan_restart(ANY_ALL, statuses(RUNNING, RUNNING, RUNNING))
+    assert plan.owned(lambda i: i == TaskId(X, 1)) == (TaskId(X, 1),)
+    assert plan.owned(lambda _: True) == (X, TaskId(X, 0), TaskId(X, 1))
+    assert plan.owned(lambda _: False) == ()
+
+
+def test_the_202_shows_restarting_for_what_is_due_and_else_the_original_status() -> None:
+    """KIP-745's example: tasks 1 and 2 failed, "?includeTasks=true&onlyFailed=true"."""
+    plan = plan_restart(FAILED_ALL, statuses(RUNNING, RUNNING, FAILED, FAILED))
+    assert plan_response(plan, "source") == {
+        "name": "my-connector",
+        "connector": {"state": "RUNNING", "worker_id": "fakehost1:8083", "version": "4.3.0"},
+        "tasks": [
+            {"id": 0, "state": "RUNNING", "worker_id": "fakehost0:8083", "version": "4.3.0"},
+            {"id": 1, "state": "RESTARTING", "worker_id": "fakehost1:8083", "version": "4.3.0"},
+            {"id": 2, "state": "RESTARTING", "worker_id": "fakehost2:8083", "version": "4.3.0"},
+        ],
+        "type": "source",
+    }
+
+
+def test_the_202_keeps_an_old_trace_as_java_does() -> None:
+    stored = ConnectorStatuses(connector=status(FAILED, "w:1", trace="boom"))
+    body = plan_response(plan_restart(FAILED_ONE, StatusState(statuses={X: stored})), "sink")
+    assert list(body) == ["name", "connector", "tasks", "type"]
+    assert body["connector"] == {
+        "state": "RESTARTING",
+        "worker_id": "w:1",
+        "version": "4.3.0",
+        "trace": "boom",
+    }
+
+
+def test_impact_rises_from_the_failed_connector_to_everything() -> None:
+    """C8: (onlyFailed,noTasks) < (onlyFailed,tasks) < (all,noTasks) < (all,tasks)."""
+    ordered = [FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL]
+    assert [r.impact for r in ordered] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("pending", "new"), list(itertools.product([FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL], repeat=2))
+)
+def test_only_a_request_of_higher_impact_replaces_the_pending_one(
+    pending: RestartRequest, new: RestartRequest
+) -> None:
+    """C12, E2."""
+    chosen = widest(pending, new)
+    assert chosen is (new if new.impact > pending.impact else pending)
+
+
+def test_only_the_form_without_flags_is_plain() -> None:
+    assert [r.plain for r in (FAILED_ONE, FAILED_ALL, ANY_ONE, ANY_ALL)] == [False, False, True, False]
+
+
+def test_the_record_is_the_one_of_the_kip() -> None:
+    """KIP-745: key "restart-connector-<connectorName>", value include-tasks and only-failed."""
+    entry = restart_entry(FAILED_ALL)
+    assert entry.key == "restart-connector-my-connector"
+    assert entry.value == b'{"include-tasks":true,"only-failed":true}'

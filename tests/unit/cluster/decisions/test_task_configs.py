@@ -1,0 +1,98 @@
+"""When task configs are published: contract 6.5."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kraal.cluster.decisions.task_configs import (
+    is_key_lag,
+    publish_retry_s,
+    should_publish,
+    task_config_entries,
+    too_many_tasks,
+    with_task_class,
+)
+from kraal.cluster.state.cluster_state import ConnectorEntry
+from kraal.core.ids import Config, ConnectorName
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "records" / "4.3.0"
+X = ConnectorName("x")
+CONFIG: Config = {"name": "x", "transforms": "t"}
+
+
+def entry(*tasks: Config, applied: Config | None = CONFIG, inconsistent: bool = False) -> ConnectorEntry:
+    return ConnectorEntry(name=X, config=CONFIG, tasks=tasks, applied=applied, inconsistent=inconsistent)
+
+
+@pytest.mark.parametrize(
+    ("stored", "new", "publish"),
+    [
+        pytest.param(entry({"a": "1"}), [{"a": "1"}], False, id="nothing differs"),
+        pytest.param(entry(), [], False, id="no tasks and none wanted"),
+        pytest.param(entry({"a": "1"}), [{"a": "1"}, {}], True, id="one more"),
+        pytest.param(entry({"a": "1"}), [], True, id="one less"),
+        pytest.param(entry({"a": "1"}), [{"a": "2"}], True, id="another value"),
+        pytest.param(entry({"a": "1"}), [{"a": "1", "b": None}], True, id="another key"),
+        pytest.param(
+            entry({"a": "1"}, applied={"name": "x"}), [{"a": "1"}], True, id="another connector config"
+        ),
+        pytest.param(entry(applied=None), [], True, id="never committed"),
+        pytest.param(entry(inconsistent=True), [], True, id="inconsistent"),
+    ],
+)
+def test_task_configs_are_published_when_something_differs(
+    stored: ConnectorEntry, new: list[Config], *, publish: bool
+) -> None:
+    assert should_publish(stored, new) is publish
+
+
+def test_tasks_are_told_their_class_and_their_topics() -> None:
+    config = {"topics": "a", "topics.regex": None, "file": "f"}
+    made = with_task_class([{"file": "f"}, {"topics": "b"}], "Task", config)
+    assert made == [
+        {"file": "f", "task.class": "Task", "topics": "a", "topics.regex": None},
+        {"topics": "a", "task.class": "Task", "topics.regex": None},
+    ]
+    assert with_task_class([{"file": "f"}], "Task", {"file": "f"}) == [{"file": "f", "task.class": "Task"}]
+
+
+def test_entries_are_those_of_java() -> None:
+    rows = [
+        json.loads(r) for r in (GOLDEN / "distributed-configs.jsonl").read_text().strip().split("\n")[5:8]
+    ]
+    configs = [json.loads(row["value"])["properties"] for row in rows[:2]]
+    entries = task_config_entries(ConnectorName("my-sink-2"), configs)
+    assert [(e.key, (e.value or b"").decode()) for e in entries] == [(r["key"], r["value"]) for r in rows]
+
+
+def test_too_many_tasks_are_told_in_connects_words() -> None:
+    assert too_many_tasks(X, 3, 2).startswith(
+        "The connector x has generated 3 tasks, which is greater than 2, the maximum number of tasks it is "
+        "configured to create. This behaviour should be considered a bug and is disallowed."
+    )
+
+
+def test_publications_are_tried_again_after_ever_longer_pauses() -> None:
+    assert [publish_retry_s(attempt) for attempt in range(10)] == [
+        0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0,
+    ]  # fmt: skip
+    assert publish_retry_s(1_000_000) == 60.0
+
+
+@pytest.mark.parametrize(
+    ("status", "since_first_s", "expected"),
+    [
+        pytest.param(403, 0.0, True, id="a wrong signature, just after the first attempt"),
+        pytest.param(403, 60.0, True, id="a minute after it"),
+        pytest.param(403, 60.1, False, id="more than a minute after it"),
+        pytest.param(400, 0.0, False, id="another error"),
+        pytest.param(None, 0.0, False, id="no answer"),
+    ],
+)
+def test_a_wrong_signature_may_be_a_key_that_comes_late(
+    status: int | None, since_first_s: float, *, expected: bool
+) -> None:
+    assert is_key_lag(status, since_first_s) is expected

@@ -1,0 +1,265 @@
+"""Replay of the config topic: contract 3.2 C1 to C7."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraal.cluster.decisions.task_configs import task_config_entries
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.cluster.state.compaction import needed_config
+from kraal.cluster.state.config_replay import (
+    ConnectorChanged,
+    ConnectorRemoved,
+    Event,
+    LoggerChanged,
+    RestartRequested,
+    SessionKeyChanged,
+    TargetChanged,
+    TasksChanged,
+    apply_config,
+)
+from kraal.core.ids import ConnectorName, TargetState, TaskId
+from kraal.core.records import Record
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "records" / "4.3.0"
+X = ConnectorName("x")
+CONFIG = ("connector-x", {"properties": {"name": "x"}})
+PAUSED = ("target-state-x", {"state": "PAUSED", "state.v2": "PAUSED"})
+Pair = tuple[str, object]
+
+
+def task(number: int, value: str = "1") -> Pair:
+    return f"task-x-{number}", {"properties": {"v": value}}
+
+
+def commit(count: int) -> Pair:
+    return "commit-x", {"tasks": count}
+
+
+def records(*pairs: Pair, start: int = 0) -> list[Record]:
+    return [
+        Record(start + i, key, None if value is None else json.dumps(value).encode())
+        for i, (key, value) in enumerate(pairs)
+    ]
+
+
+def replayed(*pairs: Pair) -> ClusterState:
+    reduced = apply_config(ClusterState(), records(*pairs))
+    assert reduced.skipped == ()
+    return reduced.state
+
+
+def test_what_java_wrote_comes_to_what_java_says() -> None:
+    rows = (GOLDEN / "distributed-configs.jsonl").read_text(encoding="utf-8").strip().split("\n")
+    read = [json.loads(row) for row in rows]
+    log = [Record(r["offset"], r["key"], r["value"] and r["value"].encode()) for r in read]
+    reduced = apply_config(ClusterState(), log)
+    state = reduced.state
+    assert reduced.skipped == ()
+    assert state.offset == 36
+    assert {name: (e.target, e.task_count, e.inconsistent) for name, e in state.connectors.items()} == {
+        "my-sink-2": (TargetState.STOPPED, 0, False),
+        "early": (TargetState.STOPPED, 0, False),
+        "idle": (TargetState.PAUSED, 0, False),
+        "bad": (TargetState.STARTED, 1, False),
+        "odd é-1": (TargetState.STARTED, 1, False),
+    }
+    assert state.session_key is not None
+    assert LoggerChanged("org.apache.kafka.connect.file", "debug", 19) in reduced.events
+    assert RestartRequested(ConnectorName("my-source"), True, False, 14) in reduced.events  # noqa: FBT003
+    assert ConnectorRemoved(ConnectorName("my-source")) in reduced.events
+
+
+def test_task_configs_wait_for_their_commit() -> None:
+    state = replayed(CONFIG, task(0), task(1))
+    assert state.task_ids(X) == []
+    assert state.deferred[X].keys() == {0, 1}
+    after = apply_config(state, records(commit(2), start=3))
+    assert after.state.task_ids(X) == [TaskId(X, 0), TaskId(X, 1)]
+    assert after.state.deferred == {}
+    assert after.events == (TasksChanged(X),)
+    entry = after.state.connectors[X]
+    assert (entry.version, entry.tasks_version, entry.applied) == (0, 3, entry.config)
+
+
+def test_a_set_that_compaction_has_torn_runs_nothing_until_it_is_written_again() -> None:
+    """KafkaConfigBackingStore: an incomplete set is not applied, and its deferred entries are dropped."""
+    state = replayed(CONFIG, task(1), commit(2), task(0))
+    entry = state.connectors[X]
+    assert (entry.inconsistent, entry.tasks, entry.task_count, entry.applied) == (True, (), 2, None)
+    assert state.deferred[X].keys() == {0}
+    healed = apply_config(state, records(task(0, "2"), task(1, "2"), commit(2), start=4)).state.connectors[X]
+    assert (healed.inconsistent, healed.tasks) == (False, ({"v": "2"}, {"v": "2"}))
+
+
+def test_no_tasks_are_complete_and_extra_ones_are_allowed() -> None:
+    assert replayed(CONFIG, task(5), commit(0)).connectors[X].tasks == ()
+    entry = replayed(CONFIG, task(0), task(5), commit(1)).connectors[X]
+    assert (entry.inconsistent, entry.tasks) == (False, ({"v": "1"},))
+
+
+def test_a_commit_of_an_unknown_connector_is_left_over_from_a_deleted_one() -> None:
+    state = replayed(task(0), commit(1), CONFIG)
+    assert state.deferred == {}
+    assert state.connectors[X].tasks == ()
+
+
+def test_a_tombstone_forgets_everything_about_a_connector() -> None:
+    log = records(CONFIG, task(0), commit(1), task(0), ("connector-x", None), ("target-state-x", None))
+    reduced = apply_config(ClusterState(), log)
+    assert reduced.state == ClusterState(offset=6)
+    assert reduced.events == (ConnectorChanged(X), TasksChanged(X), ConnectorRemoved(X))
+
+
+def test_deleting_what_is_not_there_is_no_event() -> None:
+    assert apply_config(ClusterState(), records(("connector-x", None))).events == ()
+
+
+def test_an_early_target_state_waits_for_its_connector() -> None:
+    """KIP-980 writes the initial target state before the config."""
+    first = apply_config(ClusterState(), records(PAUSED))
+    assert first.events == ()
+    assert first.state.early_targets == {X: TargetState.PAUSED}
+    second = apply_config(first.state, records(CONFIG, start=1))
+    assert second.events == (ConnectorChanged(X),)
+    assert second.state.connectors[X].target is TargetState.PAUSED
+    assert second.state.early_targets == {}
+
+
+def test_a_target_state_outlives_its_connector_until_its_own_tombstone() -> None:
+    state = replayed(CONFIG, PAUSED, ("connector-x", None))
+    assert state.early_targets == {X: TargetState.PAUSED}
+    assert apply_config(state, records(("target-state-x", None), start=3)).state.early_targets == {}
+
+
+def test_a_target_states_tombstone_means_started_and_only_changes_are_events() -> None:
+    state = replayed(CONFIG, PAUSED)
+    again = apply_config(state, records(PAUSED, start=2))
+    assert again.events == ()
+    removed = apply_config(again.state, records(("target-state-x", None), start=3))
+    assert removed.events == (TargetChanged(X),)
+    assert removed.state.connectors[X].target is TargetState.STARTED
+
+
+def test_a_config_written_again_is_a_new_version_and_keeps_the_tasks() -> None:
+    state = replayed(CONFIG, task(0), commit(1), CONFIG)
+    entry = state.connectors[X]
+    assert (entry.version, entry.tasks_version, len(entry.tasks)) == (3, 2, 1)
+
+
+def test_the_config_that_tasks_belong_to_is_the_one_at_their_commit() -> None:
+    entry = replayed(CONFIG, task(0), commit(1), ("connector-x", {"properties": {"a": None}})).connectors[X]
+    assert (entry.config, entry.applied) == ({"a": None}, {"name": "x"})
+
+
+def test_only_records_that_can_be_decoded_advance_the_offset() -> None:
+    """C1: the offset is that of the last record that could be parsed, plus one."""
+    log = [Record(0, "connector-x", b"{}"), Record(1, "connector-x", b"{"), Record(2, "elsewhere", b"1")]
+    assert apply_config(ClusterState(), log[:2]).state.offset == 1
+    reduced = apply_config(ClusterState(), log)
+    assert reduced.state.offset == 3
+    assert [s.offset for s in reduced.skipped] == [0, 1, 2]
+    assert str(reduced.skipped[0]) == "0: connector-x: properties should be an object, but is null"
+
+
+def test_fencing_is_pending_from_a_commit_to_the_next_task_count() -> None:
+    state = replayed(CONFIG, task(0), commit(1))
+    assert state.connectors[X].pending_fencing
+    fenced = apply_config(state, records(("tasks-fencing-x", {"task-count": 1}), start=3)).state
+    assert not fenced.connectors[X].pending_fencing
+    assert fenced.fenced_counts == {X: 1}
+
+
+def test_a_session_key_is_kept() -> None:
+    key = {"key": "AAE=", "algorithm": "HmacSHA256", "creation-timestamp": 5}
+    reduced = apply_config(ClusterState(), records(("session-key", key)))
+    assert reduced.events == (SessionKeyChanged(),)
+    assert reduced.state.session_key is not None
+    assert reduced.state.session_key.key == b"\x00\x01"
+
+
+def test_a_state_is_never_changed_by_what_comes_after() -> None:
+    state = replayed(CONFIG, task(0))
+    before = (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()})
+    apply_config(state, records(task(0, "9"), task(1), commit(2), PAUSED, ("connector-x", None), start=2))
+    assert (dict(state.connectors), {k: dict(v) for k, v in state.deferred.items()}) == before
+
+
+names = st.sampled_from(["x", "y-1"])
+values = st.sampled_from(
+    [
+        lambda n, i: (f"connector-{n}", {"properties": {"i": str(i)}}),
+        lambda n, _: (f"connector-{n}", None),
+        lambda n, i: (f"target-state-{n}", {"state": ["STARTED", "PAUSED"][i % 2]}),
+        lambda n, _: (f"target-state-{n}", None),
+        lambda n, i: (f"task-{n}-{i % 3}", {"properties": {"i": str(i)}}),
+        lambda n, i: (f"task-{n}-{i % 3}", {"properties": {"i": str(i)}}),
+        lambda n, i: (f"commit-{n}", {"tasks": i % 3}),
+        lambda n, i: (f"tasks-fencing-{n}", {"task-count": i % 3}),
+        lambda n, _: (f"restart-connector-{n}", {}),
+    ]
+)
+histories = st.lists(st.tuples(names, values), max_size=40).map(
+    lambda steps: records(*(make(name, i) for i, (name, make) in enumerate(steps)))
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(log=histories, cut=st.integers(1, 5))
+def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(log: list[Record], cut: int) -> None:
+    whole = apply_config(ClusterState(), log)
+    state = ClusterState()
+    events: list[Event] = []
+    for at in range(0, len(log), cut):
+        part = apply_config(state, log[at : at + cut])
+        state = part.state
+        events += part.events
+    assert state == whole.state
+    assert tuple(events) == whole.events
+
+
+@settings(max_examples=300, deadline=None)
+@given(log=histories)
+def test_a_compacted_file_comes_to_the_same_state(log: list[Record]) -> None:
+    whole = apply_config(ClusterState(), log).state
+    compacted = apply_config(ClusterState(), needed_config(log)).state
+
+    def comparable(state: ClusterState) -> object:
+        entries = {n: replace(e, applied=None) if e.inconsistent else e for n, e in state.connectors.items()}
+        return entries, state.early_targets, state.deferred, state.fenced_counts
+
+    assert comparable(compacted) == comparable(whole)
+
+
+def test_a_paused_connectors_tasks_survive_compaction_after_its_config_was_put_again() -> None:
+    log = records(CONFIG, task(0), commit(1), PAUSED, CONFIG, CONFIG)
+    assert len(needed_config(log)) == 5
+    assert len(apply_config(ClusterState(), needed_config(log)).state.connectors[X].tasks) == 1
+
+
+@pytest.mark.parametrize("connectors", [1, 2_000])
+def test_a_replay_of_a_hundred_thousand_records_takes_seconds(connectors: int) -> None:
+    log: list[Record] = []
+    while len(log) < 100_000:
+        name = f"c{len(log) % connectors}"
+        body = {"properties": {"name": name}}
+        pairs = [(f"connector-{name}", body), *((f"task-{name}-{t}", body) for t in range(3))]
+        log += records(*pairs, (f"commit-{name}", {"tasks": 3}), start=len(log))
+    began = time.monotonic()
+    reduced = apply_config(ClusterState(), log)
+    assert time.monotonic() - began < 10
+    assert all(len(entry.tasks) == 3 for entry in reduced.state.connectors.values())
+
+
+def test_task_config_entries_come_to_those_tasks() -> None:
+    entries = task_config_entries(X, [{"v": "1"}, {"v": None}])
+    assert [e.key for e in entries] == ["task-x-0", "task-x-1", "commit-x"]
+    log = [*records(CONFIG), *(Record(1 + i, e.key, e.value) for i, e in enumerate(entries))]
+    assert apply_config(ClusterState(), log).state.connectors[X].tasks == ({"v": "1"}, {"v": None})

@@ -1,0 +1,211 @@
+"""The status topic: contract 3.3 S1 to S5 and KIP-558."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.status_replay import (
+    apply_status,
+    newer_statuses,
+    put_entry,
+    reset_topics,
+    safe_to_put,
+    stale_statuses,
+    stale_topics,
+    status_entries,
+    status_of,
+    tombstones,
+    topic_entry,
+)
+from kraal.cluster.state.statuses import StatusState
+from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, TopicName, WorkerId
+from kraal.core.records import Entry, Record
+from kraal.protocol.status_records import Status
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "records" / "4.3.0"
+X = ConnectorName("x")
+T0, T1 = TaskId(X, 0), TaskId(X, 1)
+ME, OTHER = WorkerId("me:1"), WorkerId("other:1")
+LINES = TopicName("lines")
+
+
+def status(state: State, worker: WorkerId = ME, generation: int = 1) -> Status:
+    return Status(state=state, worker_id=worker, generation=Generation(generation))
+
+
+def log(*entries: Entry, start: int = 0) -> list[Record]:
+    return [Record(start + i, e.key, e.value) for i, e in enumerate(entries)]
+
+
+def after(*entries: Entry) -> StatusState:
+    return apply_status(StatusState(), log(*entries)).state
+
+
+def test_what_java_wrote_comes_to_what_java_says() -> None:
+    rows = [json.loads(r) for r in (GOLDEN / "distributed-status.jsonl").read_text().strip().split("\n")]
+    reduced = apply_status(
+        StatusState(), [Record(i, r["key"], r["value"] and r["value"].encode()) for i, r in enumerate(rows)]
+    )
+    assert reduced.skipped == ()
+    shown = {
+        name: (s.connector and s.connector.state.value, {n: t.state.value for n, t in s.tasks.items()})
+        for name, s in reduced.state.statuses.items()
+    }
+    assert shown == {
+        "my-sink-2": ("STOPPED", {}),
+        "early": ("STOPPED", {}),
+        "idle": ("PAUSED", {}),
+        "bad": ("RUNNING", {0: "RUNNING"}),
+        "odd é-1": ("RUNNING", {0: "RUNNING"}),
+    }
+    assert reduced.state.topics[ConnectorName("my-sink-2")] == {"lines"}
+    assert ConnectorName("my-source") not in reduced.state.topics
+
+
+@pytest.mark.parametrize(
+    ("stored", "late", "expected"),
+    [
+        pytest.param((State.RUNNING, 5), 4, State.RUNNING, id="an older generation's report"),
+        pytest.param((State.RUNNING, 5), 5, State.RUNNING, id="one of the same generation"),
+        pytest.param((State.RUNNING, 5), 6, State.UNASSIGNED, id="a newer generation"),
+        pytest.param((State.FAILED, 5), 4, State.UNASSIGNED, id="only RUNNING is protected"),
+    ],
+)
+def test_a_late_unassigned_of_the_previous_owner_does_not_hide_a_running_task(
+    stored: tuple[State, int], late: int, expected: State
+) -> None:
+    """S3."""
+    state = after(
+        put_entry(T0, status(stored[0], OTHER, stored[1])), put_entry(T0, status(State.UNASSIGNED, ME, late))
+    )
+    found = status_of(state, T0)
+    assert found is not None
+    assert found.state is expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "worker", "generation", "safe"),
+    [
+        pytest.param(None, ME, 1, True, id="nothing stored"),
+        pytest.param(status(State.RUNNING, ME, 9), ME, 1, True, id="my own"),
+        pytest.param(status(State.RUNNING, OTHER, 3), ME, 3, True, id="the same generation"),
+        pytest.param(status(State.RUNNING, OTHER, 4), ME, 3, False, id="a newer owner's"),
+    ],
+)
+@pytest.mark.parametrize("instance", [X, T0], ids=["connector", "task"])
+def test_a_safe_put_never_hides_what_a_newer_owner_wrote(
+    instance: Instance, stored: Status | None, worker: WorkerId, generation: int, *, safe: bool
+) -> None:
+    """S2."""
+    state = StatusState() if stored is None else after(put_entry(instance, stored))
+    assert safe_to_put(state, instance, worker, Generation(generation)) is safe
+    for put, always in ((State.FAILED, False), (State.UNASSIGNED, False), (State.RUNNING, True)):
+        entries = status_entries(state, instance, status(put, worker, generation))
+        assert bool(entries) is (safe or always)
+
+
+def test_a_connectors_tombstone_also_forgets_its_tasks() -> None:
+    """S5."""
+    state = after(
+        put_entry(X, status(State.RUNNING)),
+        put_entry(T0, status(State.RUNNING)),
+        *tombstones(["status-connector-x"]),
+    )
+    assert state.statuses == {}
+
+
+def test_the_offset_is_that_of_the_last_record_also_of_a_bad_one() -> None:
+    reduced = apply_status(StatusState(), [Record(4, "status-connector-x", b"{}"), Record(7, "?", b"{")])
+    assert reduced.state.offset == 7
+    assert [str(s).split(":")[0] for s in reduced.skipped] == ["4", "7"]
+
+
+def test_every_record_about_an_instance_is_told() -> None:
+    entries = [
+        put_entry(X, status(State.RUNNING)),
+        put_entry(T0, status(State.RUNNING)),
+        topic_entry(LINES, T0, 5),
+    ]
+    late = put_entry(T0, status(State.UNASSIGNED, OTHER, 0))
+    assert apply_status(StatusState(), log(*entries, late)).changed == (X, T0)
+
+
+@pytest.mark.parametrize(
+    ("since_ms", "newer"), [(4, {T0, T1}), (5, {T0, T1}), (6, {T1}), (7, {T1}), (8, set()), (-1, set())]
+)
+def test_a_status_is_newer_by_the_time_of_its_record(since_ms: int, newer: set[Instance]) -> None:
+    entries = [put_entry(T0, status(State.RUNNING)), put_entry(T1, status(State.RUNNING))]
+    records = [Record(n, e.key, e.value, 5 + 2 * n) for n, e in enumerate(entries)]
+    state = apply_status(StatusState(), records).state
+    assert newer_statuses(state, [X, T0, T1], since_ms) == newer
+
+
+def test_stale_are_statuses_of_what_is_not_configured_any_more() -> None:
+    state = after(
+        *(put_entry(i, status(State.RUNNING)) for i in (X, T1, T0)),
+        put_entry(ConnectorName("gone"), status(State.RUNNING)),
+        put_entry(TaskId(ConnectorName("gone"), 0), status(State.RUNNING)),
+    )
+    config = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
+    stale = stale_statuses(config, state)
+    assert stale == ["status-task-x-1", "status-connector-gone", "status-task-gone-0"]
+    clean = apply_status(state, log(*tombstones(stale), start=9)).state
+    assert stale_statuses(config, clean) == []
+    assert status_of(clean, T0) is not None
+
+
+def test_topics_are_remembered_until_they_are_reset() -> None:
+    """KIP-558: "the set of topic names that the connector has been using since its creation or ... reset"."""
+    state = after(topic_entry(LINES, T0, 5), topic_entry(LINES, T1, 6), topic_entry(TopicName("a"), T0, 7))
+    assert state.topics == {X: {"lines", "a"}}
+    entries = reset_topics(state, X)
+    assert entries == [
+        Entry("status-topic-a:connector-x", None),
+        Entry("status-topic-lines:connector-x", None),
+    ]
+    assert apply_status(state, log(*entries, start=3)).state.topics == {}
+
+
+def test_topics_survive_their_connectors_status_and_are_stale_when_it_is_deleted() -> None:
+    """KIP-558: "this request can be reapplied after the deletion of the connector"."""
+    state = after(
+        put_entry(X, status(State.RUNNING)), topic_entry(LINES, T0, 5), *tombstones(["status-connector-x"])
+    )
+    assert reset_topics(state, X) == stale_topics(ClusterState(), state) != []
+    assert stale_topics(ClusterState(connectors={X: ConnectorEntry(name=X, config={})}), state) == []
+
+
+instances = st.sampled_from([X, T0, T1])
+steps = st.one_of(
+    st.builds(
+        lambda i, s, w, g: put_entry(i, status(s, w, g)),
+        instances,
+        st.sampled_from(list(State)),
+        st.sampled_from([ME, OTHER]),
+        st.integers(0, 3),
+    ),
+    st.sampled_from(["status-connector-x", "status-task-x-0", "status-topic-lines:connector-x"]).map(
+        lambda key: Entry(key, None)
+    ),
+    st.just(topic_entry(LINES, T0, 1)),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(entries=st.lists(steps, max_size=30), cut=st.integers(1, 4))
+def test_a_replay_in_one_batch_comes_to_the_same_as_one_by_one(entries: list[Entry], cut: int) -> None:
+    records = log(*entries)
+    whole = apply_status(StatusState(), records)
+    state = StatusState()
+    changed: list[Instance] = []
+    for at in range(0, len(records), cut):
+        part = apply_status(state, records[at : at + cut])
+        state = part.state
+        changed += part.changed
+    assert (state, tuple(changed)) == (whole.state, whole.changed)

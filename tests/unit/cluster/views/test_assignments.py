@@ -1,0 +1,164 @@
+"""What `GET /admin/assignments` shows: workers, lists, what waits and why, and why there was a rebalance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kraal.cluster.assignment.leader import Joined, plan_group
+from kraal.cluster.assignment.rebalance import AssignorState
+from kraal.cluster.views.assignments import group_assignments
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.ids import WorkerId
+from kraal.protocol.group import GroupProtocol, WorkerMetadata
+from tests.fakes.cluster.static_plans import Leader, url_of
+
+W1, W2, W3 = (url_of(name) for name in ("w1", "w2", "w3"))
+UNKNOWN = "unknown: the leader leads since this rebalance, or the one before it failed"
+
+
+def test_of_a_group_with_static_and_wildcard_workers() -> None:
+    leader = Leader(c1=2)
+    leader.join("w2", "c1 c1-0 elsewhere elsewhere-3")
+    leader.join("w1")
+    leader.rebalance()
+    assert group_assignments(leader.snapshot()) == {
+        "protocol": "static",
+        "generation": 1,
+        "leader": W1,
+        "note": None,
+        "rebalance": {"completed_ms": 1_700_000_000_000, "reason": UNKNOWN, "delay_ms": 0},
+        "workers": [
+            {
+                "url": W1,
+                "kind": "wildcard",
+                "static_connectors": None,
+                "static_tasks": None,
+                "connectors": [],
+                "tasks": ["c1-1"],
+            },
+            {
+                "url": W2,
+                "kind": "static",
+                "static_connectors": ["c1", "elsewhere"],
+                "static_tasks": ["c1-0", "elsewhere-3"],
+                "connectors": ["c1"],
+                "tasks": ["c1-0"],
+            },
+        ],
+        "waiting": [],
+    }
+
+
+def waiting(leader: Leader) -> dict[tuple[object, object], tuple[object, object]]:
+    rows = group_assignments(leader.snapshot())["waiting"]
+    assert isinstance(rows, list)
+    found: dict[tuple[object, object], tuple[object, object]] = {}
+    for row in rows:
+        assert isinstance(row, dict)
+        found[row["connector"], row["task"]] = (row["state"], row["reason"])
+    return found
+
+
+def test_what_waits_says_why_and_what_to_do() -> None:
+    leader = Leader(c1=1)
+    leader.join("w1", "elsewhere")
+    leader.rebalance()
+    why = (
+        "No worker may run it: every worker of the group has static assignments, and none lists {}. List it in {} "
+        "of a worker, or start a worker without static assignments."
+    )
+    assert waiting(leader) == {
+        ("c1", None): ("unlisted", why.format("connector c1", "static.connectors")),
+        ("c1", 0): ("unlisted", why.format("task c1-0", "static.tasks")),
+    }
+
+
+def test_what_was_lost_waits_for_its_worker_and_what_moves_for_the_next_rebalance() -> None:
+    leader = Leader(c1=0, c2=0, c3=0)
+    for name in ("w1", "w2", "w3"):
+        leader.join(name)
+    leader.rebalance()
+    lost = next(job for job, member in leader.rebalance().owners.items() if member == "w2")
+    del leader.workers["w2"]
+    plan = leader.rebalance()
+    assert plan.delay_ms > 0
+    assert waiting(leader).keys() == {(lost.connector, None)}
+    assert waiting(leader)[lost.connector, None][0] == "lost"
+    moves = next(job for job in plan.owners)
+    leader.join("w4", moves.connector)
+    leader.rebalance()
+    assert waiting(leader)[moves.connector, None][0] == "moving"
+    assert leader.rebalance().owners[moves] == "w4"
+
+
+def test_reasons_name_what_the_leader_saw_change() -> None:
+    leader = Leader(c1=2)
+    leader.join("w1")
+    assert leader.rebalance().why == UNKNOWN
+    leader.join("w2")
+    assert leader.rebalance().why == f"joined: {W2}"
+    assert leader.rebalance().why == "to be placed after it was stopped elsewhere: c1-0"
+    leader.configure(c1=10)
+    assert leader.rebalance().why == "new: c1-2, c1-3, c1-4, c1-5, c1-6 and 3 more"
+    leader.configure(c1=2)
+    assert leader.rebalance().why == "deleted: c1-2, c1-3, c1-4, c1-5, c1-6 and 3 more"
+    del leader.workers["w2"]
+    leader.join("w3")
+    assert leader.rebalance().why == f"joined: {W3}; left: {W2}"
+    leader.now_ms += leader.plan.delay_ms if leader.plan else 0
+    assert leader.rebalance().why == "the delay of the rebalance before is over"
+    assert leader.rebalance().why == "a worker asked for it: new task configs, or a late reader"
+
+
+def test_a_job_that_nobody_may_run_is_new_only_once() -> None:
+    leader = Leader(c1=0)
+    leader.join("w1", "elsewhere")
+    leader.rebalance()
+    leader.configure(c1=0, c2=0)
+    assert leader.rebalance().why == "new: c2"
+    assert leader.rebalance().why.startswith("a worker asked for it")
+
+
+@pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.SESSIONED])
+def test_of_a_group_with_an_older_worker_it_says_that_lists_are_ignored(protocol: GroupProtocol) -> None:
+    leader = Leader(protocol, c1=0)
+    leader.join("w1", "elsewhere")
+    leader.rebalance()
+    found = group_assignments(leader.snapshot())
+    assert found["protocol"] == protocol
+    assert found["note"] == (
+        "Static assignments are ignored: not every worker of the group has connect.protocol=static, which a worker "
+        "of Apache Kafka cannot have."
+    )
+    assert isinstance(workers := found["workers"], list)
+    assert isinstance(worker := workers[0], dict)
+    assert (worker["kind"], worker["static_connectors"], worker["connectors"]) == ("wildcard", None, ["c1"])
+
+
+def test_of_a_standalone_worker() -> None:
+    leader = Leader(c1=1)
+    snapshot = Snapshot(
+        worker_id=WorkerId("w1:8083"), is_leader=True, leader_url=W1, config=leader.cluster, live=True
+    )
+    found = group_assignments(snapshot)
+    assert (found["protocol"], found["rebalance"], found["note"], found["waiting"]) == (None, None, None, [])
+    assert isinstance(workers := found["workers"], list)
+    assert isinstance(worker := workers[0], dict)
+    assert (worker["url"], worker["connectors"], worker["tasks"]) == (W1, ["c1"], ["c1-0"])
+
+
+def test_a_leader_that_lags_says_so() -> None:
+    leader = Leader(c1=0)
+    joined = Joined(
+        protocol=GroupProtocol.STATIC,
+        leader="w1",
+        members={"w1": WorkerMetadata(version=3, url=W1, config_offset=9)},
+        generation=1,
+        last_generation=-1,
+    )
+    plan = plan_group(joined, leader.cluster, AssignorState(), now_ms=0, max_delay_ms=0)
+    assert plan.why == "the config is read up to 1 by the leader, and up to 9 by another worker"
+    snapshot = replace(leader.snapshot(), plan=plan)
+    assert group_assignments(snapshot)["waiting"] == []

@@ -1,0 +1,135 @@
+"""What GETs answer: contract 1.3, 1.4."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
+from kraal.cluster.state.statuses import ConnectorStatuses, StatusState
+from kraal.cluster.views import rest as view
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.errors import NotFound
+from kraal.core.ids import ConnectorName, Generation, State, TaskId, TopicName, WorkerId
+from kraal.protocol.status_records import Status
+
+X, NEW, NOPE = ConnectorName("x"), ConnectorName("new"), ConnectorName("nope")
+
+
+def status(state: State, trace: str | None = None) -> Status:
+    return Status(
+        state=state, worker_id=WorkerId("w:1"), generation=Generation(1), trace=trace, version="4.3.0"
+    )
+
+
+SNAPSHOT = Snapshot(
+    worker_id=WorkerId("w:1"),
+    config=ClusterState(
+        connectors={
+            X: ConnectorEntry(
+                name=X, config={"name": "x", "n": None}, tasks=({"t": "0"}, {"t": "1"}), task_count=2
+            ),
+            NEW: ConnectorEntry(name=NEW, config={"name": "new"}, task_count=1, inconsistent=True),
+        }
+    ),
+    status=StatusState(
+        statuses={
+            X: ConnectorStatuses(
+                connector=status(State.RUNNING),
+                tasks={1: status(State.UNASSIGNED), 0: status(State.FAILED, "boom\n\tat x")},
+            )
+        },
+        topics={X: frozenset({TopicName("b"), TopicName("a")})},
+    ),
+    types={X: "source"},
+)
+
+
+def text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def test_a_status_has_connects_fields_in_connects_order() -> None:
+    assert text(view.connector_status(SNAPSHOT, X)) == (
+        '{"name":"x","connector":{"state":"RUNNING","worker_id":"w:1","version":"4.3.0"},"tasks":['
+        '{"id":0,"state":"FAILED","worker_id":"w:1","version":"4.3.0","trace":"boom\\n\\tat x"},'
+        '{"id":1,"state":"UNASSIGNED","worker_id":"w:1","version":null}],"type":"source"}'
+    )
+
+
+def test_what_restarts_is_shown_as_restarting_without_version_and_trace() -> None:
+    """Contract 0.2: shown after the 202, on every worker, until a later status record arrives."""
+    restarting = replace(SNAPSHOT, restarting=frozenset({TaskId(X, 0)}))
+    assert text(view.task_status(restarting, TaskId(X, 0))) == (
+        '{"id":0,"state":"RESTARTING","worker_id":"w:1","version":null}'
+    )
+    assert (
+        view.connector_status(restarting, X)["connector"] == view.connector_status(SNAPSHOT, X)["connector"]
+    )
+
+
+def test_info_lists_the_tasks_that_can_run() -> None:
+    assert text(view.connector_info(SNAPSHOT, X)) == (
+        '{"name":"x","config":{"name":"x","n":null},'
+        '"tasks":[{"connector":"x","task":0},{"connector":"x","task":1}],"type":"source"}'
+    )
+    assert text(view.connector_info(SNAPSHOT, NEW)) == (
+        '{"name":"new","config":{"name":"new"},"tasks":[],"type":"unknown"}'
+    )
+
+
+def test_tasks_are_listed_with_their_configs_which_are_null_while_inconsistent() -> None:
+    assert text(view.task_infos(SNAPSHOT, X)) == (
+        '[{"id":{"connector":"x","task":0},"config":{"t":"0"}},{"id":{"connector":"x","task":1},"config":{"t":"1"}}]'
+    )
+    assert text(view.task_infos(SNAPSHOT, NEW)) == '[{"id":{"connector":"new","task":0},"config":null}]'
+
+
+@pytest.mark.parametrize(
+    ("expand", "names", "keys"),
+    [
+        pytest.param(["status"], ["x"], ["status"], id="without a status, no connector"),
+        pytest.param(["info"], ["x", "new"], ["info"], id="info"),
+        pytest.param(["info", "status"], ["x"], ["status", "info"], id="both"),
+        pytest.param(["other"], ["x", "new"], [], id="an unknown expansion"),
+    ],
+)
+def test_connectors_are_listed_with_what_was_asked_for(
+    expand: list[str], names: list[str], keys: list[str]
+) -> None:
+    expanded = view.connectors_expanded(SNAPSHOT, expand)
+    assert list(expanded) == names
+    assert all(isinstance(parts, dict) and list(parts) == keys for parts in expanded.values())
+    assert view.connector_names(SNAPSHOT) == ["x", "new"]
+
+
+@pytest.mark.parametrize(
+    ("get", "message"),
+    [
+        pytest.param(lambda: view.connector_info(SNAPSHOT, NOPE), "Connector nope not found", id="info"),
+        pytest.param(lambda: view.connector_config(SNAPSHOT, NOPE), "Connector nope not found", id="config"),
+        pytest.param(lambda: view.task_infos(SNAPSHOT, NOPE), "Connector nope not found", id="tasks"),
+        pytest.param(
+            lambda: view.connector_status(SNAPSHOT, NEW), "No status found for connector new", id="status"
+        ),
+        pytest.param(
+            lambda: view.task_status(SNAPSHOT, TaskId(X, 7)), "No status found for task x-7", id="task status"
+        ),
+    ],
+)
+def test_what_is_not_there_is_told_in_connects_words(get: Callable[[], object], message: str) -> None:
+    with pytest.raises(NotFound, match=f"^{message}$"):
+        get()
+
+
+def test_topics_are_listed_also_of_an_unknown_connector() -> None:
+    """KIP-558's shape."""
+    assert view.active_topics(SNAPSHOT, X) == {"x": {"topics": ["a", "b"]}}
+    assert view.active_topics(SNAPSHOT, NOPE) == {"nope": {"topics": []}}
+
+
+def test_a_config_is_given_as_it_was_written() -> None:
+    assert text(view.connector_config(SNAPSHOT, X)) == '{"name":"x","n":null}'

@@ -1,0 +1,80 @@
+"""A setting of Kafka's clients that no client is told of says so in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.config.clients.keys import client_def
+from kraal.config.clients.librdkafka import librdkafka_options, unknown_to_librdkafka
+from kraal.config.key import ConfigType, Key
+from kraal.core.errors import ConfigInvalid
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.client_options import consumer_options, member_config, producer_options, reset_policy
+
+WORKER = {"bootstrap.servers": "127.0.0.1:9092"}
+TASK = TaskId(ConnectorName("c"), 0)
+Tell = Callable[[Mapping[str, str], Path], object]
+
+
+def values(key: Key) -> tuple[str, ...]:
+    """Return values of the key's type, of which one at least is not what holds anyway."""
+    if key.type is ConfigType.BOOLEAN:
+        return "true", "false"
+    if key.type in {ConfigType.INT, ConfigType.SHORT, ConfigType.LONG}:
+        return ("12345",)
+    return ("0.123",) if key.type is ConfigType.DOUBLE else ("another",)
+
+
+def tell_consumers(settings: Mapping[str, str], _scratch: Path) -> object:
+    override = {f"consumer.override.{name}": value for name, value in settings.items()}
+    told = consumer_options(WORKER, override, "c"), member_config(WORKER, override, TASK)
+    return told, reset_policy(WORKER, override)
+
+
+def tell_producers(settings: Mapping[str, str], _scratch: Path) -> object:
+    override = {f"producer.override.{name}": value for name, value in settings.items()}
+    return producer_options(WORKER, override, "c")
+
+
+def tell_admins(settings: Mapping[str, str], scratch: Path) -> object:
+    def tokens(login: object) -> Any:
+        return login
+
+    own = {**WORKER, **settings}
+    return librdkafka_options(own), kafka_python_options(own, scratch=scratch, tokens=tokens)
+
+
+CASES = [
+    *[pytest.param(key, tell_consumers, id=f"consumer {key.name}") for key in client_def("consumer")],
+    *[pytest.param(key, tell_producers, id=f"producer {key.name}") for key in client_def("producer")],
+    *[
+        pytest.param(key, tell_admins, id=f"admin {key.name}")
+        for key in client_def("admin")
+        if not key.name.startswith(("ssl.", "sasl."))  # these count together
+    ],
+]
+
+
+@pytest.mark.parametrize(("key", "tell"), CASES)
+def test_a_setting_reaches_a_client_or_its_text_says_that_it_does_nothing(
+    key: Key, tell: Tell, tmp_path: Path
+) -> None:
+    if key.no_effect:
+        assert "Has no effect" in key.documentation
+        return
+    try:
+        told = [tell({key.name: value}, tmp_path) for value in values(key)]
+    except ConfigInvalid:  # somebody has looked at it
+        return
+    assert any(each != tell({}, tmp_path) for each in told)
+
+
+def test_what_a_worker_warns_of_has_no_effect_in_the_manual() -> None:
+    warned = unknown_to_librdkafka({key.name: "" for key in client_def("admin")})
+    assert warned
+    assert [name for name in warned if not client_def("admin")[name].no_effect] == []

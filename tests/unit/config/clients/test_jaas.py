@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.clients.jaas import jaas_line, parse_jaas, parse_jaas_file
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        pytest.param(
+            f'{SCRAM} required username="u" password="p";', {"username": "u", "password": "p"}, id="plain"
+        ),
+        pytest.param(
+            f"{SCRAM} required username='u' password='p';", {"username": "u", "password": "p"}, id="single"
+        ),
+        pytest.param(f'{SCRAM} REQUIRED password="a;b=c d";', {"password": "a;b=c d"}, id="signs in a value"),
+        pytest.param(f'{SCRAM} required password="a\\"b\\\\c\\101";', {"password": 'a"b\\cA'}, id="escapes"),
+        pytest.param(f"{SCRAM} required username=alice;", {"username": "alice"}, id="bare word"),
+        pytest.param(f'{SCRAM}\n required\n username = "u"  ; ', {"username": "u"}, id="blanks"),
+        pytest.param(
+            f'{SCRAM} required /* who */ username="//u"; // end', {"username": "//u"}, id="comments"
+        ),
+        pytest.param(f"{SCRAM} optional;", {}, id="no options"),
+    ],
+)
+def test_a_login_module_is_read_as_java_reads_it(text: str, options: dict[str, str]) -> None:
+    module = parse_jaas(text)
+    assert module.name == "ScramLoginModule"
+    assert module.options == options
+    assert parse_jaas(jaas_line(SCRAM, options)) == module
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param("  ", "there is no login module", id="blank"),
+        pytest.param('="secret"', "must begin with the class", id="no class"),
+        pytest.param(f'{SCRAM} username="secret";', "must follow the login module's class", id="no flag"),
+        pytest.param(f"{SCRAM}", "must follow the login module's class", id="only a class"),
+        pytest.param(f'{SCRAM} required username="u"', "must end with a semicolon", id="no semicolon"),
+        pytest.param(f'{SCRAM} required username="u" password=;', "option 2", id="no value"),
+        pytest.param(f"{SCRAM} required password=123secret;", "option 1", id="a bare number"),
+        pytest.param(f'{SCRAM} required password="sec"ret";', "option 2", id="a stray quote"),
+        pytest.param(f'{SCRAM} required a="b"; {SCRAM} required c="d";', "several login modules", id="two"),
+    ],
+)
+def test_what_is_wrong_is_told_without_the_secret(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as raised:
+        parse_jaas(text)
+    assert "secret" not in str(raised.value)
+    assert "ret" not in str(raised.value).replace("are", "")
+
+
+def test_options_are_not_shown() -> None:
+    assert "hush" not in repr(parse_jaas(f'{SCRAM} required password="hush";'))
+
+
+def test_a_file_has_the_modules_of_several_entries() -> None:
+    text = f"""
+        // who may come in
+        KafkaConnect {{
+            {SCRAM} required file="/a b" debug=true;
+            a.Other sufficient;
+        }};
+        "Empty" {{ }};
+    """
+    entries = parse_jaas_file(text)
+    assert {name: [each.name for each in modules] for name, modules in entries.items()} == {
+        "KafkaConnect": ["ScramLoginModule", "Other"],
+        "Empty": [],
+    }
+    assert entries["KafkaConnect"][0].options == {"file": "/a b", "debug": "true"}
+    assert parse_jaas_file(" ") == {}

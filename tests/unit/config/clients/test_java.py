@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.config.clients.jaas import parse_jaas
+from kraal.config.clients.java import java_options
+from kraal.core.errors import ConfigInvalid
+from tests.fakes.kafka.certificates import make_authority
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+SETTINGS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
+}
+
+
+def test_java_gets_java_settings_as_they_are() -> None:
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.jaas.config": "anything",
+        "ssl.truststore.location": "/a.jks",
+        "linger.ms": "5",
+    }
+    assert java_options(settings) == settings
+
+
+def test_an_empty_setting_of_a_store_is_none() -> None:
+    kept = {
+        "security.protocol": "SSL",
+        "ssl.endpoint.identification.algorithm": "",
+        "ssl.truststore.type": "PEM",
+    }
+    assert java_options({**kept, "ssl.truststore.location": "", "ssl.key.password": ""}) == kept
+
+
+@pytest.mark.parametrize("how", ["inline", "file"])
+def test_an_encrypted_key_is_decrypted(tmp_path: Path, how: str) -> None:
+    client = make_authority().vouch_for("client")
+    settings = {"security.protocol": "SSL", "ssl.keystore.type": "PEM", "ssl.key.password": "hush"}
+    if how == "file":
+        (tmp_path / "me.pem").write_text(client.key_pem("hush") + client.chain_pem)
+        settings["ssl.keystore.location"] = str(tmp_path / "me.pem")
+    else:
+        settings["ssl.keystore.key"] = client.key_pem("hush")
+        settings["ssl.keystore.certificate.chain"] = client.chain_pem
+    assert java_options(settings) == {
+        "security.protocol": "SSL",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": client.key_pem(),
+        "ssl.keystore.certificate.chain": client.chain_pem,
+    }
+    wrong = {**settings, "ssl.key.password": "other"}
+    assert java_options(wrong) == wrong
+
+
+def test_newer_keys_of_oauth_become_options_of_the_login_module() -> None:
+    options = java_options(
+        {
+            **SETTINGS,
+            "sasl.jaas.config": f'{OAUTH}.OAuthBearerLoginModule required clientId="old" extension_a="b";',
+            "sasl.oauthbearer.client.credentials.client.id": "me",
+            "sasl.oauthbearer.client.credentials.client.secret": 'hu"sh\\',
+            "sasl.oauthbearer.scope": "kafka",
+            "sasl.oauthbearer.scope.claim.name": "scp",
+            "sasl.oauthbearer.jwt.retriever.class": f"{OAUTH}.ClientCredentialsJwtRetriever",
+        }
+    )
+    module = parse_jaas(options.pop("sasl.jaas.config"))
+    assert module.name == "OAuthBearerLoginModule"
+    assert module.options == {
+        "clientId": "me",
+        "extension_a": "b",
+        "clientSecret": 'hu"sh\\',
+        "scope": "kafka",
+    }
+    assert options == {
+        **SETTINGS,
+        "sasl.oauthbearer.scope.claim.name": "scp",
+        "sasl.login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
+    }
+
+
+def test_somebodys_own_handler_is_left_alone() -> None:
+    settings = {
+        **SETTINGS,
+        "sasl.login.callback.handler.class": "io.strimzi.Handler",
+        "sasl.oauthbearer.scope": "s",
+    }
+    assert java_options(settings) == settings
+
+
+def test_a_broken_login_module_is_told_without_its_secret() -> None:
+    with pytest.raises(ConfigInvalid, match="it must end with a semicolon") as raised:
+        java_options({**SETTINGS, "sasl.jaas.config": 'a.B required clientSecret="hush"'})
+    assert "hush" not in str(raised.value)

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.coordinator.base import BaseCoordinator
+from kafka.net.manager import KafkaConnectionManager
+
+from kraal.config.clients.kafka_python import kafka_python_options
+from kraal.config.clients.security import OAuthLogin
+from kraal.core.errors import ConfigInvalid
+from tests.fakes.kafka.certificates import PASSWORD, make_authority
+
+ROOT = make_authority()
+CLIENT = ROOT.vouch_for("middle", authority=True).vouch_for("client")
+PACKAGE = "org.apache.kafka.common.security"
+SCRAM = f'{PACKAGE}.scram.ScramLoginModule required username="a=b,c" password="p";'
+
+
+def options_of(settings: dict[str, str], scratch: Path = Path("unused")) -> dict[str, Any]:
+    return kafka_python_options(settings, scratch=scratch, tokens=lambda login: login)
+
+
+def test_settings_have_kafka_pythons_names() -> None:
+    options = options_of(
+        {
+            "bootstrap.servers": "a:1, b:2",
+            "client.id": "me",
+            "client.dns.lookup": "use_all_dns_ips",
+            "request.timeout.ms": "40000",
+            "retry.backoff.ms": "100",
+            "reconnect.backoff.ms": "50",
+            "reconnect.backoff.max.ms": "1000",
+            "metadata.max.age.ms": "300000",
+            "connections.max.idle.ms": "-1",
+            "socket.connection.setup.timeout.ms": "10000",
+            "socket.connection.setup.timeout.max.ms": "30000",
+            "receive.buffer.bytes": "32768",
+            "send.buffer.bytes": "-1",
+            "metadata.recovery.strategy": "rebootstrap",
+        }
+    )
+    assert options == {
+        "bootstrap_servers": ["a:1", "b:2"],
+        "client_id": "me",
+        "client_dns_lookup": "use_all_dns_ips",
+        "request_timeout_ms": 40_000,
+        "retry_backoff_ms": 100,
+        "reconnect_backoff_ms": 50,
+        "reconnect_backoff_max_ms": 1_000,
+        "metadata_max_age_ms": 300_000,
+        "connections_max_idle_ms": 10**12,
+        "socket_connection_setup_timeout_ms": 10_000,
+        "socket_connection_setup_timeout_max_ms": 30_000,
+        "receive_message_max_bytes": 2**31 - 1,
+        "socket_options": [
+            (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+            (socket.SOL_SOCKET, socket.SO_RCVBUF, 32_768),
+        ],
+        "security_protocol": "PLAINTEXT",
+    }
+    known = KafkaConnectionManager.DEFAULT_CONFIG.keys() | BaseCoordinator.DEFAULT_CONFIG.keys()
+    assert options.keys() <= known
+
+
+def test_scram_escapes_what_means_something_in_its_messages() -> None:
+    options = options_of(
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": SCRAM}
+    )
+    assert (options["security_protocol"], options["sasl_mechanism"]) == ("SASL_PLAINTEXT", "SCRAM-SHA-256")
+    assert (options["sasl_plain_username"], options["sasl_plain_password"]) == ("a=3Db=2Cc", "p")
+    plain = SCRAM.replace("scram.Scram", "plain.Plain")
+    options = options_of(
+        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.jaas.config": plain}
+    )
+    assert options["sasl_plain_username"] == "a=b,c"
+
+
+def test_tokens_come_from_outside() -> None:
+    options = options_of(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/",
+            "sasl.oauthbearer.client.credentials.client.id": "i",
+            "sasl.oauthbearer.client.credentials.client.secret": "s",
+        }
+    )
+    assert isinstance(options["sasl_oauth_token_provider"], OAuthLogin)
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_tls_context_is_ready_and_leaves_no_file(tmp_path: Path, *, checked: bool) -> None:
+    settings = {
+        "security.protocol": "SSL",
+        "ssl.truststore.location": str(ROOT.trust_store(tmp_path / "trust.p12")),
+        "ssl.truststore.password": PASSWORD,
+        "ssl.keystore.location": str(CLIENT.key_store(tmp_path / "me.p12")),
+        "ssl.keystore.password": PASSWORD,
+        "ssl.enabled.protocols": "TLSv1.3",
+    }
+    if not checked:
+        settings["ssl.endpoint.identification.algorithm"] = ""
+    context = options_of(settings, tmp_path / "scratch")["ssl_context"]
+    assert isinstance(context, ssl.SSLContext)
+    assert context.check_hostname is checked
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert context.minimum_version is context.maximum_version is ssl.TLSVersion.TLSv1_3
+    assert [each["subject"] for each in context.get_ca_certs()] == [((("commonName", "authority"),),)]
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert (tmp_path / "scratch").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_key_on_its_way_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, str]] = []
+    real = ssl.SSLContext.load_cert_chain
+
+    def spy(context: ssl.SSLContext, certfile: str, **rest: Any) -> None:
+        seen.append((os.stat(certfile).st_mode & 0o777, Path(certfile).read_text()))  # noqa: PTH116 - a spy
+        real(context, certfile, **rest)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", spy)
+    options_of(
+        {
+            "security.protocol": "SSL",
+            "ssl.keystore.location": str(CLIENT.key_store(tmp_path / "me.p12")),
+            "ssl.keystore.password": PASSWORD,
+        },
+        tmp_path / "scratch",
+    )
+    ((mode, text),) = seen
+    assert mode == 0o600
+    assert text.startswith("-----BEGIN ENCRYPTED PRIVATE KEY")
+    assert text.endswith(CLIENT.chain_pem)
+
+
+def test_all_errors_are_told_at_once() -> None:
+    with pytest.raises(ConfigInvalid) as raised:
+        options_of({"request.timeout.ms": "soon", "retry.backoff.ms": "later", "security.protocol": "?"})
+    assert len(raised.value.errors) == 3

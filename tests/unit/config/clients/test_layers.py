@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.clients.layers import bootstrap, layered
+
+WORKER = {
+    "bootstrap.servers": "a:1",
+    "security.protocol": "SSL",
+    "ssl.truststore.location": "/worker.p12",
+    "ssl.client.auth": "none",
+    "producer.acks": "1",
+    "producer.linger.ms": "9",
+    "admin.listeners": "http://:1",
+    "admin.listeners.https.ssl.keystore.location": "/rest.p12",
+    "admin.retries": "2",
+    "producer.override.acks": "0",
+}
+SECURITY = {"security.protocol": "SSL", "ssl.truststore.location": "/worker.p12"}
+
+
+def test_a_connectors_overrides_win_over_the_workers() -> None:
+    connector = {"producer.override.linger.ms": "1", "consumer.override.linger.ms": "2", "linger.ms": "3"}
+    assert layered(WORKER, connector, "producer") == {**SECURITY, "acks": "1", "linger.ms": "1"}
+    assert layered(WORKER, connector, "consumer") == {**SECURITY, "linger.ms": "2"}
+
+
+def test_listeners_for_admin_are_no_settings_of_admin_clients() -> None:
+    assert layered(WORKER, {}, "admin") == {**SECURITY, "retries": "2"}
+
+
+@pytest.mark.parametrize("where", ["worker", "connector"])
+def test_a_client_with_a_protocol_of_its_own_shares_no_security(where: str) -> None:
+    worker = WORKER | ({"consumer.security.protocol": "PLAINTEXT"} if where == "worker" else {})
+    connector = {"consumer.override.security.protocol": "PLAINTEXT"} if where == "connector" else {}
+    assert layered(worker, connector, "consumer") == {"security.protocol": "PLAINTEXT"}
+
+
+def test_the_address_is_the_nearest_that_is_given() -> None:
+    assert bootstrap(WORKER, {}, "producer") == "a:1"
+    worker = WORKER | {"producer.bootstrap.servers": "b:2"}
+    assert bootstrap(worker, {}, "producer") == "b:2"
+    assert bootstrap(worker, {"producer.override.bootstrap.servers": "c:3"}, "producer") == "c:3"

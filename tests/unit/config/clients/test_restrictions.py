@@ -1,0 +1,99 @@
+"""URLs that connectors may have tokens fetched from: those that the operator of the worker allows."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.clients.keys import Client
+from kraal.config.clients.layers import layered
+from kraal.config.clients.restrictions import ALLOWED_URLS, java_properties
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.errors import ConfigInvalid
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from kraal.testing._simulation.worker import DEFAULTS, fake_registry
+
+TOKEN, JWKS = "sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.url"
+URL, OTHER = "https://id.example/token", "http://169.254.169.254/latest"
+MODULES = "org.apache.kafka.disallowed.login.modules"
+
+
+@pytest.fixture(autouse=True)
+def no_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+
+
+@pytest.mark.parametrize("client", ["producer", "consumer", "admin"])
+@pytest.mark.parametrize("key", [TOKEN, JWKS])
+def test_a_connectors_url_that_the_operator_does_not_list_is_refused(client: Client, key: str) -> None:
+    for allowed in ({}, {ALLOWED_URLS: ""}, {ALLOWED_URLS: URL}):
+        with pytest.raises(ConfigInvalid) as raised:
+            layered(allowed, {f"{client}.override.{key}": OTHER}, client)
+        assert str(raised.value) == (
+            f"Invalid value {OTHER} for configuration {client}.override.{key}: The URL cannot be accessed due to "
+            f"restrictions. Update the system property '{ALLOWED_URLS}' to allow the URL to be accessed."
+        )
+
+
+def test_a_url_that_only_begins_like_an_allowed_one_is_refused() -> None:
+    with pytest.raises(ConfigInvalid):
+        layered({ALLOWED_URLS: URL}, {f"producer.override.{TOKEN}": f"{URL}/more"}, "producer")
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        pytest.param({ALLOWED_URLS: f"{OTHER}, {URL}"}, id="listed"),
+        pytest.param({TOKEN: URL}, id="the worker's own"),
+        pytest.param({f"consumer.{TOKEN}": URL}, id="the worker's for other clients"),
+    ],
+)
+def test_a_connectors_url_that_the_operator_wrote_is_taken(worker: dict[str, str]) -> None:
+    assert layered(worker, {f"producer.override.{TOKEN}": URL}, "producer")[TOKEN] == URL
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        f"-D{ALLOWED_URLS}={URL}",
+        f"-Xmx1g -D{ALLOWED_URLS}={OTHER},{URL} -Dx=y",
+        f'"-D{ALLOWED_URLS}={OTHER}, {URL}"',
+        f"-D{ALLOWED_URLS}='{URL}'",
+        f"-D{ALLOWED_URLS}={OTHER} -D{ALLOWED_URLS}={URL}",
+    ],
+)
+def test_the_list_may_be_in_the_environment_as_for_a_jvm(
+    options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", options)
+    connector = {f"producer.override.{TOKEN}": URL}
+    assert layered({}, connector, "producer")[TOKEN] == URL
+    with pytest.raises(ConfigInvalid):
+        layered({ALLOWED_URLS: ""}, connector, "producer")  # the worker's file wins
+
+
+def test_the_workers_own_url_needs_no_permission() -> None:
+    assert layered({f"producer.{TOKEN}": URL}, {}, "producer")[TOKEN] == URL
+
+
+def test_sparks_jvm_is_told_what_is_allowed() -> None:
+    assert java_properties({}, {}) == {ALLOWED_URLS: ""}
+    worker = {ALLOWED_URLS: OTHER, f"producer.{TOKEN}": URL}
+    assert java_properties(worker, {}) == {ALLOWED_URLS: f"{OTHER},{URL}"}
+    opts = {"KAFKA_OPTS": f"-D{MODULES}=a.B,c.D"}
+    assert java_properties({}, opts) == {ALLOWED_URLS: "", MODULES: "a.B,c.D"}
+
+
+@pytest.mark.parametrize("prefix", ["source.cluster.", "source.consumer.", "target.admin.", "my.client."])
+def test_the_urls_of_a_connectors_own_clients_are_restricted_as_well(prefix: str) -> None:
+    config = {"name": "c", "connector.class": FAKE_SOURCE, prefix + TOKEN: OTHER, prefix + JWKS: URL}
+    plugins = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS | {ALLOWED_URLS: URL}))
+    for refuses in (
+        lambda: plugins.make(config),
+        lambda: layered({ALLOWED_URLS: URL}, config, "producer"),
+    ):
+        with pytest.raises(ConfigInvalid) as raised:
+            refuses()
+        assert [str(each) for each in raised.value.errors] == [str(raised.value)]
+        assert f"Invalid value {OTHER} for configuration {prefix}{TOKEN}: The URL cannot" in str(raised.value)
+    plugins.make(config | {prefix + TOKEN: URL})

@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.config.clients.security import OAuthLogin, SecurityProtocol, UserLogin, read_security
+from kraal.config.values import Password
+from kraal.core.errors import ConfigInvalid
+from tests.fakes.kafka.certificates import make_authority
+
+PACKAGE = "org.apache.kafka.common.security"
+SCRAM = f'{PACKAGE}.scram.ScramLoginModule required username="u" password="hush";'
+PLAIN = f'{PACKAGE}.plain.PlainLoginModule required username="u" password="hush";'
+OAUTH = f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule"
+HANDLER = f"{PACKAGE}.oauthbearer.OAuthBearerLoginCallbackHandler"
+URL = "https://id.example/token"
+OAUTH_SETTINGS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": HANDLER,
+    "sasl.oauthbearer.token.endpoint.url": URL,
+}
+
+
+def errors_of(settings: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigInvalid) as raised:
+        read_security(settings)
+    assert "hush" not in str(raised.value)
+    return raised.value.errors
+
+
+def test_without_a_word_connections_are_plain() -> None:
+    security = read_security({})
+    assert (security.protocol, security.tls, security.login) == (SecurityProtocol.PLAINTEXT, None, None)
+
+
+def test_what_the_protocol_does_not_use_is_not_looked_at() -> None:
+    security = read_security({"ssl.truststore.location": "/nowhere", "sasl.jaas.config": "nonsense"})
+    assert (security.tls, security.login) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "encrypted", "logs_in"),
+    [
+        ("PLAINTEXT", False, False),
+        ("ssl", True, False),
+        ("SASL_PLAINTEXT", False, True),
+        ("Sasl_Ssl", True, True),
+    ],
+)
+def test_the_four_protocols(protocol: str, *, encrypted: bool, logs_in: bool) -> None:
+    security = read_security(
+        {"security.protocol": protocol, "sasl.mechanism": "PLAIN", "sasl.jaas.config": PLAIN}
+    )
+    assert (security.tls is not None, security.login is not None) == (encrypted, logs_in)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "line"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
+)
+def test_users_log_in_with_passwords(mechanism: str, line: str) -> None:
+    settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": mechanism, "sasl.jaas.config": line}
+    security = read_security(settings)
+    assert security.login == UserLogin(mechanism, "u", Password("hush"))
+    assert "hush" not in repr(security)
+
+
+@pytest.mark.parametrize(("value", "checked"), [(None, True), ("https", True), ("HTTPS", True), ("", False)])
+def test_an_empty_identification_algorithm_checks_no_host(value: str | None, *, checked: bool) -> None:
+    settings = {"security.protocol": "SSL"}
+    if value is not None:
+        settings["ssl.endpoint.identification.algorithm"] = value
+    tls = read_security(settings).tls
+    assert tls is not None
+    assert tls.check_host is checked
+
+
+def test_tls_versions_can_be_chosen() -> None:
+    tls = read_security({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1, TLSv1.3"}).tls
+    assert tls is not None
+    assert tls.versions == ("TLSv1.3",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        pytest.param(
+            {"security.protocol": "TLS"},
+            "Invalid value TLS for configuration security.protocol: String must be one of (case insensitive): "
+            "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+            id="protocol",
+        ),
+        pytest.param(
+            {"security.protocol": "SASL_SSL"},
+            "Invalid value null for configuration sasl.mechanism: String must be one of: PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512, OAUTHBEARER; GSSAPI (Kerberos), which it is when it is not set, is not supported",
+            id="no mechanism",
+        ),
+        pytest.param(
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"},
+            "Invalid value AWS_MSK_IAM for configuration sasl.mechanism: String must be one of: PLAIN, "
+            "SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER",
+            id="mechanism",
+        ),
+        pytest.param(
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+            "Invalid value null for configuration sasl.jaas.config: PLAIN needs it, with PlainLoginModule, "
+            "username and password",
+            id="no login module",
+        ),
+        pytest.param(
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": SCRAM},
+            "Invalid value [hidden] for configuration sasl.jaas.config: sasl.mechanism=PLAIN needs the login "
+            "module PlainLoginModule",
+            id="wrong login module",
+        ),
+        pytest.param(
+            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "a.B hush"},
+            "Invalid value [hidden] for configuration sasl.jaas.config: required, requisite, sufficient or optional "
+            "must follow the login module's class",
+            id="broken login module",
+        ),
+        pytest.param(
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": f'{PACKAGE}.plain.PlainLoginModule required password="hush";',
+            },
+            "Invalid value [hidden] for configuration sasl.jaas.config: PlainLoginModule needs the options username "
+            "and password",
+            id="no user",
+        ),
+        pytest.param(
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "SCRAM-SHA-256",
+                "sasl.jaas.config": SCRAM.replace(";", ' tokenauth="true";'),
+            },
+            "Invalid value [hidden] for configuration sasl.jaas.config: delegation tokens (tokenauth) are not "
+            "supported",
+            id="delegation token",
+        ),
+        pytest.param(
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": PLAIN,
+                "sasl.client.callback.handler.class": "a.B",
+            },
+            "Invalid value a.B for configuration sasl.client.callback.handler.class: it names a Java class, which "
+            "only Java can use",
+            id="Java's handlers",
+        ),
+        pytest.param(
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"},
+            "Invalid value none for configuration ssl.endpoint.identification.algorithm: it must be https, or empty: "
+            "then the name in a server's certificate is not checked",
+            id="identification",
+        ),
+        pytest.param(
+            {"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"},
+            "Invalid value TLSv1.1 for configuration ssl.enabled.protocols: it must name one of: TLSv1.2, TLSv1.3",
+            id="old TLS",
+        ),
+        pytest.param(
+            {"security.protocol": "SSL", "ssl.engine.factory.class": "a.B"},
+            "Invalid value a.B for configuration ssl.engine.factory.class: it names a Java class, which only Java can "
+            "use; use ssl.keystore.* and ssl.truststore.*",
+            id="engine",
+        ),
+        pytest.param(
+            {"security.protocol": "SSL", "ssl.keystore.password": "hush"},
+            "Invalid value [hidden] for configuration ssl.keystore.password: there is no ssl.keystore.location that "
+            "it could open",
+            id="store",
+        ),
+    ],
+)
+def test_what_is_not_allowed_is_told_with_key_and_value(settings: dict[str, str], error: str) -> None:
+    assert errors_of(settings) == (error,)
+
+
+def test_all_errors_are_told_at_once_with_the_keys_as_they_were_written() -> None:
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "JCEKS",
+        "ssl.keystore.location": "/nowhere",
+        "sasl.mechanism": "GSSAPI",
+    }
+    with pytest.raises(ConfigInvalid) as raised:
+        read_security(settings, lambda key: f"consumer.{key}")
+    assert [error.partition(":")[0] for error in raised.value.errors] == [
+        "Invalid value JCEKS for configuration consumer.ssl.truststore.type",
+        "Invalid value /nowhere for configuration consumer.ssl.keystore.location",
+        "Invalid value GSSAPI for configuration consumer.sasl.mechanism",
+    ]
+
+
+def test_client_credentials_may_be_options_of_the_login_module() -> None:
+    line = f'{OAUTH} required clientId="me" clientSecret="hush" scope="kafka" extension_logicalCluster="lkc";'
+    security = read_security(
+        {**OAUTH_SETTINGS, "sasl.jaas.config": line, "sasl.login.read.timeout.ms": "250"}
+    )
+    assert security.login == OAuthLogin(
+        url=URL,
+        client_id="me",
+        client_secret=Password("hush"),
+        scope="kafka",
+        extensions={"logicalCluster": "lkc"},
+        trusted=None,
+        connect_timeout_s=10,
+        read_timeout_s=0.25,
+    )
+    assert "hush" not in repr(security)
+
+
+def test_newer_keys_win_over_options() -> None:
+    login = read_security(
+        {
+            **OAUTH_SETTINGS,
+            "sasl.jaas.config": f'{OAUTH} required clientId="old" clientSecret="old";',
+            "sasl.oauthbearer.client.credentials.client.id": "a/b",
+            "sasl.oauthbearer.client.credentials.client.secret": "hush hush",
+            "sasl.oauthbearer.scope": "s",
+            "sasl.oauthbearer.header.urlencode": "true",
+        }
+    ).login
+    assert isinstance(login, OAuthLogin)
+    assert (login.client_id, login.client_secret.value, login.scope) == ("a%2Fb", "hush%20hush", "s")
+
+
+def test_a_token_endpoint_has_a_trust_store_of_its_own(tmp_path: Path) -> None:
+    root = make_authority()
+    file = root.trust_store(tmp_path / "id.p12", "hush")
+    options = (
+        f'clientId="me" clientSecret="s" ssl.truststore.location="{file}" ssl.truststore.password="hush"'
+    )
+    login = read_security({**OAUTH_SETTINGS, "sasl.jaas.config": f"{OAUTH} required {options};"}).login
+    assert isinstance(login, OAuthLogin)
+    assert login.trusted == root.pem
+    wrong = options.replace("hush", "other")
+    (error,) = errors_of({**OAUTH_SETTINGS, "sasl.jaas.config": f"{OAUTH} required {wrong};"})
+    assert "[hidden] for configuration sasl.jaas.config: its option ssl.truststore.location is wrong" in error
+
+
+def test_other_ways_to_tokens_are_refused_and_all_told() -> None:
+    errors = errors_of(
+        {
+            **OAUTH_SETTINGS,
+            "sasl.login.callback.handler.class": "io.strimzi.JaasClientOauthLoginCallbackHandler",
+            "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.oauthbearer.JwtBearerJwtRetriever",
+            "sasl.oauthbearer.token.endpoint.url": "file:///token",
+        }
+    )
+    assert [error.partition(" configuration ")[2].partition(":")[0] for error in errors] == [
+        "sasl.login.callback.handler.class",
+        "sasl.oauthbearer.jwt.retriever.class",
+        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.client.credentials.client.id",
+    ]

@@ -1,0 +1,117 @@
+"""The keys of supervision: of a worker, of a connector, and what REST says of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.connector.auto_restart import SUPERVISION, AutoRestart, Restarted, policy_of
+from kraal.config.worker.distributed import parse_distributed
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.errors import ConfigInvalid
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.validation.infos import ConfigInfo
+from kraal.plugins.validation.validate import describe_plugin
+from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
+from kraal.testing._simulation.worker import DEFAULTS, fake_registry
+from tests.fakes.workers.worker_config import LEAST
+
+KEYS = [key.name for key in SUPERVISION]
+WORKER = AutoRestart(restarted=Restarted.TASK, most=4, window_s=60, backoff_s=3)
+PLUGINS = ProvidedPlugins(fake_registry(), parse_standalone(DEFAULTS))
+GIVEN = {
+    "errors.auto.restart": "all",
+    "errors.auto.restart.max": "7",
+    "errors.auto.restart.window.ms": "1500",
+    "errors.auto.restart.backoff.ms": "250",
+}
+
+
+def checked(**config: str) -> dict[str, ConfigInfo]:
+    """Return what validation says of a connector with these keys, where `__` stands for a dot."""
+    given = {key.replace("__", "."): value for key, value in config.items()}
+    infos = PLUGINS.check({"name": "c", "connector.class": FAKE_SOURCE, **given})
+    return {info.value.name: info for info in infos.configs}
+
+
+def test_nothing_is_restarted_by_default_as_in_connect() -> None:
+    config = parse_standalone(DEFAULTS)
+    assert config.auto_restart == AutoRestart(restarted=Restarted.NONE, most=10, window_s=3600, backoff_s=1)
+    assert config.stall_timeout_s == 300
+
+
+def test_both_modes_know_the_keys() -> None:
+    expected = AutoRestart(restarted=Restarted.ALL, most=7, window_s=1.5, backoff_s=0.25)
+    more = {**GIVEN, "task.stall.timeout.ms": "0"}
+    for config in (parse_standalone({**DEFAULTS, **more}), parse_distributed({**LEAST, **more})):
+        assert (config.auto_restart, config.stall_timeout_s, config.warnings) == (expected, 0, ())
+
+
+BAD = [
+    ("errors.auto.restart", "Task", "String must be one of: none, task, all"),
+    ("errors.auto.restart", "", "String must be one of: none, task, all"),
+    ("errors.auto.restart.max", "0", "Value must be at least 1"),
+    ("errors.auto.restart.max", "1001", "Value must be no more than 1000"),
+    ("errors.auto.restart.max", "many", "Not a number of type INT"),
+    ("errors.auto.restart.window.ms", "-1", "Value must be at least 1"),
+    ("errors.auto.restart.backoff.ms", "0", "Value must be at least 1"),
+    ("errors.auto.restart.backoff.ms", "9223372036854775807", "Value must be no more than 3600000"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"), [*BAD, ("task.stall.timeout.ms", "-1", "Value must be at least 0")]
+)
+def test_a_worker_with_a_bad_value_does_not_start(name: str, value: str, why: str) -> None:
+    with pytest.raises(ConfigInvalid) as raised:
+        parse_standalone({**DEFAULTS, name: value})
+    assert f"Invalid value {value} for configuration {name}: {why}" in raised.value.errors
+
+
+@pytest.mark.parametrize(("name", "value", "why"), BAD)
+def test_a_connector_with_a_bad_value_is_refused_in_connects_words(name: str, value: str, why: str) -> None:
+    errors = checked(**{name: value})[name].value.errors
+    assert f"Invalid value {value} for configuration {name}: {why}" in errors
+
+
+def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
+    assert not set(KEYS) & set(checked())
+    found = checked(errors__auto__restart="task")
+    assert set(KEYS) & set(found) == {"errors.auto.restart"}
+    assert found["errors.auto.restart"].value.errors == ()
+    assert len(found) == len(checked()) + 1
+    assert set(KEYS) <= set(checked(**GIVEN))
+    for plugin in (FAKE_SOURCE, FAKE_SINK):
+        assert not set(KEYS) & {key.name for key in describe_plugin(fake_registry(), plugin)}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        pytest.param({}, WORKER, id="the worker's"),
+        pytest.param(
+            {"errors.auto.restart": "none"},
+            AutoRestart(restarted=Restarted.NONE, most=4, window_s=60, backoff_s=3),
+            id="key by key",
+        ),
+        pytest.param(
+            GIVEN,
+            AutoRestart(restarted=Restarted.ALL, most=7, window_s=1.5, backoff_s=0.25),
+            id="the connector's",
+        ),
+        pytest.param(
+            {
+                "errors.auto.restart": "maybe",
+                "errors.auto.restart.max": "x",
+                "errors.auto.restart.window.ms": "${a:b}",
+            },
+            WORKER,
+            id="what is no value counts for nothing",
+        ),
+    ],
+)
+def test_a_connectors_own_value_wins(config: dict[str, str], expected: AutoRestart) -> None:
+    assert policy_of(config, WORKER) == expected
+
+
+def test_null_counts_for_nothing() -> None:
+    assert policy_of({"errors.auto.restart": None}, WORKER) is WORKER

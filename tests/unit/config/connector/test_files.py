@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.config.connector.files import ConnectorFile, parse_initial_state, read_connector_file
+from kraal.core.errors import BadRequest
+from kraal.core.ids import TargetState
+
+
+def read(tmp_path: Path, text: str, name: str = "c.any") -> ConnectorFile:
+    path = tmp_path / name
+    path.write_text(text, "utf-8")
+    return read_connector_file(path)
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.properties", "c"])
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        pytest.param('{"name": "x", "tasks.max": 2, "r": 1.50, "b": true, "n": null}', None, id="flat JSON"),
+        pytest.param(
+            '{"name": "x", "config": {"tasks.max": "2", "r": "1.50", "b": "true", "n": null}, '
+            '"initial_state": "paused", "unknown": [1]}',
+            TargetState.PAUSED,
+            id="create request",
+        ),
+    ],
+)
+def test_json_is_known_by_its_content(
+    tmp_path: Path, name: str, text: str, state: TargetState | None
+) -> None:
+    file = read(tmp_path, text, name)
+    assert (file.name, file.initial_state) == ("x", state)
+    assert file.config == {"name": "x", "tasks.max": "2", "r": "1.50", "b": "true", "n": None}
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.properties"])
+def test_the_rest_is_properties(tmp_path: Path, name: str) -> None:
+    file = read(tmp_path, "name=x\n! comment\nfile : /data/a b\\\n  c\n", name)
+    assert file == ConnectorFile(
+        name=file.name,
+        config={"name": "x", "file": "/data/a bc"},
+        initial_state=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            '{"a": "b"}',
+            "Connector configuration at '{p}' is missing the mandatory 'name' configuration",
+            id="flat",
+        ),
+        pytest.param(
+            "a=b",
+            "Connector configuration at '{p}' is missing the mandatory 'name' configuration",
+            id="properties",
+        ),
+        pytest.param(
+            "", "Connector configuration at '{p}' is missing the mandatory 'name' configuration", id="empty"
+        ),
+        pytest.param(
+            '{"name": "x", "config": {"name": "y"}}',
+            "Connector name configuration in 'config' doesn't match the one specified in 'name' at '{p}'",
+            id="two names",
+        ),
+        pytest.param(
+            '{"config": {"a": "b"}}',
+            "Connector configuration at '{p}' is missing the mandatory 'name' configuration",
+            id="create request without name",
+        ),
+        pytest.param(
+            '{"name": "x", "config": {"a": []}}',
+            "Connector configuration at '{p}' has a 'config' that is no object of texts",
+            id="nested config",
+        ),
+        pytest.param(
+            '{"name": "x", "a": {}}',
+            "Connector configuration at '{p}' is neither an object of texts, because 'a' is none, nor a "
+            "create request, because it has no 'config'",
+            id="nested",
+        ),
+        pytest.param(
+            '{"name": "x", "config": {}, "initial_state": "started"}',
+            "Connector configuration at '{p}': Invalid value started for initial_state: it must be one of "
+            "RUNNING, PAUSED, STOPPED (in any letter case).",
+            id="initial state",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_path(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(BadRequest) as raised:
+        read(tmp_path, text)
+    assert str(raised.value) == message.replace("{p}", str(tmp_path / "c.any"))
+
+
+def test_broken_json_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadRequest, match=r"missing the mandatory 'name' configuration.*looks like JSON.*line 1"
+    ):
+        read(tmp_path, '{"name": "x" "file": "y"}')
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        pytest.param("RUNNING", TargetState.STARTED, id="running"),
+        pytest.param("Paused", TargetState.PAUSED, id="paused"),
+        pytest.param("stopped", TargetState.STOPPED, id="stopped"),
+    ],
+)
+def test_initial_state_in_any_letter_case(text: str, state: TargetState) -> None:
+    assert parse_initial_state(text) is state
+
+
+@pytest.mark.parametrize("text", ["", "STARTED", "none", " STOPPED"])
+def test_other_initial_states_are_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="RUNNING, PAUSED, STOPPED"):
+        parse_initial_state(text)

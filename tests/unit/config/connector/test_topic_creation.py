@@ -1,0 +1,130 @@
+"""Which group a topic belongs to, and what is created. Mirrors SourceConnectorConfigTest, TopicCreationTest."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+
+import pytest
+
+from kraal.config.connector.topic_creation import TopicRules, read_rules, read_rules_of
+from kraal.core.errors import ConfigInvalid
+
+BASE = {"topic.creation.default.replication.factor": "1", "topic.creation.default.partitions": "5"}
+
+BAD_FACTOR = (
+    "Replication factor must be positive and not larger than the number of brokers in the Kafka cluster, "
+    "or -1 to use the broker's default"
+)
+BAD_NUMBER = "Number of partitions must be positive, or -1 to use the broker's default"
+
+
+def of_group(name: str, **keys: str) -> dict[str, str]:
+    return {f"topic.creation.{name}.{key.replace('_', '.')}": value for key, value in keys.items()}
+
+
+def rules(*parts: Mapping[str, str], groups: str = "") -> TopicRules:
+    config = {**BASE, "topic.creation.groups": groups}
+    for part in parts:
+        config |= part
+    found = read_rules(config)
+    assert found is not None
+    return found
+
+
+def errors(config: Mapping[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigInvalid) as raised:
+        read_rules(config)
+    return raised.value.errors
+
+
+def test_a_config_without_keys_has_no_rules() -> None:
+    assert read_rules({"name": "n", "topics.creation.default.partitions": "1"}) is None
+
+
+@pytest.mark.parametrize(("enable", "has_rules"), [("true", True), ("FALSE", False), (None, True)])
+def test_a_worker_may_forbid_it(*, enable: str | None, has_rules: bool) -> None:
+    worker = {} if enable is None else {"topic.creation.enable": enable}
+    assert (read_rules_of(worker, BASE) is not None) == has_rules
+    if not has_rules:
+        assert read_rules_of(worker, {"topic.creation.groups": "a"}) is None, "nothing is checked either"
+
+
+def test_the_default_group_takes_every_topic_whatever_it_includes() -> None:
+    found = rules(of_group("default", include="a", exclude=".*"))
+    assert found.group_of("b") is found.default
+    assert (found.default.partitions, found.default.replication_factor) == (5, 1)
+    assert found.default.topic("b").settings == {}
+
+
+@pytest.mark.parametrize(
+    ("topic", "group"),
+    [
+        pytest.param("orders", "first", id="the first that takes it, though the second would"),
+        pytest.param("orders-late", "second", id="excluded by the first"),
+        pytest.param("my-orders", "default", id="the whole name must match"),
+        pytest.param("b", "first", id="any entry of include"),
+        pytest.param("dead", "default", id="excluded everywhere"),
+        pytest.param("", "default", id="include is never empty"),
+    ],
+)
+def test_the_first_group_that_takes_a_topic_has_it(topic: str, group: str) -> None:
+    first = of_group("first", include="orders.*, b, dead", exclude=".*-late,dead")
+    second = of_group("second", include="orders.*")
+    assert rules(second, first, groups="first,second").group_of(topic).name == group
+
+
+def test_a_group_inherits_numbers_and_nothing_else() -> None:
+    found = rules(
+        of_group("default", cleanup_policy="compact", include="x"),
+        of_group("log", include="log", partitions="-1", retention_ms="7"),
+        of_group("bare"),
+        groups="log,bare",
+    )
+    log, bare = found.groups
+    assert str(log.topic("log")) == (
+        "(name=log, numPartitions=-1, replicationFactor=1, replicasAssignments=null, configs={retention.ms=7})"
+    )
+    assert (bare.partitions, bare.replication_factor, bare.settings) == (5, 1, {})
+    assert not bare.takes("x"), "without include it has no topics"
+    assert found.group_of("other").topic("other").settings == {"cleanup.policy": "compact"}
+
+
+def test_a_group_default_in_the_list_changes_nothing() -> None:
+    found = rules(of_group("late", include="a"), groups="default,late")
+    assert [group.name for group in found.groups] == ["late"]
+    assert found.group_of("a").name == "late"
+
+
+def test_expressions_are_javas() -> None:
+    found = rules(of_group("g", include=r"\p{Alpha}+,(?<kind>x)-\k<kind>"), groups="g")
+    assert [topic for topic in ("ab", "a1", "x-x", "x-y") if found.group_of(topic).name == "g"] == [
+        "ab",
+        "x-x",
+    ]
+
+
+def test_all_errors_are_named_in_connects_words() -> None:
+    found = errors(
+        {
+            "topic.creation.groups": "g",
+            "topic.creation.default.replication.factor": "0",
+            **of_group("g", include="ok, (", partitions="-2", replication_factor="70000"),
+        }
+    )
+    assert found[:2] == (
+        f"Invalid value 0 for configuration topic.creation.default.replication.factor: {BAD_FACTOR}",
+        'Missing required configuration "topic.creation.default.partitions" which has no default value.',
+    )
+    assert found[2].startswith(
+        "Invalid value [ok, (] for configuration topic.creation.g.include: Syntax error in regular expression: "
+    )
+    assert found[3:] == (
+        "Invalid value 70000 for configuration topic.creation.g.replication.factor: Not a number of type SHORT",
+        f"Invalid value -2 for configuration topic.creation.g.partitions: {BAD_NUMBER}",
+    )
+
+
+def test_rules_go_to_sparks_processes() -> None:
+    found = rules(of_group("g", include="a"), groups="g")
+    assert pickle.loads(pickle.dumps(found)).group_of("a").name == "g"  # noqa: S301 - our own bytes

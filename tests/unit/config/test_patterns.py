@@ -1,0 +1,235 @@
+"""Regular expressions of users: one that tries for ever ends its own connector or request, and nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+import re
+import threading
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kraal.config.checks import regex
+from kraal.config.connector.topic_creation import read_rules
+from kraal.config.java_regex import compiled, java_regex, why_refused
+from kraal.config.patterns import LONGEST_TEXT, why_refused_for_group
+from kraal.config.providers import EnvVarConfigProvider
+from kraal.connectors.mirror.config import MIRROR
+from kraal.connectors.mirror.topics import choice_of
+from kraal.core.errors import BadRequest, PatternTooSlow
+from kraal.engine.sink.member import Member
+from kraal.plugins.model.columns import Columns
+from kraal.plugins.model.records import Record
+from kraal.transforms.predicates.topic_name_matches import TopicNameMatches
+from kraal.transforms.regex_router import RegexRouter
+from kraal.transforms.sql.transform import SQL
+
+EVIL = "(a|aa)+X"
+TOPIC = "a" * 100 + "-X"
+"""Python's `re` tries longer than anybody can wait."""
+TOO_SLOW = r"^The regular expression '\(a\|aa\)\+X' took longer than 500 ms on 'a{100}-X'; simplify it$"
+
+
+def test_other_threads_run_while_an_expression_is_tried() -> None:
+    pattern, ended = compiled(EVIL), threading.Event()
+
+    def match() -> None:
+        with pytest.raises(PatternTooSlow, match=TOO_SLOW):
+            pattern.fullmatch(TOPIC)
+        ended.set()
+
+    thread = threading.Thread(target=match)
+    thread.start()
+    turns = 0
+    while not ended.wait(0.001):
+        turns += 1
+        assert thread.is_alive() or ended.is_set()
+    thread.join()
+    assert turns > 10
+
+
+def router() -> RegexRouter:
+    made = RegexRouter()
+    made.configure({"regex": EVIL, "replacement": "b"})
+    return made
+
+
+def predicate() -> TopicNameMatches:
+    made = TopicNameMatches()
+    made.configure({"pattern": EVIL})
+    return made
+
+
+def creation() -> dict[str, str]:
+    group = {"include": EVIL, "partitions": "1", "replication.factor": "1"}
+    default = {"default.partitions": "1", "default.replication.factor": "1"}
+    own = {"groups": "g", **default, **{f"g.{key}": value for key, value in group.items()}}
+    return {f"topic.creation.{key}": value for key, value in own.items()}
+
+
+def mirror(key: str) -> dict[str, str]:
+    servers = {f"{side}.cluster.bootstrap.servers": "a:1" for side in ("source", "target")}
+    return {"source.cluster.alias": "west", **servers, key: EVIL}
+
+
+def create_topic() -> object:
+    rules = read_rules(creation())
+    assert rules is not None
+    return rules.group_of(TOPIC)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param(lambda: router().apply(Record(topic=TOPIC)), id="RegexRouter"),
+        pytest.param(lambda: router().columns(Columns(topic=TOPIC)), id="RegexRouter by columns"),
+        pytest.param(lambda: predicate().test(Record(topic=TOPIC)), id="TopicNameMatches"),
+        pytest.param(lambda: predicate().known(Columns(topic=TOPIC)), id="TopicNameMatches by columns"),
+        pytest.param(create_topic, id="topic.creation"),
+        pytest.param(lambda: choice_of(MIRROR.parse(mirror("topics"))).wants(TOPIC), id="a mirror's topics"),
+        pytest.param(
+            lambda: choice_of(MIRROR.parse(mirror("topics.exclude"))).wants(TOPIC), id="topics.exclude"
+        ),
+        pytest.param(
+            lambda: EnvVarConfigProvider({TOPIC: ""}).configure({"allowlist.pattern": EVIL}), id="allowlist"
+        ),
+    ],
+)
+def test_whoever_uses_it_hears_which_expression_is_too_slow(use: object) -> None:
+    assert callable(use)
+    with pytest.raises(PatternTooSlow, match=TOO_SLOW):
+        use()
+
+
+def test_a_text_of_any_length_is_not_matched() -> None:
+    with pytest.raises(PatternTooSlow, match="a text of 10001 characters; 10000 at most"):
+        compiled(".*").fullmatch("a" * (LONGEST_TEXT + 1))
+
+
+def test_patterns_and_what_transforms_remember_can_be_pickled() -> None:
+    made = RegexRouter()
+    made.configure({"regex": "(?<n>a+)b*", "replacement": "${n}"})
+    assert made.apply(Record(topic="aab")).topic == "aa"
+    sent = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own
+    assert sent.apply(Record(topic="aabb")).topic == "aa"
+    assert sent.apply(Record(topic="c")).topic == "c"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a" * 10_001, "it has 10001 characters, and 10000 at most are allowed"),
+        ("a{1001}", "its repetitions, written out, have 1001 parts, and 1000 at most are allowed"),
+        ("((a{1,255}){1,255}){1,255}", "have 16581375 parts"),
+        ("(?:[ab]{0,40}|x){30,}", "have 1302 parts"),
+        ("a{60000}" * 1000, "have 60000000 parts"),
+        ("(" * 2_000 + ")" * 2_000, "nested too deeply"),
+    ],
+)
+def test_expressions_have_limits(text: str, reason: str) -> None:
+    for found in (
+        why_refused(text),
+        why_refused_for_group(text),
+        regex("k", text),
+        java_regex("k", text),
+    ):
+        assert found is not None
+        assert reason in found
+    with pytest.raises(ValueError, match=reason):
+        compiled(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["a{1000}", r"[a-z]{1,63}(\.[a-z]{1,63}){1,10}", ".{1,249}", "|".join(map(str, range(2_000)))]
+)
+def test_what_users_write_is_within_them(text: str) -> None:
+    assert why_refused(text) is None
+    assert why_refused_for_group(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(a?){1,100}", "it repeats 100 times what may be empty, and 5 times at most is allowed"),
+        ("(a?(b?(c?(d?(e?(f?)?)?)?)?)?)?", "it repeats 6 times what may be empty"),
+        ("(((((a*)+)+)+)+)+", "it repeats 62 times what may be empty"),
+        (r"[\](a?){1,100}]", "it repeats 100 times what may be empty"),
+        (r"(.*)(.*)\1\2", "references to groups are not supported"),
+    ],
+)
+def test_librdkafka_gets_no_expression_that_the_c_library_tries_for_ever(text: str, reason: str) -> None:
+    found = why_refused_for_group(text)
+    assert found is not None
+    assert found.startswith(reason)
+    with pytest.raises(
+        BadRequest, match=r"^Invalid value .* for configuration topics\.regex: Invalid regex: "
+    ):
+        Member({}, [], text, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(a{1,10}){1,100}",
+        "(((((a*)*)*)*)*)*",
+        "(a?(b?(c?(d?(e?)?)?)?)?)?",
+        "((a*)+)*",
+        "(a?){5}",
+        ".*?x.*?y.*?",
+        "(a|aa)+X",
+        r"[\](a?){1,5}]",
+        "x" * 9_000 + "a?" * 500,
+    ],
+)
+def test_the_c_library_is_quick_with_what_it_may_get(text: str) -> None:
+    assert why_refused_for_group(text) is None
+    library, made = ctypes.CDLL(None), ctypes.create_string_buffer(512)
+    began = time.thread_time()
+    assert library.regcomp(made, f"^({text})$".encode(), 1) == 0
+    library.regexec(made, b"a" * 249, 0, None, 0)
+    library.regfree(made)
+    assert time.thread_time() - began < 2.0
+
+
+# -- the same as before --------------------------------------------------------------------------------------
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    derandomize=True,
+)
+@given(st.text("(?:a|b)*+{1,2}[^-]\\w.$", max_size=10), st.text("ab1{,}.-", max_size=6))
+def test_the_engine_finds_what_python_finds(text: str, topic: str) -> None:
+    if why_refused(text) is None:
+        found, expected = compiled(text).fullmatch(topic), re.compile(text, re.ASCII).fullmatch(topic)
+        assert (found is None) == (expected is None)
+        if found and expected:
+            assert found.groups() == expected.groups()
+
+
+@pytest.mark.parametrize("text", ["a{e<=1}", "a{i}", "{a}", "a{", "x{,}", "[{]"])
+def test_a_brace_that_counts_nothing_is_a_brace(text: str) -> None:
+    assert not compiled(text).fullmatch("b")
+    assert compiled(text).fullmatch(text if text != "[{]" else "{")
+
+
+def test_like_looks_for_each_part_once() -> None:
+    transform = SQL()
+    transform.configure({"expressions": "a LIKE 'x%a%b_%c\\%%' AS found", "of": "value"})
+
+    def found(text: str) -> object:
+        return transform.apply(Record(topic="t", value={"a": text})).value["found"]
+
+    assert found("xab1c%")
+    assert found("x--a--b1\n--c%--")
+    assert not found("xabc%")
+    assert not found("ab1c%")
+    began = time.thread_time()
+    assert not found("x" + "ab" * 50_000)
+    assert time.thread_time() - began < 2.0

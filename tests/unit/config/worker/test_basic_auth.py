@@ -1,0 +1,175 @@
+"""Who may use REST: Connect's extension, its JAAS file and its file of users."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from kraal.config.values import Password
+from kraal.config.worker.basic_auth import BasicAuth, read_basic_auth
+from kraal.core.errors import ConfigInvalid
+
+CLASS = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
+MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
+ON = {"rest.extension.classes": CLASS}
+AUTH = BasicAuth({"ann": Password("s:ecret"), "bob": Password(""), "zoë": Password("ü")})
+
+
+def basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode()
+
+
+def files(at: Path, users: str = "ann=secret\n", jaas: str | None = None) -> Path:
+    (at / "users.properties").write_text(users)
+    path = at / "jaas.conf"
+    text = 'KafkaConnect {{\n  {module} required\n  file="{at}/users.properties";\n}};\n'
+    path.write_text((text if jaas is None else jaas).format(module=MODULE, at=at))
+    return path
+
+
+def error_of(raw: dict[str, str], environment: dict[str, str] | None = None) -> str:
+    with pytest.raises(ConfigInvalid) as raised:
+        read_basic_auth(raw, environment or {})
+    (error,) = raised.value.errors
+    return error
+
+
+def test_without_the_extension_everybody_may() -> None:
+    assert read_basic_auth({}, {"KAFKA_OPTS": "-Djava.security.auth.login.config=/nowhere"}) is None
+    assert read_basic_auth({"rest.extension.classes": " "}, {}) is None
+
+
+@pytest.mark.parametrize("name", [CLASS, "BasicAuthSecurityRestExtension"])
+def test_the_jaas_file_stands_in_the_workers_file(tmp_path: Path, name: str) -> None:
+    raw = {"rest.extension.classes": name, "java.security.auth.login.config": str(files(tmp_path))}
+    auth = read_basic_auth(raw, {})
+    assert auth is not None
+    assert auth.users == {"ann": Password("secret")}
+    assert "secret" not in repr(auth)
+
+
+@pytest.mark.parametrize(
+    "opts",
+    [
+        "-Djava.security.auth.login.config={}",
+        "-Xmx1g -Djava.security.auth.login.config=={} -Dx=y",
+        '-Djava.security.auth.login.config="{}"',
+        "'-Djava.security.auth.login.config={}'",
+    ],
+)
+def test_or_where_a_jvm_would_be_told(tmp_path: Path, opts: str) -> None:
+    auth = read_basic_auth(ON, {"KAFKA_OPTS": opts.format(files(tmp_path))})
+    assert auth is not None
+    assert set(auth.users) == {"ann"}
+
+
+def test_the_entry_other_stands_in_for_a_missing_one(tmp_path: Path) -> None:
+    jaas = (
+        "KafkaClient {{ a.ScramLoginModule required password='x'; }};\n"
+        "other {{ {module} optional file='{at}/users.properties'; }};"
+    )
+    raw = {**ON, "java.security.auth.login.config": str(files(tmp_path, jaas=jaas))}
+    assert read_basic_auth(raw, {}) is not None
+
+
+@pytest.mark.parametrize(
+    ("header", "admitted"),
+    [
+        (basic("ann:s:ecret"), True),
+        (basic("ann:s:ecret").replace("Basic", "bASIC"), True),
+        (basic("ann:s:ecret").rstrip("="), True),
+        (basic("bob:"), True),
+        (basic("zoë:ü"), True),
+        (basic("ann:"), False),
+        (basic("ann:s"), False),
+        (basic("ann"), False),
+        (basic(":s:ecret"), False),
+        (basic("Ann:s:ecret"), False),
+        (basic("eve:"), False),
+        ("Bearer " + basic("ann:s:ecret")[6:], False),
+        ("Basic", False),
+        ("Basic \xff\xfe", False),
+        ("Basic a", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_user_with_the_right_password_is_admitted(header: str | None, *, admitted: bool) -> None:
+    assert AUTH.admits(header) is admitted
+
+
+@pytest.mark.parametrize(
+    ("users", "jaas", "reason"),
+    [
+        pytest.param("", None, "users.properties' is empty", id="no users"),
+        pytest.param(
+            "ann=sec\\u00ret\n", None, "users.properties' is not a properties file", id="no properties"
+        ),
+        pytest.param("a=b", "Other {{ }};", "it has no entry KafkaConnect", id="no entry"),
+        pytest.param(
+            "a=b",
+            "KafkaConnect {{ }};",
+            "must have one login module, PropertyFileLoginModule, and has none",
+            id="no module",
+        ),
+        pytest.param(
+            "a=b",
+            "KafkaConnect {{ com.LdapLoginModule required; }};",
+            "and has LdapLoginModule",
+            id="another module",
+        ),
+        pytest.param("a=b", "KafkaConnect {{ {module} required; }};", "needs the option file", id="no file"),
+        pytest.param(
+            "a=b",
+            'KafkaConnect {{ {module} required file="${{HOME}}/x"; }};',
+            "only Java replaces",
+            id="a variable",
+        ),
+        pytest.param(
+            "a=b",
+            'KafkaConnect {{ {module} required file="{at}/none"; }};',
+            "there is no such file",
+            id="no such file",
+        ),
+        pytest.param(
+            "a=b",
+            'KafkaConnect {{ {module} required file="x";',
+            "entry KafkaConnect does not end",
+            id="no end",
+        ),
+        pytest.param("a=b", "KafkaConnect", "its entry 1 is none", id="no braces"),
+        pytest.param("a=b", "KafkaConnect {{ {module} file=x; }};", "no login module", id="no flag"),
+        pytest.param(
+            "a=b",
+            "KafkaConnect {{ {module} required file=x; }}",
+            "a semicolon must follow",
+            id="no semicolon",
+        ),
+    ],
+)
+def test_what_is_wrong_ends_the_start(tmp_path: Path, users: str, jaas: str | None, reason: str) -> None:
+    path = files(tmp_path, users, jaas)
+    for raw, environment in (
+        ({"java.security.auth.login.config": str(path)}, {}),
+        ({}, {"KAFKA_OPTS": f"-Djava.security.auth.login.config={path}"}),
+    ):
+        error = error_of({**ON, **raw}, environment)
+        assert reason in error
+        assert "java.security.auth.login.config" in error
+        assert "ret" not in error.replace("returned", "")
+
+
+def test_a_jaas_file_that_nobody_names() -> None:
+    assert error_of(ON, {"KAFKA_OPTS": "-Xmx1g"}) == (
+        "Invalid value BasicAuthSecurityRestExtension for configuration rest.extension.classes: it needs a JAAS file: "
+        "set java.security.auth.login.config, or KAFKA_OPTS=-Djava.security.auth.login.config=FILE in the environment."
+    )
+
+
+def test_other_extensions_are_refused_because_they_may_be_what_guards_the_api() -> None:
+    error = error_of({"rest.extension.classes": f"{CLASS},io.acme.Guard"})
+    assert error.startswith(
+        "Invalid value io.acme.Guard for configuration rest.extension.classes: Class io.acme.Guard could not be found."
+    )

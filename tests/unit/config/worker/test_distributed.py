@@ -1,0 +1,344 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.config.worker.distributed import (
+    DistributedConfig,
+    ExactlyOnce,
+    InternalTopic,
+    MissingPlugins,
+    load_distributed,
+    parse_distributed,
+)
+from kraal.config.worker.distributed_keys import DISTRIBUTED
+from kraal.config.worker.keys import STANDALONE
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.errors import ConfigInvalid
+from kraal.protocol.group import ConnectProtocol
+from tests.fakes.workers.worker_config import LEAST, STRING
+
+
+def parse(**extra: str) -> DistributedConfig:
+    return parse_distributed({**LEAST, **{name.replace("__", "."): value for name, value in extra.items()}})
+
+
+def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigInvalid) as raised:
+        parse_distributed(raw)
+    return raised.value.errors
+
+
+def error_of(name: str, value: str) -> str:
+    (error,) = errors_of({**LEAST, name: value})
+    return error
+
+
+def test_defaults_are_those_of_connect() -> None:
+    config = parse()
+    assert (config.group_id, config.client_id, config.worker_id) == ("cluster", "", "127.0.0.1:8083")
+    assert config.config_topic == InternalTopic(
+        key="config.storage.topic", name="configs", partitions=1, replication_factor=3, settings={}
+    )
+    assert (config.offset_topic.partitions, config.status_topic.partitions) == (25, 5)
+    assert (config.session_timeout_s, config.heartbeat_interval_s, config.rebalance_timeout_s) == (10, 3, 60)
+    assert (config.worker_sync_timeout_s, config.worker_unsync_backoff_s) == (3, 300)
+    assert config.protocol is ConnectProtocol.STATIC
+    assert config.scheduled_rebalance_max_delay_ms == 300_000
+    assert (config.session_key_algorithm, config.session_key_size, config.session_key_ttl_ms) == (
+        "HmacSHA256",
+        32,
+        3_600_000,
+    )
+    assert (config.signature_algorithm, config.verification_algorithms) == ("HmacSHA256", ("HmacSHA256",))
+    assert config.exactly_once is ExactlyOnce.DISABLED
+    assert config.missing_plugins is MissingPlugins.REFUSE
+    assert config.data_dir is None
+    assert config.warnings == ()
+
+
+def test_it_has_what_every_worker_has() -> None:
+    raw = {**LEAST, "spark.master": "local[2]", "producer.acks": "1", "consumer.max.poll.records": "5"}
+    config = parse_distributed(raw)
+    assert config.bootstrap_servers == "a:1,b:2"
+    assert config.key_converter == STRING
+    assert (config.spark, config.producer) == ({"spark.master": "local[2]"}, {"acks": "1"})
+    assert config.consumer == {"max.poll.records": "5"}
+    assert parse(listeners="http://127.0.0.1:0").bound_to(4711).worker_id == "127.0.0.1:4711"
+
+
+@pytest.mark.parametrize("text", ["eager", "Compatible", "SESSIONED", "Static"])
+def test_protocols_are_known_in_any_letter_case(text: str) -> None:
+    assert parse(connect__protocol=text).protocol == text.lower()
+
+
+def test_clients_are_called_as_connect_calls_them() -> None:
+    config = parse()
+    assert (config.client_id_base, config.member_client_id) == ("cluster-", "connect-127.0.0.1:8083")
+    config = parse(client__id="me")
+    assert (config.client_id_base, config.member_client_id) == ("cluster-me-", "me")
+
+
+def test_a_leader_that_prepares_writes_in_transactions() -> None:
+    assert parse().transactional_id is None
+    config = parse(exactly__once__source__support="Preparing")
+    assert config.exactly_once.transactional_leader
+    assert config.transactional_id == "connect-cluster-cluster"
+    assert not config.exactly_once_sources
+
+
+def test_sources_write_in_transactions_when_that_is_enabled() -> None:
+    config = parse(exactly__once__source__support="Enabled")
+    assert config.exactly_once_sources
+    assert config.transactional_id == "connect-cluster-cluster"
+
+
+def test_settings_of_internal_topics_pass_through() -> None:
+    config = parse_distributed(
+        {
+            **LEAST,
+            "config.storage.replication.factor": "1",
+            "config.storage.min.insync.replicas": "2",
+            "config.storage.partitions": "5",
+            "offset.storage.partitions": "-1",
+            "offset.storage.cleanup.policy": "delete",
+            "offset.storage.segment.bytes": "1000",
+            "offset.storage.file.filename": "/offsets",
+            "status.storage.replication.factor": "-1",
+            "status.storage.replication.factr": "1",
+        }
+    )
+    assert config.config_topic.settings == {"min.insync.replicas": "2"}
+    assert (config.config_topic.partitions, config.config_topic.replication_factor) == (1, 1)
+    assert config.offset_topic.settings == {"segment.bytes": "1000"}
+    assert config.offset_topic.partitions == -1
+    assert config.status_topic.replication_factor == -1
+    assert "\n".join(config.warnings) == (
+        "Ignoring 'config.storage.partitions=5' setting, since config topic partitions is always 1\n"
+        "Ignoring 'offset.storage.cleanup.policy=delete' setting, since compaction is always used\n"
+        "status.storage.replication.factr is given to Kafka as a setting of the topic, but none such is known; did "
+        "you mean status.storage.replication.factor?\n"
+        "offset.storage.file.filename is ignored: only standalone workers use it."
+    )
+
+
+def test_keys_without_effect_are_warned_of() -> None:
+    config = parse(
+        kraal__standalone__remember__configs="false",
+        sesion__timeout__ms="1",
+        linger__ms="1",
+        offset__flush__interval__ms="1",
+        max__poll__records="5",
+    )
+    assert set(config.warnings) == {
+        "offset.flush.interval.ms is ignored: offsets are stored after each batch.",
+        "kraal.standalone.remember.configs is ignored: only standalone workers use it.",
+        "sesion.timeout.ms is ignored: no such configuration is known; did you mean session.timeout.ms?",
+        "linger.ms is ignored: it needs a client's prefix, such as consumer.linger.ms.",
+        "max.poll.records is ignored: it needs a client's prefix, such as consumer.max.poll.records.",
+    }
+
+
+def test_what_only_java_can_do_is_warned_of() -> None:
+    config = parse(ssl__cipher__suites="TLS_AES_256_GCM_SHA384", ssl__protocol="TLSv1.3")
+    assert config.warnings == (
+        "ssl.cipher.suites does nothing for the worker's own Kafka clients: they are not Java.",
+    )
+
+
+def test_distributed_keys_in_a_standalone_file_are_warned_of() -> None:
+    raw = {**LEAST, "offset.storage.file.filename": "/o", "status.storage.segment.bytes": "1"}
+    warnings = parse_standalone(raw).warnings
+    assert "group.id is ignored: only distributed workers use it." in warnings
+    assert "status.storage.segment.bytes is ignored: only distributed workers use it." in warnings
+    assert len(warnings) == 5
+
+
+SUPPORTED = "HmacSHA256, HmacSHA384, HmacSHA512, HmacSHA224, HmacSHA1, HmacMD5"
+NO_ALGORITHM = f"the algorithm is not supported by this worker; the supported algorithms are: {SUPPORTED}"
+PROTOCOLS = "Invalid Connect protocol compatibility: it must be one of eager, compatible, sessioned, static"
+WRONG = [
+    ("connect.protocol", "lazy", PROTOCOLS),
+    (
+        "exactly.once.source.support",
+        "maybe",
+        "String must be one of (case insensitive): DISABLED, PREPARING, ENABLED",
+    ),
+    (
+        "offset.storage.partitions",
+        "0",
+        "Number of partitions must be positive, or -1 to use the broker's default",
+    ),
+    (
+        "status.storage.replication.factor",
+        "-2",
+        "Replication factor must be positive and not larger than the number",
+    ),
+    ("config.storage.replication.factor", "40000", "Not a number of type SHORT"),
+    ("scheduled.rebalance.max.delay.ms", "-1", "Value must be at least 0"),
+    ("session.timeout.ms", "0", "Value must be at least 1"),
+    (
+        "heartbeat.interval.ms",
+        "10000",
+        "Heartbeat must be set lower than the session timeout, which is 10000",
+    ),
+    (
+        "inter.worker.signature.algorithm",
+        "HmacSHA512",
+        "Signature algorithm must be present in inter.worker.verification.algorithms list",
+    ),
+    ("inter.worker.key.generation.algorithm", "AES", NO_ALGORITHM),
+    (
+        "inter.worker.key.size",
+        "8",
+        "Unable to create key generator with algorithm HmacSHA256 and key size 8: Key length must be at least 40 bits",
+    ),
+    ("mixed.group.missing.plugins", "ignore", "String must be one of: refuse, fail-task"),
+    (
+        "security.protocol",
+        "TLS",
+        "String must be one of (case insensitive): PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+    ),
+    ("metadata.recovery.strategy", "pray", "String must be one of (case insensitive): NONE, REBOOTSTRAP"),
+    ("group.id", "", "String must be non-empty"),
+    ("consumer.max.poll.records", "many", "Not a number of type INT"),
+    ("default.api.timeout.ms", "soon", "Not a number of type INT"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "reason"), WRONG)
+def test_each_key_is_checked(name: str, value: str, reason: str) -> None:
+    assert error_of(name, value).startswith(f"Invalid value {value} for configuration {name}: {reason}")
+
+
+def test_every_algorithm_of_the_list_is_checked() -> None:
+    key = "inter.worker.verification.algorithms"
+    reason = "At least one signature verification algorithm must be provided"
+    assert error_of(key, "") == f"Invalid value [] for configuration {key}: {reason}"
+    assert error_of(key, "HmacSHA256,MD2") == f"Invalid value MD2 for configuration {key}: {NO_ALGORITHM}"
+
+
+def test_another_key_algorithm_and_size() -> None:
+    config = parse(inter__worker__key__generation__algorithm="HmacSHA512", inter__worker__key__ttl__ms="0")
+    assert (config.session_key_size, config.session_key_ttl_ms) == (64, 0)
+    assert parse(inter__worker__key__size="65").session_key_size == 9
+
+
+def test_all_errors_are_told_at_once() -> None:
+    errors = errors_of(
+        {
+            "value.converter": STRING,
+            "listeners": "https://:1",
+            "connect.protocol": "x",
+            "inter.worker.verification.algorithms": "HmacSHA512",
+            "security.protocol": "SASL_SSL",
+            "producer.linger.ms": "soon",
+            "consumer.security.protocol": "SSL",
+            "consumer.ssl.truststore.location": "/nowhere",
+        }
+    )
+    assert [error.partition(": ")[0] for error in errors] == [
+        'Missing required configuration "bootstrap.servers" which has no default value.',
+        'Missing required configuration "key.converter" which has no default value.',
+        'Missing required configuration "group.id" which has no default value.',
+        "Invalid value x for configuration connect.protocol",
+        'Missing required configuration "config.storage.topic" which has no default value.',
+        'Missing required configuration "offset.storage.topic" which has no default value.',
+        'Missing required configuration "status.storage.topic" which has no default value.',
+        "Invalid value null for configuration ssl.keystore.location",
+        "Invalid value soon for configuration producer.linger.ms",
+        "Invalid value null for configuration sasl.mechanism",
+        "Invalid value /nowhere for configuration consumer.ssl.truststore.location",
+        "Invalid value HmacSHA256 for configuration inter.worker.signature.algorithm",
+    ]
+
+
+def test_the_groups_client_has_the_workers_defaults_and_others_what_is_written() -> None:
+    config = parse(
+        request__timeout__ms="50000", client__id="me", session__timeout__ms="6000", security__protocol="SSL"
+    )
+    assert config.client == {"request.timeout.ms": "50000", "security.protocol": "SSL"}
+    assert config.own_client == {**config.client, "bootstrap.servers": "a:1,b:2"}
+    assert config.group_client == {
+        "bootstrap.servers": "a:1,b:2",
+        "client.dns.lookup": "use_all_dns_ips",
+        "security.protocol": "SSL",
+        "request.timeout.ms": "50000",
+        "metadata.max.age.ms": "300000",
+        "connections.max.idle.ms": "540000",
+        "send.buffer.bytes": "131072",
+        "receive.buffer.bytes": "32768",
+        "retry.backoff.ms": "100",
+        "retry.backoff.max.ms": "1000",
+        "reconnect.backoff.ms": "50",
+        "reconnect.backoff.max.ms": "1000",
+        "socket.connection.setup.timeout.ms": "10000",
+        "socket.connection.setup.timeout.max.ms": "30000",
+        "metadata.recovery.rebootstrap.trigger.ms": "300000",
+        "metadata.recovery.strategy": "rebootstrap",
+    }
+
+
+def test_secrets_are_not_shown() -> None:
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush";'
+    raw = {
+        **LEAST,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": line,
+        "producer.sasl.jaas.config": line,
+        "key.converter.basic.auth": "hush",
+    }
+    assert "hush" not in repr(parse_distributed(raw))
+    standalone = parse_standalone({**raw, "offset.storage.file.filename": "/o"})
+    assert "hush" not in repr(standalone)
+    (error,) = errors_of({**raw, "sasl.jaas.config": line.rstrip(";")})
+    assert "hush" not in error
+
+
+def test_both_modes_share_the_keys_of_every_worker() -> None:
+    shared = {key.name for key in STANDALONE} - {
+        "offset.storage.file.filename",
+        "kraal.standalone.remember.configs",
+    }
+    assert shared <= {key.name for key in DISTRIBUTED}
+    assert all(key.doc and key.source for key in DISTRIBUTED)
+
+
+def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
+    path = tmp_path / "worker.properties"
+    path.write_text("".join(f"{name} = {value}\n" for name, value in LEAST.items()), "utf-8")
+    assert load_distributed(path).group_id == "cluster"
+
+
+def guarded(at: Path, **extra: str) -> DistributedConfig:
+    """Return a config with basic authentication."""
+    (at / "users").write_text("ann=secret")
+    jaas = at / "jaas.conf"
+    jaas.write_text(f'KafkaConnect {{ PropertyFileLoginModule required file="{at}/users"; }};')
+    return parse(
+        rest__extension__classes="BasicAuthSecurityRestExtension",
+        java__security__auth__login__config=str(jaas),
+        **extra,
+    )
+
+
+def test_requests_of_workers_may_be_unsigned_unless_rest_asks_for_passwords(tmp_path: Path) -> None:
+    assert parse().unsigned_internal
+    assert parse(connect__protocol="eager").warnings == ()
+    assert not guarded(tmp_path).unsigned_internal
+    assert guarded(tmp_path).warnings == ()
+
+
+def test_a_group_without_signatures_is_warned_of_when_rest_asks_for_passwords(tmp_path: Path) -> None:
+    (warning,) = guarded(tmp_path, connect__protocol="compatible").warnings
+    assert warning == (
+        "connect.protocol=compatible has no signatures, so that this worker will refuse what other workers ask of it: "
+        "set connect.protocol=sessioned on all of them, or internal.requests.unsigned=allow."
+    )
+    config = guarded(tmp_path, connect__protocol="compatible", internal__requests__unsigned="allow")
+    assert config.unsigned_internal
+    (warning,) = config.warnings
+    assert "anybody who reaches this worker may write task configs without a password" in warning
+    assert "String must be one of: refuse, allow" in error_of("internal.requests.unsigned", "perhaps")

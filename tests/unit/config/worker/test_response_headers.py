@@ -1,0 +1,87 @@
+"""Rules of `response.http.headers.config`: texts and cases of RestServerConfigTest."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.worker.response_headers import HeaderRule, check_header_rules, parse_header_rules, sets_date
+
+KEY = "response.http.headers.config"
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        pytest.param("", [], id="none"),
+        pytest.param("  ", [], id="blank"),
+        pytest.param("add X-A: $c", [HeaderRule("X-A", "$c", add=True)], id="one"),
+        pytest.param(
+            "add \t Cache-Control: no-cache,set Location:a",
+            [HeaderRule("Cache-Control", "no-cache", add=True), HeaderRule("Location", "a", add=False)],
+            id="two",
+        ),
+        pytest.param(
+            ' "add Cache-Control: no-cache, no-store" ignored , set X-B:"q"',
+            [
+                HeaderRule("Cache-Control", "no-cache, no-store", add=True),
+                HeaderRule("X-B", '"q"', add=False),
+            ],
+            id="quoted for its comma",
+        ),
+        pytest.param('"set X-C: a\\"b\\\\c', [HeaderRule("X-C", 'a"b\\c', add=False)], id="escapes, no end"),
+        pytest.param(
+            "setDate Expires: 31540000000,ADDDATE Last-Modified: -1",
+            [
+                HeaderRule("Expires", "31540000000", add=False, offset_ms=31_540_000_000),
+                HeaderRule("Last-Modified", "-1", add=True, offset_ms=-1),
+            ],
+            id="dates",
+        ),
+        pytest.param("set X-D:a:", [HeaderRule("X-D", "a:", add=False)], id="a colon at the end, as in Java"),
+        pytest.param("set X-E: 1, ", [HeaderRule("X-E", "1", add=False)], id="a comma at the end"),
+    ],
+)
+def test_rules_are_read_as_jetty_reads_them(text: str, rules: list[HeaderRule]) -> None:
+    assert list(parse_header_rules(text)) == rules
+    assert check_header_rules(KEY, text) is None
+
+
+FORMAT = "Invalid format of header config '{}'. Expected: '[action] [header name]:[header value]'"
+PAIR = "Invalid format of header name and header value pair '{}'. Expected: '[header name]:[header value]'"
+ACTION = "Invalid header config action: '{}'. Expected one of [set, add, setDate, addDate]"
+BLANK = "Invalid header name '{}'. The '[header name]' cannot contain whitespace"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("set add X-XSS-Protection: 1", BLANK.format("add X-XSS-Protection")),
+        ("addX-XSS-Protection", FORMAT.format("addX-XSS-Protection")),
+        ("X-XSS-Protection:", FORMAT.format("X-XSS-Protection:")),
+        ("add set X-XSS-Protection: 1", BLANK.format("set X-XSS-Protection")),
+        ("add X-XSS-Protection:1 X-XSS-Protection:1 ", PAIR.format("X-XSS-Protection:1 X-XSS-Protection:1")),
+        ("add X-XSS-Protection", PAIR.format("X-XSS-Protection")),
+        ("set X-XSS-Protection:", PAIR.format("X-XSS-Protection:")),
+        ("set X-Url: http://a", PAIR.format("X-Url: http://a")),
+        ("adds X-XSS-Protection: 1", ACTION.format("adds")),
+        ("set  : v", BLANK.format("")),
+        ("set a:b,,set c:d", FORMAT.format("")),
+        (
+            "setDate Expires: soon",
+            "Invalid value 'soon' of header Expires. A date is a whole number of milliseconds from now",
+        ),
+        ("set X(Y): 1", "Invalid header name 'X(Y)'. It has a character that HTTP does not allow"),
+        ("set Content-Length: 1", "Invalid header name 'Content-Length'. This header belongs to the server"),
+        (
+            "set X-A: a\u20ac",
+            "Invalid value 'a\u20ac' of header X-A. It has a character that HTTP does not allow",
+        ),
+    ],
+)
+def test_what_is_wrong_is_told_in_connects_words(text: str, error: str) -> None:
+    assert check_header_rules(KEY, text) == error
+
+
+def test_who_sets_the_date() -> None:
+    assert sets_date(parse_header_rules("setDate date: 0"))
+    assert not sets_date(parse_header_rules("addDate Date: 0,set X-Date: 0"))

@@ -1,0 +1,177 @@
+"""HTTPS of listeners and of requests between workers, as `listeners.https.*` and `ssl.*` say it."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from kraal.config.worker.listeners import Listener
+from kraal.config.worker.rest_tls import (
+    ADMIN_LISTENERS,
+    LISTENERS,
+    https_errors,
+    https_warnings,
+    listener_context,
+    peer_context,
+    read_listener_tls,
+)
+from kraal.core.errors import ConfigInvalid
+from tests.fakes.kafka.certificates import PASSWORD, make_authority
+
+ROOT = make_authority("root")
+ME = ROOT.vouch_for("me", address="127.0.0.1")
+OTHER = ROOT.vouch_for("other", address="127.0.0.1")
+
+
+def store(at: Path, certified: object = ME, prefix: str = "") -> dict[str, str]:
+    path = (ME if certified is ME else OTHER).key_store(at / "me.p12")
+    return {
+        f"{prefix}ssl.keystore.location": str(path),
+        f"{prefix}ssl.keystore.password": PASSWORD,
+        f"{prefix}ssl.keystore.type": "PKCS12",
+    }
+
+
+def trust(prefix: str = "") -> dict[str, str]:
+    return {f"{prefix}ssl.truststore.type": "PEM", f"{prefix}ssl.truststore.certificates": ROOT.pem}
+
+
+def errors_of(raw: dict[str, str], prefix: str = LISTENERS) -> tuple[str, ...]:
+    with pytest.raises(ConfigInvalid) as raised:
+        read_listener_tls(raw, prefix)
+    return raised.value.errors
+
+
+def test_without_a_prefix_the_workers_own_settings_count(tmp_path: Path) -> None:
+    found = read_listener_tls({**store(tmp_path), **trust(), "ssl.client.auth": "requested"})
+    assert found.tls.identity is not None
+    assert found.tls.identity.chain == ME.pem
+    assert (found.tls.trusted, found.clients) == (ROOT.pem, ssl.CERT_OPTIONAL)
+
+
+@pytest.mark.parametrize("prefix", [LISTENERS, ADMIN_LISTENERS])
+def test_one_key_with_the_prefix_and_only_those_count(tmp_path: Path, prefix: str) -> None:
+    raw = {"ssl.client.auth": "required", **trust(), **store(tmp_path, prefix=prefix)}
+    found = read_listener_tls(raw, prefix)
+    assert (found.tls.trusted, found.clients) == (None, ssl.CERT_NONE)
+    (error,) = errors_of({**store(tmp_path), f"{prefix}ssl.enabled.protocols": "TLSv1.3"}, prefix)
+    assert error == (
+        f"Invalid value null for configuration {prefix}ssl.keystore.location: HTTPS listeners need a key store; "
+        f"ssl.* does not count beside keys that begin with {prefix}"
+    )
+
+
+def test_everything_that_is_wrong_is_told_by_the_name_it_has_in_the_file(tmp_path: Path) -> None:
+    java = tmp_path / "me.jks"
+    java.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
+    errors = errors_of(
+        {
+            f"{LISTENERS}ssl.keystore.location": str(java),
+            f"{LISTENERS}ssl.enabled.protocols": "SSLv3",
+            f"{LISTENERS}ssl.client.auth": "perhaps",
+        }
+    )
+    assert errors == (
+        (
+            f"Invalid value SSLv3 for configuration {LISTENERS}ssl.enabled.protocols: "
+            "it must name one of: TLSv1.2, TLSv1.3"
+        ),
+        (
+            f"Invalid value {java} for configuration {LISTENERS}ssl.keystore.location: it is a JKS store, which only "
+            f"Java reads. Convert it once with: keytool -importkeystore -srckeystore {java} -srcstoretype JKS "
+            f"-destkeystore {tmp_path}/me.p12 -deststoretype PKCS12 and set "
+            f"{LISTENERS}ssl.keystore.location={tmp_path}/me.p12 and {LISTENERS}ssl.keystore.type=PKCS12"
+        ),
+        (
+            f"Invalid value perhaps for configuration {LISTENERS}ssl.client.auth: "
+            "String must be one of: none, requested, required"
+        ),
+    )
+
+
+@pytest.mark.parametrize("asked", ["requested", "required"])
+def test_clients_certificates_need_somebody_who_vouches_for_them(tmp_path: Path, asked: str) -> None:
+    (error,) = errors_of({**store(tmp_path), "ssl.client.auth": asked})
+    assert error == (
+        f"Invalid value null for configuration ssl.truststore.location: ssl.client.auth={asked} needs the "
+        "certificates of those who vouch for clients"
+    )
+
+
+def test_only_listeners_that_speak_https_need_keys() -> None:
+    plain, secure = Listener("http", "", 1), Listener("https", "", 2)
+    assert https_errors({}, [plain], [plain]) == []
+    assert https_errors({}, [plain], None) == []
+    assert len(https_errors({}, [secure], [secure])) == 1, "the same error, once"
+    assert len(https_errors({f"{LISTENERS}ssl.client.auth": "none"}, [plain, secure], [secure])) == 2
+
+
+def test_keys_of_listeners_without_effect_are_told() -> None:
+    raw = {
+        f"{LISTENERS}ssl.cipher.suites": "x",
+        f"{ADMIN_LISTENERS}ssl.keystore.locatoin": "y",
+        f"{ADMIN_LISTENERS}ssl.cilent.auth": "none",
+        f"{LISTENERS}ssl.client.auth": "none",
+        "ssl.cipher.suites": "z",
+    }
+    assert https_warnings(raw) == [
+        f"{LISTENERS}ssl.cipher.suites is ignored: HTTPS listeners are not Java.",
+        f"{ADMIN_LISTENERS}ssl.keystore.locatoin is ignored: no such configuration is known.",
+        f"{ADMIN_LISTENERS}ssl.cilent.auth is ignored: no such configuration is known.",
+    ]
+
+
+def test_keys_leave_nothing_in_the_scratch_directory(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    raw = {**store(tmp_path), **trust()}
+    listener_context(raw, LISTENERS, scratch)
+    peer_context(raw, scratch)
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(("algorithm", "checked"), [({}, True), ({"algorithm": ""}, False)])
+def test_names_of_workers_are_checked_unless_told_otherwise(
+    tmp_path: Path, algorithm: dict[str, str], *, checked: bool
+) -> None:
+    raw = {f"ssl.endpoint.identification.{name}": value for name, value in algorithm.items()}
+    assert peer_context({**trust(), **raw}, tmp_path).check_hostname is checked
+
+
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
+    """Have both speak in memory. Raises SSLError when either refuses the other."""
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asks = client.wrap_bio(down, up, server_hostname="127.0.0.1")
+    answers = server.wrap_bio(up, down, server_side=True)
+    ended: set[ssl.SSLObject] = set()
+    for _ in range(8):
+        for each in (asks, answers):
+            try:
+                each.do_handshake()
+                ended.add(each)
+            except ssl.SSLWantReadError:
+                pass
+    assert ended == {asks, answers}
+
+
+def test_workers_with_one_certificate_trust_each_other_without_a_trust_store(tmp_path: Path) -> None:
+    mine, others = tmp_path / "mine", tmp_path / "others"
+    mine.mkdir()
+    others.mkdir()
+    server = listener_context(store(mine), LISTENERS, tmp_path)
+    shake_hands(peer_context(store(mine), tmp_path), server)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(peer_context(store(others, OTHER), tmp_path), server)
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_worker_shows_its_own_certificate_to_others(tmp_path: Path, *, shown: bool) -> None:
+    raw = {**store(tmp_path), **trust()}
+    server = listener_context({**raw, "ssl.client.auth": "required"}, LISTENERS, tmp_path)
+    client = peer_context(raw if shown else trust(), tmp_path)
+    if shown:
+        shake_hands(client, server)
+    else:
+        with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):
+            shake_hands(client, server)

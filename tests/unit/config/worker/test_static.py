@@ -1,0 +1,83 @@
+"""`static.connectors` and `static.tasks` (KIP-987): what they may say, and what becomes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.worker.distributed import DistributedConfig, parse_distributed
+from kraal.core.errors import ConfigInvalid
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import Job
+from tests.fakes.workers.worker_config import LEAST
+
+C1, A, A_1 = (ConnectorName(name) for name in ("c1", "a", "a-1"))
+
+
+def listed(connectors: str | None, tasks: str | None, protocol: str = "static") -> DistributedConfig:
+    given = {"static.connectors": connectors, "static.tasks": tasks}
+    raw = {name: text for name, text in given.items() if text is not None}
+    return parse_distributed({**LEAST, "connect.protocol": protocol, **raw})
+
+
+@pytest.mark.parametrize(
+    ("connectors", "tasks", "expected"),
+    [
+        pytest.param("c1", None, (Job(C1),), id="a connector alone, without its tasks"),
+        pytest.param(None, "c1-0", (Job(C1, 0),), id="a task alone, without its connector"),
+        pytest.param(
+            "c1, c1", "c1-0 ,c1-0,c1-00", (Job(C1), Job(C1, 0)), id="what is said twice counts once"
+        ),
+        pytest.param(
+            "a-1", "a-1", (Job(A, 1), Job(A_1)), id="D3: one text, a connector here and a task there"
+        ),
+        pytest.param(None, "a-1-2", (Job(A_1, 2),), id="a task's id is split at its last hyphen"),
+    ],
+)
+def test_static_assignments_are_jobs(
+    connectors: str | None, tasks: str | None, expected: tuple[Job, ...]
+) -> None:
+    config = listed(connectors, tasks)
+    assert config.static == expected
+    assert config.warnings == ()
+
+
+def test_d1_no_lists_make_a_wildcard_worker_and_empty_ones_do_with_a_warning() -> None:
+    assert (listed(None, None).static, listed(None, None).warnings) == (None, ())
+    empty = listed("", " ")
+    assert empty.static is None
+    assert empty.warnings == (
+        "static.connectors and static.tasks without an entry: this worker runs whatever it is given.",
+    )
+
+
+TASK = (
+    "is not the id of a task; each entry must be a connector's name, a hyphen and the task's number, as in "
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown", "reason"),
+    [
+        ("static.connectors", "a,,b", "[a, , b]", "an entry is blank; each must be the name of a connector"),
+        ("static.tasks", "c1-0,c1", "[c1-0, c1]", f"'c1' {TASK}my-connector-0"),
+        ("static.tasks", "-0", "[-0]", f"'-0' {TASK}my-connector-0"),
+        ("static.tasks", "c1-0,", "[c1-0, ]", f"'' {TASK}my-connector-0"),
+        ("static.tasks", "c1-2147483648", "[c1-2147483648]", f"'c1-2147483648' {TASK}my-connector-0"),
+        ("static.tasks", "c1-\u0663", "[c1-\u0663]", f"'c1-\u0663' {TASK}my-connector-0"),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["static", "eager"])
+def test_static_assignments_are_checked_whatever_the_protocol(
+    name: str, value: str, shown: str, reason: str, protocol: str
+) -> None:
+    with pytest.raises(ConfigInvalid) as raised:
+        parse_distributed({**LEAST, "connect.protocol": protocol, name: value})
+    assert raised.value.errors == (f"Invalid value {shown} for configuration {name}: {reason}",)
+
+
+def test_with_another_protocol_static_assignments_may_stay_and_are_warned_of() -> None:
+    config = listed("c1", "c1-0", "sessioned")
+    assert config.warnings == tuple(
+        f"{name} is ignored: connect.protocol=sessioned, and only with static do workers run what they list."
+        for name in ("static.connectors", "static.tasks")
+    )

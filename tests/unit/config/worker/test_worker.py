@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.values import Password
+from kraal.config.worker.listeners import Listener
+from kraal.config.worker.response_headers import HeaderRule
+from kraal.config.worker.standalone import StandaloneConfig, load_worker_properties, parse_standalone
+from kraal.core.errors import BadRequest, ConfigInvalid
+from kraal.core.secrets import secrets
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+LEAST = {
+    "bootstrap.servers": "a:1, b:2",
+    "key.converter": STRING,
+    "value.converter": STRING,
+    "offset.storage.file.filename": "/var/lib/connect.offsets",
+}
+
+
+def parse(**extra: str) -> StandaloneConfig:
+    return parse_standalone({**LEAST, **{name.replace("__", "."): value for name, value in extra.items()}})
+
+
+def errors_of(raw: dict[str, str]) -> tuple[str, ...]:
+    with pytest.raises(ConfigInvalid) as raised:
+        parse_standalone(raw)
+    return raised.value.errors
+
+
+def test_defaults_are_those_of_connect() -> None:
+    config = parse()
+    assert config.bootstrap_servers == "a:1,b:2"
+    assert config.listeners == (Listener("http", "", 8083),)
+    assert config.admin_listeners is None
+    assert config.data_dir == Path("/var/lib/connect.offsets.kraal")
+    assert config.remember_configs
+    assert (config.graceful_timeout_s, config.offset_flush_interval_s) == (5, 60)
+    assert config.override_policy is OverridePolicy.ALL
+    assert config.topic_tracking
+    assert (config.metrics_endpoint, config.metrics_window_s, config.metrics_samples) == (True, 30, 2)
+    assert config.warnings == ()
+    assert config.header_converter.endswith("SimpleHeaderConverter")
+
+
+@pytest.mark.parametrize(
+    ("extra", "url", "worker_id"),
+    [
+        pytest.param(
+            {"listeners": "http://127.0.0.1:1"}, "http://127.0.0.1:1/", "127.0.0.1:1", id="listener"
+        ),
+        pytest.param(
+            {
+                "listeners": "http://h:1,http://i:2",
+                "rest__advertised__host__name": "x",
+                "rest__advertised__port": "3",
+            },
+            "http://x:3/",
+            "x:3",
+            id="advertised",
+        ),
+        pytest.param({"listeners": "HTTP://[::1]:1"}, "http://[::1]:1/", "[::1]:1", id="IPv6"),
+    ],
+)
+def test_advertised_url_ends_with_a_slash(extra: dict[str, str], url: str, worker_id: str) -> None:
+    config = parse(**extra)
+    assert (config.advertised_url, config.worker_id) == (url, worker_id)
+
+
+def test_a_free_port_is_advertised_once_it_is_known() -> None:
+    config = parse(listeners="http://127.0.0.1:0").bound_to(4711)
+    assert config.advertised_url == "http://127.0.0.1:4711/"
+    assert config.worker_id == "127.0.0.1:4711"
+
+
+def test_every_address_is_advertised_as_one() -> None:
+    config = parse(listeners="http://:8083")
+    assert config.advertised_url.startswith("http://")
+    assert not config.advertised_url.startswith("http://:")
+
+
+def test_metrics_can_be_switched_off_and_their_windows_set() -> None:
+    config = parse(
+        metrics__endpoint__enabled="false", metrics__sample__window__ms="500", metrics__num__samples="4"
+    )
+    assert (config.metrics_endpoint, config.metrics_window_s, config.metrics_samples) == (False, 0.5, 4)
+    assert config.warnings == ()
+
+
+def test_a_level_of_metrics_has_no_effect_and_says_so() -> None:
+    config = parse(metrics__recording__level="DEBUG")
+    assert config.warnings == ("metrics.recording.level is ignored: all that is measured is of level INFO.",)
+
+
+def test_prefixes_pass_through() -> None:
+    raw = {
+        **LEAST,
+        "spark.master": "local[2]",
+        "producer.acks": "1",
+        "consumer.max.poll.records": "5",
+        "admin.retries": "2",
+        "admin.listeners": "",
+        "security.protocol": "SSL",
+        "key.converter.schemas.enable": "false",
+    }
+    config = parse_standalone(raw)
+    assert config.spark == {"spark.master": "local[2]"}
+    assert (config.producer, config.consumer) == ({"acks": "1"}, {"max.poll.records": "5"})
+    assert config.admin == {"retries": "2"}
+    assert config.admin_listeners == ()
+    assert config.client == {"security.protocol": "SSL"}
+    assert config.converter_configs["key.converter"] == {"schemas.enable": "false"}
+    assert config.warnings == ()
+
+
+def test_all_errors_are_told_at_once() -> None:
+    errors = errors_of(
+        {
+            "bootstrap.servers": "",
+            "value.converter": STRING,
+            "offset.flush.interval.ms": "soon",
+            "listeners": "https://:1,nonsense,ftp://h:2,http://h:70000",
+            "response.http.headers.config": "say X: y",
+            "access.control.allow.origin": "http://a.com,*.b.com",
+            "rest.extension.classes": "io.acme.Guard",
+            "connector.client.config.override.policy": "Some",
+            "topic.tracking.enable": "maybe",
+            "rest.advertised.listener": "ftp",
+        }
+    )
+    text = "\n".join(errors)
+    for expected in (
+        "Configuration 'bootstrap.servers' must not be empty.",
+        'Missing required configuration "key.converter" which has no default value.',
+        'Missing required configuration "offset.storage.file.filename" which has no default value.',
+        "Invalid value soon for configuration offset.flush.interval.ms: Not a number of type LONG",
+        "Invalid value null for configuration ssl.keystore.location: HTTPS listeners need a key store",
+        "Invalid header config action: 'say'. Expected one of [set, add, setDate, addDate]",
+        (
+            "Invalid value http://a.com,*.b.com for configuration access.control.allow.origin: each origin is * or a "
+            "regular expression, and one is none: nothing to repeat"
+        ),
+        "Invalid value io.acme.Guard for configuration rest.extension.classes: Class io.acme.Guard could not be found",
+        "Invalid value nonsense for configuration listeners: a listener has the form http://HOST:PORT or https",
+        "Invalid value ftp://h:2 for configuration listeners: the scheme must be http or https",
+        "Invalid value http://h:70000 for configuration listeners",
+        "override.policy: String must be one of: All, None, Principal",
+        "for configuration topic.tracking.enable: Expected value to be either true or false",
+        (
+            "Invalid value ftp for configuration rest.advertised.listener: String must be one of (case insensitive): "
+            "http, https"
+        ),
+    ):
+        assert expected in text
+
+
+def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
+    config = parse(
+        offset__storage__file__filenme="x", group__id="g", plugin__path="/opt", completely__unheard__thing="1"
+    )
+    assert "\n".join(config.warnings) == (
+        "plugin.path is ignored: Kraal's plugins are Python packages and are found by their entry points.\n"
+        "offset.storage.file.filenme is ignored: no such configuration is known; "
+        "did you mean offset.storage.file.filename?\n"
+        "group.id is ignored: only distributed workers use it.\n"
+        "completely.unheard.thing is ignored: no such configuration is known."
+    )
+
+
+def test_rest_is_told_what_the_file_says(tmp_path: Path) -> None:
+    (tmp_path / "jaas.conf").write_text(
+        f'KafkaConnect {{ PropertyFileLoginModule required file="{tmp_path}/users"; }};'
+    )
+    (tmp_path / "users").write_text("ann=secret")
+    jaas = str(tmp_path / "jaas.conf")
+    config = parse(
+        admin__listeners="http://a:1,http://b:0",
+        response__http__headers__config="set X-A: b",
+        access__control__allow__origin="http://a.com",
+        access__control__allow__methods="PUT",
+        rest__extension__classes="BasicAuthSecurityRestExtension",
+        java__security__auth__login__config=jaas,
+    )
+    assert config.admin_listeners == (Listener("http", "a", 1), Listener("http", "b", 0))
+    assert config.response_headers == (HeaderRule("X-A", "b", add=False),)
+    assert (config.cors_origin, config.cors_methods) == ("http://a.com", "PUT")
+    assert config.basic_auth is not None
+    assert config.basic_auth.users == {"ann": Password("secret")}
+    assert config.warnings == ()
+    assert parse(java__security__auth__login__config=jaas).warnings == (
+        (
+            "java.security.auth.login.config is ignored: rest.extension.classes names no extension, and REST asks for "
+            "no password."
+        ),
+    )
+
+
+def test_a_converter_that_nobody_knows_is_an_error() -> None:
+    with pytest.raises(ConfigInvalid, match=f"key.converter: Class {STRING} could not be found"):
+        parse_standalone(LEAST, resolve=lambda _name: None)
+
+
+def test_java_class_names_of_policies_are_understood() -> None:
+    package = "org.apache.kafka.connect.connector.policy"
+    name = f"{package}.PrincipalConnectorClientConfigOverridePolicy"
+    assert parse(connector__client__config__override__policy=name).override_policy is OverridePolicy.PRINCIPAL
+
+
+def test_a_file_is_read_as_properties(tmp_path: Path) -> None:
+    path = tmp_path / "worker.properties"
+    path.write_text("# café\n" + "".join(f"{name} = {value}\n" for name, value in LEAST.items()), "utf-8")
+    assert load_worker_properties(path).bootstrap_servers == "a:1,b:2"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(None, "there is no such file", id="missing"),
+        pytest.param("", "it is no file", id="a directory"),
+        pytest.param("a=\\uZZZZ\n", "is not a properties file", id="malformed"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str | None, text: str) -> None:
+    path = tmp_path / "worker.properties"
+    if content == "":
+        path.mkdir()
+    elif content is not None:
+        path.write_text(content)
+    with pytest.raises(BadRequest, match=text) as raised:
+        load_worker_properties(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_secret_on_the_command_line_of_a_jvm_is_warned_of() -> None:
+    secrets.add("hunter2hunter2")
+    try:
+        config = parse(
+            **{
+                "spark.driver.extraClassPath": "/opt/hunter2hunter2/lib",
+                "spark.driver.extraJavaOptions": "-Dpassword=hunter2hunter2",
+                "spark.driver.memory": "2g",
+                "spark.hadoop.fs.s3a.secret.key": "hunter2hunter2",
+            }
+        )
+    finally:
+        secrets.forget()
+    [warning] = config.warnings
+    assert warning.startswith(
+        "spark.driver.extraClassPath has a secret, or what a config provider returned, and "
+    )
+    assert "hunter2" not in warning

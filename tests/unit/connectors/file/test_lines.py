@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraal.connectors.file import lines
+
+TEXT = st.lists(
+    st.sampled_from([b"\n", b"\r", b"\r\n", b"a", b"bc", b"\xff", "é".encode()]), max_size=60
+).map(b"".join)
+
+
+def naive(data: bytes) -> tuple[list[bytes], int]:
+    """Cut letter by letter, as Java does."""
+    found, start, at = [], 0, 0
+    while at < len(data):
+        letter = data[at : at + 1]
+        if letter == b"\r" and at + 1 == len(data):
+            break
+        if letter in (b"\n", b"\r"):
+            found.append(data[start:at])
+            at += 1 + (data[at : at + 2] == b"\r\n")
+            start = at
+        else:
+            at += 1
+    return found, start
+
+
+def as_bytes(array: object) -> list[bytes]:
+    return [bytes(value.as_buffer()) if value.as_buffer() is not None else b"" for value in array]  # type: ignore[attr-defined]
+
+
+@given(TEXT)
+@settings(deadline=None, max_examples=400)
+def test_cuts_like_the_naive_one(data: bytes) -> None:
+    found, used = lines.cut(data)
+    assert (as_bytes(found), used) == naive(data)
+    assert lines.ended(data) == used
+
+
+@given(TEXT, st.integers(1, 9))
+@settings(deadline=None, max_examples=300)
+def test_reads_the_same_lines_whatever_the_chunks(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, chunk: int
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "lines"
+    path.write_bytes(data)
+    expected, end = naive(data)
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        got = [line for array in lines.read_lines(fd, "f", 0, end, chunk) for line in as_bytes(array)]
+    finally:
+        os.close(fd)
+    assert got == expected
+
+
+@given(TEXT, st.data())
+@settings(deadline=None, max_examples=300)
+def test_ranges_end_where_lines_end(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes, draw: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "ends"
+    path.write_bytes(data)
+    ends = [size for size in range(1, len(data) + 1) if ends_at(data, size)]
+    start = draw.draw(st.integers(0, len(data)))
+    stop = draw.draw(st.integers(start, len(data)))
+    fd = os.open(path, os.O_RDONLY)
+    before, lines.SCAN_BYTES = lines.SCAN_BYTES, 3
+    try:
+        back, forward = lines.last_end(fd, start, stop), lines.first_end(fd, start, len(data))
+    finally:
+        lines.SCAN_BYTES = before
+        os.close(fd)
+    # A \r just before `stop` is not decided by what is before it.
+    assert back == max(
+        (end for end in ends if start < end <= stop and naive(data[start:stop])[1] >= end - start),
+        default=None,
+    )
+    assert forward == min((end for end in ends if end > start), default=None)
+
+
+def ends_at(data: bytes, size: int) -> bool:
+    """Tell whether a line ends just before `size`, seen in the whole file."""
+    if data[size - 1 : size] == b"\n":
+        return True
+    return data[size - 1 : size] == b"\r" and size < len(data) and data[size : size + 1] != b"\n"
+
+
+def test_a_range_may_end_in_a_lone_return(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"a\rb")
+    fd = os.open(path, os.O_RDONLY)
+    assert [line.to_pylist() for line in lines.read_lines(fd, "f", 0, 2)] == [["a"]]
+    os.close(fd)
+
+
+def test_a_line_longer_than_a_chunk_comes_whole(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"x" * 1_000_000 + b"\r\ny\n")
+    fd = os.open(path, os.O_RDONLY)
+    got = [line for array in lines.read_lines(fd, "f", 0, 1_000_004, 1024) for line in array.to_pylist()]
+    os.close(fd)
+    assert [len(line) for line in got] == [1_000_000, 1]
+
+
+def test_a_line_over_the_bound_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4096)
+    path = tmp_path / "f"
+    path.write_bytes(b"ok\n" + b"x" * 5000 + b"\n")
+    fd = os.open(path, os.O_RDONLY)
+    with pytest.raises(lines.LineTooLongError, match=r"line at byte 3 of f is longer than 4096 bytes"):
+        list(lines.read_lines(fd, "f", 0, 5004, 1024))
+    os.close(fd)
+
+
+def test_a_file_that_shrinks_meanwhile_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"ab\n")
+    fd = os.open(path, os.O_RDONLY)
+    with pytest.raises(EOFError, match="became shorter"):
+        list(lines.read_lines(fd, "f", 0, 10))
+    os.close(fd)

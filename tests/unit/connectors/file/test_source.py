@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.connectors.file import lines
+from kraal.connectors.file.source import FileStreamSourceConnector, FileStreamSourceTask
+from kraal.plugins.api import Offset, SourceBatch, SourcePartition, TaskContext
+
+
+@dataclass(frozen=True)
+class View:
+    """What a task sees of its worker."""
+
+    bootstrap_servers: str = "127.0.0.1:1"
+    spark_is_local: bool = True
+    scratch: str = "/tmp"  # noqa: S108 - never written to here
+
+
+class Tail:
+    """A task over one file, and what it read."""
+
+    def __init__(self, path: Path, position: object = None, **sizes: int) -> None:
+        self.path = path
+        self.task = FileStreamSourceTask(**sizes)
+        self.partition = SourcePartition.of({"filename": str(path)})
+        offsets: dict[SourcePartition, Offset] = {}
+        if position is not None:
+            offsets[self.partition] = {"position": position}  # type: ignore[dict-item]
+        context = TaskContext(connector="c", task=0, worker=View(), connector_config={})
+        self.task.start({"file": str(path), "topic": "t"}, offsets, context)
+
+    def add(self, data: bytes) -> None:
+        with self.path.open("ab") as file:
+            file.write(data)
+
+    def poll(self) -> tuple[list[str] | None, int] | None:
+        """Return the lines (None for a range that Spark would read) and the position behind them."""
+        batch = self.task.poll()
+        return None if batch is None else (texts(batch), position_of(batch))
+
+
+def texts(batch: SourceBatch) -> list[str] | None:
+    return None if batch.table is None else batch.table.column("value").to_pylist()
+
+
+def position_of(batch: SourceBatch) -> int:
+    (offset,) = batch.offsets.values()
+    position = offset["position"]
+    assert isinstance(position, int)
+    return position
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "in.txt"
+
+
+@pytest.fixture
+def tail(path: Path) -> Iterator[Tail]:
+    found = Tail(path)
+    yield found
+    found.task.stop()
+
+
+def test_a_file_that_does_not_exist_is_waited_for(tail: Tail, caplog: pytest.LogCaptureFixture) -> None:
+    assert [tail.poll(), tail.poll()] == [None, None]
+    assert caplog.text.count("does not exist") == 1
+    tail.add(b"a\n")
+    assert tail.poll() == (["a"], 2)
+
+
+def test_lines_come_as_they_end(tail: Tail) -> None:
+    tail.add(b"one\n\ntwo\r\nhal")
+    assert tail.poll() == (["one", "", "two"], 10)
+    assert tail.poll() is None
+    tail.add(b"f\r")
+    assert tail.poll() is None
+    tail.add(b"\n")
+    assert tail.poll() == (["half"], 16)
+    assert tail.poll() is None
+    tail.add(b"x\ry")
+    assert tail.poll() == (["x"], 18)
+
+
+def test_an_idle_poll_costs_microseconds(tail: Tail) -> None:
+    tail.add(b"a\n")
+    tail.poll()
+    begin = time.perf_counter()
+    for _ in range(1000):
+        assert tail.poll() is None
+    assert (time.perf_counter() - begin) / 1000 < 100e-6
+
+
+def test_it_goes_on_at_the_stored_position(path: Path) -> None:
+    path.write_bytes(b"one\ntwo\n")
+    assert Tail(path, 4).poll() == (["two"], 8)
+
+
+def test_a_position_of_another_type_is_refused(path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^Offset position is the incorrect type$"):
+        Tail(path, "4")
+
+
+def test_truncation_is_an_error_that_says_what_to_do(tail: Tail) -> None:
+    tail.add(b"one\ntwo\n")
+    tail.poll()
+    os.truncate(tail.path, 4)
+    with pytest.raises(ValueError, match=r"was truncated: it has 4 bytes, and byte 8 .* reset its offsets"):
+        tail.poll()
+
+
+def test_another_file_under_the_name_is_an_error(tail: Tail) -> None:
+    tail.add(b"one\n")
+    tail.poll()
+    other = tail.path.with_suffix(".new")
+    other.write_bytes(b"longer than before\n")
+    other.rename(tail.path)
+    with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
+        tail.poll()
+
+
+def test_a_file_replaced_before_it_was_read_is_no_error(tail: Tail) -> None:
+    tail.add(b"no end")
+    assert tail.poll() is None
+    tail.path.unlink()
+    tail.add(b"new\n")
+    assert tail.poll() == (["new"], 4)
+
+
+def test_the_reason_why_a_file_cannot_be_opened_is_named(tail: Tail, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> int:
+        raise PermissionError(13, "Permission denied")
+
+    tail.add(b"a\n")
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(PermissionError, match=r"cannot read .*in\.txt: Permission denied"):
+        tail.poll()
+
+
+def test_a_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not a regular file"):
+        Tail(tmp_path).poll()
+
+
+def test_a_backlog_comes_in_ranges_that_end_at_lines(path: Path) -> None:
+    path.write_bytes(b"0123456\r\n" * 1000 + b"rest")
+    tail = Tail(path, batch_bytes=1000, small_bytes=5)
+    ends = []
+    while (batch := tail.task.poll()) is not None:
+        assert batch.read is not None
+        assert batch.table is None
+        ends.append(position_of(batch))
+    assert all(end % 9 == 0 for end in ends)
+    assert max(after - before for before, after in zip([0, *ends], ends, strict=False)) <= 1000
+    assert ends[-1] == 9000
+
+
+def test_a_line_longer_than_a_batch_comes_whole(path: Path) -> None:
+    path.write_bytes(b"x" * 5000 + b"\r\ny\n")
+    tail = Tail(path, batch_bytes=100, small_bytes=10_000)
+    assert tail.poll() == (["x" * 5000], 5002)
+    assert tail.poll() == (["y"], 5004)
+
+
+def test_a_line_without_end_is_refused_at_the_bound(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 4096)
+    tail = Tail(path)
+    tail.add(b"x" * 4000)
+    assert tail.poll() is None
+    tail.add(b"x" * 4000)
+    with pytest.raises(lines.LineTooLongError):
+        tail.poll()
+
+
+def test_bytes_that_are_no_utf_8_pass(tail: Tail) -> None:
+    tail.add(b"\xff\xfe\n")
+    batch = tail.task.poll()
+    assert batch is not None
+    assert batch.table is not None
+    assert batch.table.column("value").chunk(0).buffers()[2].to_pybytes() == b"\xff\xfe"
+
+
+@pytest.mark.parametrize("config", [{}, {"file": ""}])
+def test_standard_input_is_refused(config: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="the configuration 'file' is missing"):
+        FileStreamSourceConnector().start({"topic": "t", **config}, None)  # type: ignore[arg-type]
+
+
+def test_there_is_one_task_always() -> None:
+    connector = FileStreamSourceConnector()
+    config = {"file": "/f", "topic": "t"}
+    connector.start(config, None)  # type: ignore[arg-type]
+    assert connector.task_configs(5) == [config]
+
+
+NO_LONG = "The value for the 'position' key in the offset is expected to be a Long value"
+NEGATIVE = "The value for the 'position' key in the offset should be a non-negative value"
+ALTER = [
+    pytest.param({"filename": "/f"}, {"position": 5}, None, id="good"),
+    pytest.param({"any": 1}, None, None, id="tombstones go for every partition"),
+    pytest.param({"filename": "/f"}, {"x": 1}, "Offset objects should either be null or contain the key 'position'"),
+    pytest.param({"filename": "/f"}, {"position": "5"}, NO_LONG),
+    pytest.param({"filename": "/f"}, {"position": True}, NO_LONG),
+    pytest.param({"filename": "/f"}, {"position": None}, NO_LONG),
+    pytest.param({"filename": "/f"}, {"position": -1}, NEGATIVE),
+    pytest.param({"f": "/f"}, {"position": 1}, "Partition objects should contain the key 'filename'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("partition", "offset", "error"), ALTER)
+def test_offsets_from_users_are_checked_as_java_does(partition: Any, offset: Any, error: str | None) -> None:
+    offsets = {SourcePartition.of(partition): offset}
+    if error is None:
+        assert FileStreamSourceConnector().alter_offsets({"file": "/f"}, offsets)
+        return
+    with pytest.raises(ValueError, match=f"^{error}$"):
+        FileStreamSourceConnector().alter_offsets({"file": "/f"}, offsets)
+
+
+def test_offsets_of_standard_input_cannot_be_changed() -> None:
+    with pytest.raises(
+        ValueError, match="Offsets cannot be modified if the 'file' configuration is unspecified"
+    ):
+        FileStreamSourceConnector().alter_offsets({}, {})

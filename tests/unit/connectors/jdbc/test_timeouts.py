@@ -1,0 +1,82 @@
+"""No connection to a database waits for ever, unless its user wants that."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.connectors.jdbc.source import JdbcReader
+from kraal.connectors.jdbc.timeouts import CONNECT, SOCKET, with_timeouts
+from kraal.connectors.spark.sink import SparkSinkTask
+from kraal.connectors.spark.sink_config import SPARK_SINK
+from kraal.connectors.spark.source_config import SPARK_SOURCE
+from kraal.plugins.api import TaskContext
+
+LIMITS = {CONNECT: 30_000, SOCKET: 1_800_000}
+
+
+@pytest.mark.parametrize(
+    ("url", "set_"),
+    [
+        (
+            "jdbc:postgresql://h/shop",
+            {"connectTimeout": "30", "loginTimeout": "30", "socketTimeout": "1800"},
+        ),
+        ("jdbc:mysql://h/shop", {"connectTimeout": "30000", "socketTimeout": "1800000"}),
+        ("jdbc:mariadb://h/shop?user=me", {"connectTimeout": "30000", "socketTimeout": "1800000"}),
+        ("jdbc:sqlserver://h;databaseName=shop", {"loginTimeout": "30", "socketTimeout": "1800000"}),
+        (
+            "jdbc:oracle:thin:@//h/shop",
+            {"oracle.net.CONNECT_TIMEOUT": "30000", "oracle.jdbc.ReadTimeout": "1800000"},
+        ),
+        ("jdbc:db2://h/shop", {"loginTimeout": "30", "blockingReadConnectionTimeout": "1800"}),
+        ("jdbc:derby:memory:shop", {}),
+        ("no address", {}),
+    ],
+)
+def test_each_driver_has_its_own_properties(url: str, set_: dict[str, str]) -> None:
+    assert with_timeouts({"url": url}, LIMITS) == {"url": url, **set_}
+
+
+@pytest.mark.parametrize(
+    ("options", "missing"),
+    [
+        ({"url": "jdbc:postgresql://h/shop?socketTimeout=5"}, {"socketTimeout"}),
+        ({"url": "jdbc:postgresql://h/shop?ssl=true&SOCKETTIMEOUT=5"}, {"socketTimeout"}),
+        ({"URL": "jdbc:postgresql://h/shop", "sockettimeout": "5"}, {"socketTimeout"}),
+        ({"url": "jdbc:mysql://(host=h,connectTimeout=5)/shop"}, {"connectTimeout"}),
+        ({"url": "jdbc:sqlserver://h; loginTimeout = 5;databaseName=shop"}, {"loginTimeout"}),
+        (
+            {"url": "jdbc:oracle:thin:@(DESCRIPTION=(CONNECT_TIMEOUT=5)(ADDRESS=(HOST=h)))"},
+            {"oracle.net.CONNECT_TIMEOUT"},
+        ),
+        (
+            {"url": "jdbc:oracle:thin:@//h/shop?oracle.jdbc.ReadTimeout=5"},
+            {"oracle.jdbc.ReadTimeout"},
+        ),
+    ],
+)
+def test_what_the_user_has_set_stays(options: dict[str, str], missing: set[str]) -> None:
+    url = options.get("url") or options["URL"]
+    every = set(with_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
+    made = with_timeouts(options, LIMITS)
+    assert made.items() >= options.items()
+    assert set(made) - set(options) == every - missing
+
+
+def test_none_is_set_for_0_and_parts_of_a_second_count() -> None:
+    url = "jdbc:postgresql://h/shop"
+    assert with_timeouts({"url": url}, {CONNECT: 0, SOCKET: 0}) == {"url": url}
+    assert with_timeouts({"url": url}, {CONNECT: 0, SOCKET: 1}) == {"url": url, "socketTimeout": "1"}
+
+
+def test_sources_and_sinks_connect_with_them() -> None:
+    config = {"spark.format": "jdbc", "spark.option.url": "jdbc:postgresql://h/shop", SOCKET: "5000"}
+    reading = {**config, "jdbc.tables": "T", "jdbc.incrementing.column": "ID", "topic.prefix": "t-"}
+    reader = JdbcReader(SPARK_SOURCE.parse(reading), {"url": "jdbc:postgresql://h/shop"}, (0, 1), {})
+    assert {"socketTimeout": "5", "connectTimeout": "30"}.items() <= reader._options.items()
+    task = SparkSinkTask()
+    writing = {**config, "jdbc.table": "T", "topics": "t"}
+    assert SPARK_SINK.parse(writing)[SOCKET] == 5000
+    context = TaskContext(connector="c", task=0, worker=None, connector_config={}, max_records=1)  # type: ignore[arg-type]
+    task.start(writing, context)
+    assert {"socketTimeout": "5", "connectTimeout": "30"}.items() <= task._options.items()

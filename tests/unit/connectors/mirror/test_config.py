@@ -1,0 +1,80 @@
+"""The keys of Mirror, and whose client settings are whose. Mirrors MirrorConnectorConfigTest."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.connectors.mirror.config import MIRROR, source_admin, source_consumer, target_admin
+
+GOOD = {
+    "source.cluster.alias": "west",
+    "source.cluster.bootstrap.servers": "west:1",
+    "target.cluster.bootstrap.servers": "east:1",
+}
+
+
+def errors(changes: dict[str, str]) -> list[str]:
+    return [error for value in MIRROR.validate(GOOD | changes) for error in value.errors]
+
+
+def test_a_good_config_needs_three_keys() -> None:
+    assert errors({}) == []
+    missing = [error for value in MIRROR.validate({}) for error in value.errors]
+    assert [text.split('"')[1] for text in missing if text.startswith("Missing")] == list(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("topics", "a, b(", "Invalid value b( for configuration topics: Invalid regex: "),
+        ("topics.regex", "b(", "Invalid value b( for configuration topics.regex: Invalid regex: "),
+        ("topics.exclude", "*", "Invalid value * for configuration topics.exclude: Invalid regex: "),
+        (
+            "replication.policy.class",
+            "com.example.Mine",
+            "configuration replication.policy.class: String must be one of: org.apache.kafka.connect.mirror.Default",
+        ),
+        ("replication.policy.separator", "", "String must be non-empty"),
+        ("refresh.topics.interval.seconds", "-1", "Value must be at least 0"),
+        (
+            "trigger",
+            "now",
+            "Invalid value now for configuration trigger: String must be one of: batch, realtime",
+        ),
+        ("realtime.batch.ms", "4999", "Value must be at least 5000"),
+        ("offset-syncs.topic.location", "here", "String must be one of: source, target"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_value(key: str, value: str, says: str) -> None:
+    (found,) = errors({key: value})
+    assert says in found
+
+
+def test_topics_and_a_pattern_exclude_each_other() -> None:
+    (found,) = errors({"topics": "a", "topics.regex": "b"})
+    assert "topics and topics.regex are mutually exclusive options" in found
+    assert errors({"topics.regex": "a{1,2}"}) == []
+
+
+def test_settings_of_clients_come_from_three_prefixes() -> None:
+    config = GOOD | {
+        "source.cluster.security.protocol": "SSL",
+        "consumer.max.poll.records": "7",
+        "consumer.fetch.min.bytes": "1",
+        "source.consumer.fetch.min.bytes": "2",
+        "consumer.override.fetch.min.bytes": "3",
+        "consumer.poll.timeout.ms": "5",
+        "admin.retries": "9",
+        "admin.timeout.ms": "100",
+        "target.admin.retries": "8",
+    }
+    assert source_consumer(config) == {
+        "auto.offset.reset": "earliest",
+        "bootstrap.servers": "west:1",
+        "security.protocol": "SSL",
+        "max.poll.records": "7",
+        "fetch.min.bytes": "2",
+    }
+    assert source_admin(config) == {"bootstrap.servers": "west:1", "security.protocol": "SSL", "retries": "9"}
+    assert target_admin(config) == {"bootstrap.servers": "east:1", "retries": "8"}
+    assert source_consumer(GOOD | {"consumer.auto.offset.reset": "latest"})["auto.offset.reset"] == "latest"

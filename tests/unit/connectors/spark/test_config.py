@@ -1,0 +1,268 @@
+"""What validation says of SparkSource's and SparkSink's configs; none of it needs Spark."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kraal.config.clients.overrides import OverridePolicy
+from kraal.config.key import ConfigDef
+from kraal.connectors.spark.checks import local_path, options_of
+from kraal.connectors.spark.sink_config import SPARK_SINK
+from kraal.connectors.spark.source import SparkSourceConnector
+from kraal.connectors.spark.source_config import SPARK_SOURCE
+from kraal.plugins.registry import Registry
+from kraal.plugins.validation.validate import validate_for_rest
+from tests.fakes.workers.examples import FOLDER, example
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker as validation sees it."""
+
+    key_converter: str = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    value_converter: str = "org.apache.kafka.connect.converters.ByteArrayConverter"
+    header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    override_policy: OverridePolicy = OverridePolicy.ALL
+    topic_creation: bool = True
+    exactly_once_sources: bool = False
+    group: None = None
+    raw: Mapping[str, str] = field(default_factory=dict)
+
+
+def errors(definition: ConfigDef, config: Mapping[str, str]) -> dict[str, str]:
+    return {value.name: "; ".join(value.errors) for value in definition.validate(config) if value.errors}
+
+
+def source(**changes: str) -> dict[str, str]:
+    config = {"spark.format": "text", "path": "/", "topic": "t"}
+    config |= {name.replace("_", "."): value for name, value in changes.items()}
+    return {name: value for name, value in config.items() if value}
+
+
+FORMATS = "json, csv, parquet, orc, text, jdbc, python"
+KNOWN = f"String must be one of: {FORMATS}, or a format that is only a stream, such as rate"
+CHECKPOINT = f"{tempfile.gettempdir()}/checkpoint"
+STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (source(), {}),
+        (source(spark_format="avro"), {"spark.format": f"Invalid value avro for configuration spark.format: {KNOWN}"}),
+        (source(path=""), {"path": "Invalid value null for configuration path: it is required with spark.format=text"}),
+        (
+            source(path="/no/such/dir/*.txt"),
+            {
+                "path": "Invalid value /no/such/dir/*.txt for configuration path: /no/such/dir does not exist on "
+                "this worker"
+            },
+        ),
+        (source(path="x"), {"path": "Invalid value x for configuration path: it must be an absolute path"}),
+        (
+            source(path="gs://bucket/x"),
+            {
+                "path": "Invalid value gs://bucket/x for configuration path: the scheme gs: is not known; "
+                "a path of a mounted file system, file: or s3a: is allowed"
+            },
+        ),
+        (
+            source(spark_format="csv"),
+            {"spark.schema": "Invalid value null for configuration spark.schema: it is required with spark.format=csv"},
+        ),
+        (
+            source(spark_format="json", spark_schema="id INTT"),
+            {
+                "spark.schema": "Invalid value id INTT for configuration spark.schema: it is no schema in Spark's DDL: "
+                "the column id has the unknown type INTT; there are boolean, tinyint, smallint, int, bigint, float, "
+                "double, decimal(p,s), string, char(n), varchar(n), binary, date, timestamp, timestamp_ntz, array<…>, "
+                "map<…,…>, struct<name: type, …>"
+            },
+        ),
+        (
+            source(topic=""),
+            {
+                "topic": "Invalid value null for configuration topic: exactly one of topic, topic.column and "
+                "topic.prefix (with jdbc) is needed; found none"
+            },
+        ),
+        (
+            source(spark_format="json", spark_schema="id INT", key_columns="idd"),
+            {
+                "key.columns": "Invalid value [idd] for configuration key.columns: spark.schema has no column idd; "
+                "it has id"
+            },
+        ),
+        (
+            source(spark_format="json", key_columns="id"),
+            {
+                "key.columns": "Invalid value [id] for configuration key.columns: without spark.schema there are no "
+                "columns to name"
+            },
+        ),
+        (
+            source(spark_format="jdbc", path="", jdbc_tables="a;b", jdbc_mode="timestamp"),
+            {
+                "jdbc.tables": "Invalid value [a;b] for configuration jdbc.tables: 'a;b' is no name of a table or a "
+                "column; names with other letters need quotes",
+                "jdbc.timestamp.column": "Invalid value null for configuration jdbc.timestamp.column: it is required "
+                "with jdbc.mode=timestamp",
+            },
+        ),
+        (
+            source(spark_format="python", path="", spark_python_datasource="no_such_package.x:Y"),
+            {
+                "spark.python.datasource": "Invalid value no_such_package.x:Y for configuration "
+                "spark.python.datasource: no package no_such_package is installed on this worker"
+            },
+        ),
+        (
+            source(jdbc_tables="a"),
+            {
+                "jdbc.tables": "Invalid value [a] for configuration jdbc.tables: it goes with spark.format jdbc, "
+                "not with text"
+            },
+        ),
+        (source(**STREAM), {}),
+        (source(**{**STREAM, "spark_format": "rate-micro-batch"}), {}),
+        (
+            source(**{**STREAM, "checkpoint_location": ""}),
+            {
+                "checkpoint.location": "Invalid value null for configuration checkpoint.location: it is required with "
+                "spark.format=rate, which is read as a stream"
+            },
+        ),
+        (
+            source(**{**STREAM, "checkpoint_location": "hdfs://h/x", "path": "/"}),
+            {
+                "checkpoint.location": "Invalid value hdfs://h/x for configuration checkpoint.location: the scheme "
+                "hdfs: is not known; a path of a mounted file system, or file:, is allowed",
+                "path": "Invalid value / for configuration path: it goes with spark.format json, csv, parquet, orc, "
+                "text, not with rate",
+            },
+        ),
+        (
+            source(**{**STREAM, "checkpoint_location": "s3a://bucket/x"}),
+            {
+                "checkpoint.location": "Invalid value s3a://bucket/x for configuration checkpoint.location: the scheme "
+                "s3a: is not known; a path of a mounted file system, or file:, is allowed"
+            },
+        ),
+        (
+            source(checkpoint_location=CHECKPOINT),
+            {
+                "checkpoint.location": f"Invalid value {CHECKPOINT} for configuration checkpoint.location: it goes "
+                "with formats that are only streams, not with text"
+            },
+        ),
+        (
+            source(**{**STREAM, "spark_format": "kafka"}),
+            {
+                "spark.format": "Invalid value kafka for configuration spark.format: kafka is not read here: "
+                "MirrorSource copies topics"
+            },
+        ),
+        (
+            source(**{**STREAM, "spark_format": "Rate"}),
+            {"spark.format": f"Invalid value Rate for configuration spark.format: {KNOWN}"},
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_source(config: Mapping[str, str], expected: Mapping[str, str]) -> None:
+    assert errors(SPARK_SOURCE, config) == expected
+
+
+def test_what_is_wrong_with_a_sink(tmp_path: Path) -> None:
+    good = {"spark.format": "parquet", "path": str(tmp_path / "made" / "later")}
+    assert errors(SPARK_SINK, good) == {}
+    (tmp_path / "file").write_text("")
+    path = str(tmp_path / "file")
+    assert errors(SPARK_SINK, {**good, "path": path, "metadata.columns": "offset,value"}) == {
+        "path": f"Invalid value {path} for configuration path: {path} is no directory",
+        "metadata.columns": "Invalid value [offset, value] for configuration metadata.columns: Each entry must be "
+        "one of, and none twice: topic, partition, offset, timestamp, key",
+    }
+    assert errors(SPARK_SINK, {**good, "spark.format": "text", "spark.schema": "a INT"}) == {
+        "spark.schema": "Invalid value a INT for configuration spark.schema: spark.format=text writes one column, of "
+        "type string"
+    }
+    assert set(errors(SPARK_SINK, {"spark.format": "jdbc", "jdbc.table": "(select 1) x"})) == {"jdbc.table"}
+
+
+def test_what_a_sink_can_guarantee(tmp_path: Path) -> None:
+    once = {"delivery.guarantee": "exactly_once"}
+    table = {"spark.format": "jdbc", "jdbc.table": "got", **once}
+    assert errors(SPARK_SINK, table) == {}
+    assert errors(SPARK_SINK, {"spark.format": "orc", "path": str(tmp_path), **once}) == {}
+    assert set(errors(SPARK_SINK, {**table, "jdbc.offsets.table": "o; DROP TABLE o"})) == {
+        "jdbc.offsets.table"
+    }
+    python = {"spark.format": "python", "spark.python.datasource": "tests.fakes.spark.data_sources:Folder"}
+    assert errors(SPARK_SINK, {**python, **once}) == {
+        "delivery.guarantee": "Invalid value exactly_once for configuration delivery.guarantee: a Python Data Source "
+        "commits by itself, before the offsets are"
+    }
+
+
+@pytest.mark.parametrize("option", ["query", "dbTable", "sessionInitStatement", "path"])
+def test_options_that_would_be_sql_or_a_key(option: str) -> None:
+    with pytest.raises(ValueError, match=rf"the option spark\.option\.{option} is not allowed: "):
+        options_of({f"spark.option.{option}": "x"})
+    assert options_of({"spark.option.fetchsize": "7", "spark.format": "jdbc"}) == {"fetchsize": "7"}
+
+
+@pytest.mark.parametrize("text", ["/a b", "file:/a b", "file:///a b"])
+def test_paths_are_taken_as_they_are(text: str) -> None:
+    assert local_path(text) == "/a b"
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("spark-*.properties")), ids=lambda path: path.stem)
+def test_the_examples_are_valid(path: Path, tmp_path: Path) -> None:
+    config = example(path.stem, {})
+    if "path" in config:
+        config["path"] = str(tmp_path)
+    if "spark.python.datasource" in config:
+        config["spark.python.datasource"] = "tests.fakes.spark.data_sources:Numbers"
+    if "checkpoint.location" in config:
+        config["checkpoint.location"] = str(tmp_path / "checkpoint")
+    definition = SPARK_SINK if "sink" in path.stem else SPARK_SOURCE
+    assert errors(definition, config) == {}
+    assert {key for key in config if key.startswith(("jdbc", "spark", "path", "topic"))} <= {
+        *(key.name for key in definition),
+        *(key for key in config if key.startswith("spark.option.")),
+        "topics",
+    }
+
+
+def test_rest_is_told_the_same() -> None:
+    config = {"connector.class": "SparkSource", "name": "x", "spark.format": "csv", "path": "/nowhere/x"}
+    registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
+    answer = validate_for_rest(registry, Worker(), "SparkSource", config)
+    found = {info.value.name: info.value.errors for info in answer.configs if info.value.errors}
+    assert {"path", "spark.schema", "topic"} <= set(found)
+
+
+def test_rest_is_told_of_settings_of_spark_and_of_batches_where_a_config_has_them() -> None:
+    registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
+    config = {"connector.class": "SparkSource", "name": "x", **source()}
+    plain = {info.value.name for info in validate_for_rest(registry, Worker(), "SparkSource", config).configs}
+    own = {
+        "spark.sql.files.ignoreMissingFiles": "true",
+        "spark.sql.session.timeZone": "CET",
+        "max.records.per.batch": "none",
+    }
+    answer = validate_for_rest(registry, Worker(), "SparkSource", {**config, **own})
+    assert {info.value.name for info in answer.configs} - plain == own.keys()
+    found = {info.value.name: info.value.errors for info in answer.configs if info.value.name in own}
+    assert [name for name, errors in found.items() if errors] == [
+        "max.records.per.batch",
+        "spark.sql.session.timeZone",
+    ]
+    assert found["max.records.per.batch"] == (
+        "Invalid value none for configuration max.records.per.batch: Not a number of type INT",
+    )

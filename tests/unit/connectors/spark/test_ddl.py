@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from kraal.connectors.spark.ddl import columns_of
+
+
+def test_columns_and_their_types() -> None:
+    ddl = (
+        "id BIGINT NOT NULL, `a ``b` STRING COMMENT 'it\\'s, a text', c decimal(10, 2), d array<map<string,int>>,"
+        " e struct<x: int not null, `y z`: struct<>>, f VARCHAR(3), g timestamp_ntz, h: int"
+    )
+    assert columns_of(ddl) == {
+        "id": "bigint",
+        "a `b": "string",
+        "c": "decimal",
+        "d": "array",
+        "e": "struct",
+        "f": "varchar",
+        "g": "timestamp_ntz",
+        "h": "int",
+    }
+
+
+@pytest.mark.parametrize(
+    ("ddl", "says"),
+    [
+        ("", "it names no column"),
+        ("id", "the type of the column id is missing"),
+        ("id INTT", "the column id has the unknown type INTT; there are boolean"),
+        ("id INT name STRING", "a comma is missing before `name`"),
+        ("id INT,", "a column's name is missing before the end"),
+        ("id INT, id STRING", "the column id is there twice"),
+        ("id ARRAY<INT", "`>` is missing in the array id, before the end"),
+        ("id MAP<INT>", "`,` is missing in the map id, before `>`"),
+        ("id STRUCT<x>", "the type of the column x is missing"),
+        ("id INT NOT", "NULL is missing after NOT, of the column id"),
+        ("id INT COMMENT x", "the comment of the column id is no text"),
+        ("id DECIMAL(39,1)", "the column id is decimal with digits up to 38"),
+        ("id DECIMAL(4,5)", "the column id is decimal with digits up to 38"),
+        ("id INT(4)", "the type int of the column id takes no 1 numbers"),
+        ("id CHAR", "the column id of type char needs a length: char(n)"),
+        ("id VARIANT", "the column id has type VARIANT, which Connect has none for"),
+        ("id INT; drop", "'; drop' cannot be read"),
+        ("id " + "array<" * 60 + "int" + ">" * 60, "nested deeper than 50 levels"),
+    ],
+)
+def test_what_is_wrong_is_named(ddl: str, says: str) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is looked at
+        columns_of(ddl)
+    assert says in str(caught.value)

@@ -1,0 +1,224 @@
+"""Avro: values both ways, the same bytes that fastavro writes and reads."""
+
+from __future__ import annotations
+
+import io
+import json
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+
+from kraal.converters.avro.converter import AvroFormat
+from kraal.converters.avro.from_connect import avro_text
+from kraal.converters.avro.names import AvroOptions
+from kraal.converters.registry.client import SchemaText
+from kraal.converters.registry.errors import SerializationException
+from kraal.plugins.model.records import DECIMAL, TIMESTAMP, DataException, Float32, Instant, Struct
+from kraal.plugins.model.schema import STRING, Schema, Type
+from tests.fakes.values.connect_schemas import optional, struct
+from tests.fakes.values.converter_notation import described, shown
+
+PLAIN = AvroOptions()
+ENHANCED = AvroOptions(enhanced=True)
+INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
+MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
+WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+CONNECT = "org.apache.kafka.connect.data"
+
+
+ENUM = {"type": "enum", "name": "n.Suit", "symbols": ["CLUBS", "HEARTS"], "default": "CLUBS", "doc": "d"}
+
+
+def fmt(options: AvroOptions = PLAIN) -> AvroFormat:
+    return AvroFormat(options)
+
+
+def written(schema: Schema | None, value: Any, said: Any = None, options: AvroOptions = PLAIN) -> bytes:
+    own = fmt(options)
+    text = own.described(schema).schema if said is None else SchemaText("AVRO", json.dumps(said))
+    return own.encoder(schema, text, {})(value)
+
+
+def read(said: Any, data: bytes, options: AvroOptions = PLAIN) -> tuple[Schema | None, Any]:
+    decode = fmt(options).decoder(SchemaText("AVRO", json.dumps(said)), {}, lambda _: None)
+    return decode(b"\0\0\0\0\1" + data)
+
+
+def by_fastavro(said: Any, value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(said), value)
+    return out.getvalue()
+
+
+WIDE = struct(
+    "Wide",
+    i=optional(INT),
+    f=Schema(type=Type.FLOAT32),
+    d=Schema(type=Type.FLOAT64),
+    b=Schema(type=Type.BOOLEAN),
+    m=MONEY,
+    w=optional(WHEN),
+    l=Schema(type=Type.ARRAY, value=optional(STRING)),
+    o=Schema(type=Type.MAP, key=STRING, value=LONG),
+    p=Schema(type=Type.MAP, key=INT, value=STRING),
+    s=optional(struct("Inner", x=Schema(type=Type.INT16))),
+)
+VALUES = {
+    "i": -(2**31),
+    "f": Float32(1.5),
+    "d": -2.25,
+    "b": True,
+    "m": Decimal("-1234.56"),
+    "w": Instant(1_700_000_000_123),
+    "l": ["a", None, "\u00e9\U0001f600"],
+    "o": {"k": 2**63 - 1},
+    "p": {-64: "x", 64: ""},
+    "s": Struct(WIDE.fields[-1].schema, {"x": -5}),
+}
+
+
+def test_values_are_the_bytes_that_fastavro_writes_and_reads() -> None:
+    said = json.loads(avro_text(WIDE, PLAIN))
+    data = written(WIDE, Struct(WIDE, VALUES))
+    theirs: Any = fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(said))
+    assert theirs["m"] == Decimal("-1234.56")
+    assert theirs["w"].timestamp() == pytest.approx(1_700_000_000.123)
+    assert theirs["p"] == [{"key": -64, "value": "x"}, {"key": 64, "value": ""}]
+    assert by_fastavro(said, theirs) == data
+    schema, value = read(said, data)
+    assert described(schema) == described(WIDE)
+    assert shown(value) == shown(Struct(WIDE, VALUES))
+
+
+def test_a_null_becomes_its_schemas_default_unless_the_converter_is_told_otherwise() -> None:
+    schema = struct("N", x=Schema(type=Type.STRING, optional=True, default="d"))
+    value = Struct(schema, {"x": None})
+    assert written(schema, value) == b"\x00\x02d"
+    assert written(schema, value, options=AvroOptions(ignore_defaults=True)) == b"\x02"
+
+
+SCHEMALESS: list[Any] = [5, 2.5, Float32(0.5), True, "x", [1, None, ["y"]], {"a": {"b": None}, 2: []}]
+
+
+@pytest.mark.parametrize("value", SCHEMALESS)
+def test_values_without_a_schema_are_read_as_they_were_written(value: Any) -> None:
+    said = json.loads(avro_text(None, PLAIN))
+    data = written(None, value)
+    assert read(said, data) == (None, value)
+    fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(said))
+
+
+UNION = [
+    "null",
+    "int",
+    "long",
+    {"type": "record", "name": "a.R", "fields": [{"name": "x", "type": "string"}]},
+]
+
+
+def test_a_union_is_a_struct_with_one_field_for_each_type() -> None:
+    for options, name in ((PLAIN, "R"), (ENHANCED, "a.R")):
+        schema, value = read(UNION, b"\x04\x0a", options)
+        assert schema is not None
+        assert schema.name == "io.confluent.connect.avro.Union"
+        assert schema.optional
+        assert [field.name for field in schema.fields] == ["int", "long", name]
+        assert value.values == {"long": 5}, "which of the two it is, Java does not tell"
+        assert written(schema, value, UNION, options) == b"\x04\x0a"
+        _, record = read(UNION, b"\x06\x02z", options)
+        assert record.values[name].values == {"x": "z"}
+        assert written(schema, record, UNION, options) == b"\x06\x02z"
+
+
+def test_what_is_written_with_a_later_schema_has_its_defaults() -> None:
+    schema = struct("R", a=INT, gone=STRING)
+    later = {
+        "type": "record",
+        "name": "R",
+        "fields": [
+            {"name": "new", "type": {"type": "array", "items": "int"}, "default": [1, 2]},
+            {"name": "a", "type": ["null", "long"], "default": None},
+        ],
+    }
+    data = written(schema, Struct(schema, {"a": 7, "gone": "x"}), later)
+    assert fastavro.schemaless_reader(io.BytesIO(data), fastavro.parse_schema(later)) == {
+        "new": [1, 2],
+        "a": 7,
+    }
+
+
+def test_bytes_alone_have_no_length_before_them() -> None:
+    assert written(Schema(type=Type.BYTES), b"abc") == b"abc"
+    assert read("bytes", b"abc")[1] == b"abc"
+    assert written(Schema(type=Type.BYTES, optional=True), b"abc") == b"\x02\x06abc"
+
+
+def test_a_decimal_as_fixed_is_padded_by_its_sign() -> None:
+    said = {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+    for value, data in ((Decimal("-0.01"), b"\xff\xff\xff\xff"), (Decimal("2.55"), b"\0\0\0\xff")):
+        schema, found = read(said, data)
+        assert found == value
+        assert written(schema, value, said) == data
+        with pytest.raises(DataException, match="Avro fixed F: expected 4 bytes, got 5"):
+            written(schema, Decimal("99999999.99"), said)
+
+
+def test_names_that_avro_does_not_take_are_refused_or_replaced() -> None:
+    schema = struct("org.a-b", **{"1 x\u00e9": INT})
+    with pytest.raises(DataException, match=r"Invalid Avro name 'a-b'.*scrub.invalid.names"):
+        avro_text(schema, PLAIN)
+    scrub = AvroOptions(scrub_names=True)
+    said = json.loads(avro_text(schema, scrub))
+    assert (said["name"], said["fields"][0]["name"]) == ("a_b", "x1_x_C3_A9")
+    assert written(schema, Struct(schema, {"1 x\u00e9": 3}), options=scrub) == b"\x06"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "message"),
+    [
+        (INT, "x", "Invalid type for INT32: class java.lang.String"),
+        (INT, 2**31, "2147483648 is out of range"),
+        (struct("R", a=INT), Struct(struct("R", a=LONG), {"a": 1}), "The struct's own schema differs"),
+        (struct("R", a=INT), Struct(struct("R", a=INT), {}), "Null is not allowed"),
+        (None, b"x", r"A value of class \[B needs a schema"),
+        (MONEY, Decimal("1.234"), "mismatching scale"),
+    ],
+)
+def test_a_value_that_is_none_of_its_schema_is_refused(schema: Schema, value: Any, message: str) -> None:
+    with pytest.raises(DataException, match=message):
+        written(schema, value)
+
+
+@pytest.mark.parametrize(
+    ("said", "data"),
+    [
+        ("string", b"\x06ab"),
+        ("long", b"\xff\xff"),
+        ("long", b"\xff" * 11),
+        (["null", "int"], b"\x04"),
+        (ENUM, b"\x08"),
+        ({"type": "array", "items": "int"}, b"\xfe\xff\xff\xff\x0f"),
+    ],
+)
+def test_bytes_that_are_not_what_their_schema_says_are_refused(said: Any, data: bytes) -> None:
+    with pytest.raises(SerializationException, match="Avro value does not match its schema with ID 1: "):
+        read(said, data)
+
+
+def test_a_value_goes_into_the_type_of_a_union_that_is_its_own() -> None:
+    said = [
+        "null",
+        "bytes",
+        ENUM,
+        "string",
+        {"type": "record", "name": "A", "fields": [{"name": "x", "type": "int"}]},
+        {"type": "record", "name": "B", "fields": [{"name": "x", "type": "int"}]},
+    ]
+    assert written(optional(STRING), "x", said) == b"\x06\x02x"
+    assert written(Schema(type=Type.BYTES), b"x", said) == b"\x02\x02x"
+    own = struct("B", x=INT)
+    assert written(own, Struct(own, {"x": 1}), said) == b"\x0a\x02"
+    with pytest.raises(DataException, match="No type of the Avro union holds MAP"):
+        written(Schema(type=Type.MAP, key=STRING, value=STRING), {}, said)

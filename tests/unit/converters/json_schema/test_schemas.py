@@ -1,0 +1,265 @@
+"""JSON Schema: schemas and values both ways."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kraal.converters.json_schema.converter import JsonSchemaFormat
+from kraal.converters.json_schema.names import ENUM, ONE_OF, JsonSchemaOptions, hash_ordered
+from kraal.converters.registry.client import SchemaText
+from kraal.converters.registry.errors import SerializationException
+from kraal.plugins.model.records import DECIMAL, TIMESTAMP, DataException
+from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from tests.fakes.values.connect_schemas import optional, struct
+from tests.fakes.values.converter_notation import described
+from tests.fakes.values.json_schemas import PLAIN, read, text_of
+
+INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
+MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
+WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+INNER = Schema(type=Type.STRUCT, name="Inner", fields=(Field(name="z", schema=INT),))
+
+
+def fields_of(schema: Schema) -> dict[str, Schema]:
+    return {each.name: each.schema for each in schema.fields}
+
+
+# Members in the order in which everit's ToStringVisitor prints them.
+SCHEMAS: list[Any] = [
+    pytest.param(Schema(type=Type.INT8), {"type": "integer", "connect.type": "int8"}, id="int8"),
+    pytest.param(
+        Schema(type=Type.FLOAT32, doc="d"),
+        {"type": "number", "description": "d", "connect.type": "float32"},
+        id="float",
+    ),
+    pytest.param(OPTIONAL_STRING, {"oneOf": [{"type": "null"}, {"type": "string"}]}, id="optional"),
+    pytest.param(
+        Schema(type=Type.BOOLEAN, optional=True, default=True, version=3),
+        {"oneOf": [{"type": "null"}, {"default": True, "connect.version": 3, "type": "boolean"}]},
+        id="a boolean, whose type comes last",
+    ),
+    pytest.param(
+        MONEY,
+        {
+            "type": "string",
+            "title": DECIMAL,
+            "connect.version": 1,
+            "connect.type": "bytes",
+            "connect.parameters": {"scale": "2"},
+        },
+        id="decimal",
+    ),
+    pytest.param(
+        Schema(type=Type.MAP, key=STRING, value=INT),
+        {
+            "type": "object",
+            "connect.type": "map",
+            "additionalProperties": {"type": "integer", "connect.type": "int32"},
+        },
+        id="map",
+    ),
+    pytest.param(
+        Schema(type=Type.MAP, key=LONG, value=STRING),
+        {
+            "type": "array",
+            "connect.type": "map",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "value": {"type": "string", "connect.index": 1},
+                    "key": {"type": "integer", "connect.index": 0, "connect.type": "int64"},
+                },
+            },
+        },
+        id="map with other keys",
+    ),
+    pytest.param(
+        struct("shop.Order", id=STRING, inner=optional(INNER), tags=Schema(type=Type.ARRAY, value=STRING)),
+        {
+            "type": "object",
+            "title": "shop.Order",
+            "properties": {
+                "inner": {
+                    "connect.index": 1,
+                    "oneOf": [
+                        {"type": "null"},
+                        {
+                            "type": "object",
+                            "title": "Inner",
+                            "properties": {
+                                "z": {"type": "integer", "connect.index": 0, "connect.type": "int32"}
+                            },
+                        },
+                    ],
+                },
+                "id": {"type": "string", "connect.index": 0},
+                "tags": {"type": "array", "connect.index": 2, "items": {"type": "string"}},
+            },
+        },
+        id="record",
+    ),
+    pytest.param(
+        Schema(type=Type.STRING, parameters={ENUM: "", f"{ENUM}.b": "b", f"{ENUM}.a": "a"}),
+        {"enum": ["a", "b"]},
+        id="enum",
+    ),
+]
+
+
+SAMPLES = {
+    Type.STRUCT: "{}",
+    Type.ARRAY: "[]",
+    Type.MAP: "{}",
+    Type.STRING: '"AA=="',
+    Type.BYTES: '"AA=="',
+    Type.BOOLEAN: "true",
+}
+"""JSON that a type takes; a number's is 1."""
+
+
+@pytest.mark.parametrize(("schema", "expected"), SCHEMAS)
+def test_a_schema_is_written_as_java_prints_it_and_is_read_again(schema: Schema, expected: Any) -> None:
+    text = text_of(schema)
+    assert json.loads(text) == expected
+    assert text == json.dumps(_in_javas_order(expected), separators=(",", ":"))
+    again = JsonSchemaFormat(PLAIN).decoder(SchemaText("JSON", text), {}, lambda _: None)
+    sample = "null" if schema.optional else SAMPLES.get(schema.type, "1")
+    if schema.type is Type.MAP and schema.key == LONG:
+        sample = "[]"
+    found = again(b"\0\0\0\0\1" + sample.encode())[0]
+    assert described(found) == described(schema)
+
+
+def _in_javas_order(said: Any) -> Any:
+    """Return properties as a java.util.HashMap orders them; the rest is written in its order above."""
+    if isinstance(said, list):
+        return [_in_javas_order(each) for each in said]
+    if not isinstance(said, dict):
+        return said
+    found = {name: _in_javas_order(each) for name, each in said.items()}
+    if isinstance(found.get("properties"), dict):
+        found["properties"] = {name: found["properties"][name] for name in hash_ordered(found["properties"])}
+    return found
+
+
+def test_names_have_the_order_of_javas_maps() -> None:
+    # The properties of a schema in Confluent's own SchemaValuesTest, which its converter made.
+    order = [
+        "boolean",
+        "string",
+        "int32",
+        "array",
+        "int64",
+        "bytes",
+        "int8",
+        "float32",
+        "float64",
+        "map",
+        "int16",
+    ]
+    fields = "int8 int16 int32 int64 float32 float64 boolean string bytes array map"
+    assert hash_ordered(fields.split()) == order
+    assert hash_ordered(["BB", "Aa"]) == ["BB", "Aa"], "names of one hash stay as they came"
+
+
+def test_records_may_be_closed() -> None:
+    closed = JsonSchemaOptions(additional_properties=False)
+    assert json.loads(text_of(INNER, closed))["additionalProperties"] is False
+    assert "additionalProperties" not in json.loads(text_of(INNER))
+
+
+# --- schemas that others wrote ----------------------------------------------------------------------------------
+
+
+def test_properties_that_are_not_required_are_optional_where_that_is_asked_for() -> None:
+    said = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "number"}},
+        "required": ["a"],
+    }
+    plain, asked = (
+        fields_of(read(said, "{}")[0]),
+        fields_of(read(said, "{}", JsonSchemaOptions(optional_for_nonrequired=True))[0]),
+    )
+    assert plain == {"a": LONG, "b": Schema(type=Type.FLOAT64)}
+    assert (asked["a"].optional, asked["b"].optional) == (False, True)
+
+
+FOREIGN: list[Any] = [
+    ({"type": ["string", "null"]}, OPTIONAL_STRING),
+    (
+        {"anyOf": [{"type": "null"}, {"type": "integer", "title": "N"}]},
+        replace(LONG, name="N", optional=True),
+    ),
+    ({"oneOf": [{"type": "string"}]}, STRING),
+    ({"type": "string", "const": "x"}, STRING),
+    ({"const": 5}, Schema(type=Type.STRING, parameters={ENUM: "", f"{ENUM}.5": "5"})),
+    (
+        {"type": "string", "enum": ["x", "y"]},
+        Schema(type=Type.STRING, parameters={ENUM: "", f"{ENUM}.x": "x", f"{ENUM}.y": "y"}),
+    ),
+    ({"type": "integer", "enum": [1, 2]}, LONG),
+    ({"type": "string", "format": "date-time", "maxLength": 5}, STRING),
+    ({"minLength": 1}, STRING),
+    ({"properties": {"a": {"maximum": 3}}}, struct(None, a=Schema(type=Type.FLOAT64))),
+    (
+        {"type": "array", "items": {"type": "boolean"}, "default": [True]},
+        Schema(type=Type.ARRAY, value=Schema(type=Type.BOOLEAN), default=[True]),
+    ),
+    (
+        {
+            "allOf": [{"$ref": "#/definitions/A"}, {"properties": {"b": {"type": "string"}}}],
+            "definitions": {"A": {"properties": {"a": {"type": "string"}}}},
+        },
+        struct(None, a=STRING, b=STRING),
+    ),
+    ({"$ref": "#/$defs/x~1y", "$defs": {"x/y": {"type": "string"}}}, STRING),
+    ({"$ref": "#name", "$defs": {"n": {"$id": "#name", "type": "string"}}}, STRING),
+    ({"$ref": "other.json"}, STRING),
+    ({"properties": {"o": {"$ref": "./other.json#/definitions/i"}}}, struct(None, o=LONG)),
+    (
+        {"type": "integer", "title": "T", "description": "d", "connect.version": 4},
+        replace(LONG, name="T", doc="d", version=4),
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "schema"), FOREIGN)
+def test_schemas_that_others_wrote_are_read(said: Any, schema: Schema) -> None:
+    other = {"type": "string", "definitions": {"i": {"type": "integer"}}}
+    own = JsonSchemaFormat(PLAIN)
+    named = {"other.json": SchemaText("JSON", json.dumps(other))}
+    decode = own.decoder(SchemaText("JSON", json.dumps(said)), named, lambda _: None)
+    sample = SAMPLES.get(schema.type, "1")
+    assert described(decode(b"\0\0\0\0\1" + sample.encode())[0]) == described(schema)
+
+
+def test_singletons_stay_choices_where_that_is_asked_for() -> None:
+    said = {"oneOf": [{"type": "string"}]}
+    schema, found = read(said, '"x"', JsonSchemaOptions(flatten_singletons=False))
+    assert (schema.name, found.values) == (ONE_OF, {f"{ONE_OF}.field.0": "x"})
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "message"),
+    [
+        ("{", SerializationException, "Invalid JSON Schema"),
+        ("5", SerializationException, "expected an object as schema, got 5"),
+        ('{"type":"strange"}', SerializationException, r"unknown type 'strange'; expected one of array,"),
+        ('{"$ref":"#/no"}', SerializationException, "the reference #/no points to no schema"),
+        ('{"$ref":"x.json"}', SerializationException, "unresolved reference x.json"),
+        ('{"type":"integer","connect.type":"int9"}', SerializationException, "invalid connect.type 'int9'"),
+        ('{"oneOf":5}', SerializationException, "expected an array as oneOf, got 5"),
+        ("{}", DataException, "A JSON Schema without a type"),
+        ('{"type":"null"}', DataException, "A JSON Schema with only 'null'"),
+        ('{"type":"array"}', DataException, "A JSON array needs one schema as its items"),
+        ('{"properties":{"next":{"$ref":"#"}}}', DataException, "contains itself"),
+    ],
+)
+def test_a_text_that_is_no_schema_is_refused(said: str, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        read(said, "{}")

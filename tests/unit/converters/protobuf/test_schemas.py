@@ -1,0 +1,400 @@
+"""Protobuf: .proto texts, and Connect's schemas beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kraal.converters.protobuf.from_connect import proto_of
+from kraal.converters.protobuf.link import Linked, link
+from kraal.converters.protobuf.model import ProtoInvalid, map_entry_name, map_field_name
+from kraal.converters.protobuf.names import NAMESPACE, ProtobufOptions
+from kraal.converters.protobuf.parse import parse_proto
+from kraal.converters.protobuf.render import WRAPPERS_TEXT
+from kraal.converters.protobuf.to_connect import connect_schema
+from kraal.plugins.model.records import DATE, DECIMAL, TIME, TIMESTAMP, DataException
+from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from tests.fakes.values.connect_schemas import optional, struct
+
+PLAIN = ProtobufOptions()
+INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
+MONEY = Schema(
+    type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2", "connect.decimal.precision": "7"}
+)
+WHEN = Schema(type=Type.INT64, name=TIMESTAMP, version=1)
+TAG, ENUM, UNION = f"{NAMESPACE}.Tag", f"{NAMESPACE}.Enum", f"{NAMESPACE}.Union"
+SUIT = Schema(
+    type=Type.STRING, name="Suit", parameters={ENUM: "Suit", f"{ENUM}.CLUBS": "0", f"{ENUM}.HEARTS": "4"}
+)
+
+
+def tagged(schema: Schema, number: int) -> Schema:
+    return replace(schema, parameters={**schema.parameters, TAG: str(number)})
+
+
+def linked(text: str, **named: str) -> Linked:
+    files = {name.replace("_", "/") + ".proto": parse_proto(each) for name, each in named.items()}
+    return link(parse_proto(text), files)
+
+
+def read(text: str, options: ProtobufOptions = PLAIN, at: int = 0) -> Schema:
+    return connect_schema(linked(text).message_at([at]), options, None)
+
+
+def fields_of(schema: Schema) -> dict[str, Schema]:
+    return {each.name: each.schema for each in schema.fields}
+
+
+WIDE = struct(
+    "a.b.Wide",
+    tiny=Schema(type=Type.INT8),
+    price=MONEY,
+    at=optional(WHEN),
+    day=Schema(type=Type.INT32, name=DATE, version=1),
+    noon=Schema(type=Type.INT32, name=TIME, version=1),
+    many=Schema(type=Type.ARRAY, value=struct("x.Inner", z=LONG)),
+    one=struct("x.Inner", z=LONG),
+    counts=Schema(type=Type.MAP, name="my_map", key=STRING, value=INT),
+    suit=SUIT,
+    kind=Schema(
+        type=Type.STRUCT,
+        name=f"{UNION}.kind",
+        optional=True,
+        fields=(
+            Field(name="text", schema=tagged(OPTIONAL_STRING, 20)),
+            Field(name="number", schema=tagged(optional(INT), 21)),
+        ),
+    ),
+)
+WIDE_TEXT = """\
+syntax = "proto3";
+package a.b;
+
+import "confluent/type/decimal.proto";
+import "google/protobuf/timestamp.proto";
+import "google/type/date.proto";
+import "google/type/timeofday.proto";
+
+message Wide {
+  int32 tiny = 1 [(confluent.field_meta) = {
+    params: [
+      {
+        key: "connect.type",
+        value: "int8"
+      }
+    ]
+  }];
+  confluent.type.Decimal price = 2 [(confluent.field_meta) = {
+    params: [
+      {
+        value: "7",
+        key: "precision"
+      },
+      {
+        value: "2",
+        key: "scale"
+      }
+    ]
+  }];
+  google.protobuf.Timestamp at = 3;
+  google.type.Date day = 4;
+  google.type.TimeOfDay noon = 5;
+  repeated Inner many = 6;
+  Inner one = 7;
+  repeated MyMapEntry counts = 8;
+  Suit suit = 9;
+
+  oneof kind {
+    string text = 20;
+    int32 number = 21;
+  }
+
+  message Inner {
+    int64 z = 1;
+  }
+  message MyMapEntry {
+    string key = 1;
+    int32 value = 2;
+  }
+  enum Suit {
+    CLUBS = 0;
+    HEARTS = 4;
+  }
+}
+"""
+
+
+def test_a_record_is_written_as_confluents_serializer_prints_it() -> None:
+    assert proto_of(WIDE, PLAIN) == (WIDE_TEXT, "a.b.Wide")
+
+
+def test_what_was_written_is_read_again() -> None:
+    found = read(WIDE_TEXT)
+    said = fields_of(found)
+    assert (found.name, list(said)) == (
+        "Wide",
+        ["kind_0", "tiny", "price", "at", "day", "noon", "many", "one", "counts", "suit"],
+    )
+    assert said["price"] == optional(tagged(MONEY, 2))
+    assert said["at"] == optional(tagged(WHEN, 3))
+    assert (said["tiny"].type, said["counts"].name) == (Type.INT8, "my_map")
+    assert said["suit"] == optional(tagged(SUIT, 9))
+    assert said["kind_0"] == WIDE.fields[-1].schema
+    inner = struct("Inner", z=optional(tagged(LONG, 1)))
+    assert said["many"] == Schema(
+        type=Type.ARRAY, value=optional(inner), optional=True, parameters={TAG: "6"}
+    )
+
+
+def test_the_same_message_is_written_again_from_what_was_read() -> None:
+    again, name = proto_of(read(WIDE_TEXT, ProtobufOptions(index_for_unions=False, enhanced=True)), PLAIN)
+    assert name == "a.b.Wide"
+    assert {line.strip() for line in again.splitlines()} == {line.strip() for line in WIDE_TEXT.splitlines()}
+
+
+def test_what_is_no_record_is_one_of_googles_wrappers() -> None:
+    wrappers = linked(WRAPPERS_TEXT)
+    for kind, name, at in (
+        (Type.INT16, "Int32Value", 4),
+        (Type.STRING, "StringValue", 7),
+        (Type.FLOAT64, "DoubleValue", 0),
+    ):
+        text, full_name = proto_of(Schema(type=kind), PLAIN)
+        assert (text, full_name) == (WRAPPERS_TEXT, f"google.protobuf.{name}")
+        assert wrappers.path_of(full_name) == [at]
+    assert connect_schema(wrappers.message_at([7]), PLAIN, 3) == replace(STRING, version=3)
+    raw = connect_schema(wrappers.message_at([7]), ProtobufOptions(wrapper_for_raw=False), None)
+    assert (raw.type, raw.name) == (Type.STRUCT, "StringValue")
+
+
+def test_optional_is_a_word_or_a_wrapper_where_that_is_asked_for() -> None:
+    schema = struct("R", a=OPTIONAL_STRING, b=INT, c=optional(LONG))
+    word, wrapper = ProtobufOptions(optional_for_nullables=True), ProtobufOptions(wrapper_for_nullables=True)
+    assert "  optional string a = 1;\n  int32 b = 2;\n  optional int64 c = 3;\n" in proto_of(schema, word)[0]
+    text = proto_of(schema, wrapper)[0]
+    assert 'import "google/protobuf/wrappers.proto";\n' in text
+    assert (
+        "  google.protobuf.StringValue a = 1;\n  int32 b = 2;\n  google.protobuf.Int64Value c = 3;\n" in text
+    )
+    for options in (word, wrapper):
+        back = fields_of(read(proto_of(schema, options)[0], options))
+        assert [(each.type, each.optional) for each in back.values()] == [
+            (Type.STRING, True),
+            (Type.INT32, False),
+            (Type.INT64, True),
+        ]
+    assert all(each.optional for each in fields_of(read(proto_of(schema, PLAIN)[0])).values())
+
+
+ONEOF = """syntax = "proto3"; package p;
+message M { oneof k { string s = 1; int32 i = 2; } enum E { A = 0; B = 1; } E e = 3; }"""
+
+
+@pytest.mark.parametrize(
+    ("options", "names", "union", "enum"),
+    [
+        (PLAIN, ["k_0", "e"], f"{UNION}.k", (Type.STRING, "E")),
+        (ProtobufOptions(index_for_unions=False), ["k", "e"], f"{UNION}.k", (Type.STRING, "E")),
+        (ProtobufOptions(enhanced=True), ["k_0", "e"], f"{UNION}.p.M.k", (Type.STRING, "p.M.E")),
+        (ProtobufOptions(flatten_unions=True), ["s", "i", "e"], None, (Type.STRING, "E")),
+        (ProtobufOptions(int_for_enums=True), ["k_0", "e"], f"{UNION}.k", (Type.INT32, "E")),
+    ],
+)
+def test_unions_and_enums_are_called_as_the_config_says(
+    options: ProtobufOptions, names: list[str], union: str | None, enum: tuple[Type, str]
+) -> None:
+    said = fields_of(read(ONEOF, options))
+    assert list(said) == names
+    assert said[names[0]].name == union
+    assert (said["e"].type, said["e"].name) == enum
+    assert said["e"].parameters == {ENUM: "E", f"{ENUM}.A": "0", f"{ENUM}.B": "1", TAG: "3"}
+
+
+def test_each_kind_of_number_is_told_by_a_parameter() -> None:
+    kinds = [
+        "int32",
+        "sint32",
+        "sfixed32",
+        "uint32",
+        "fixed32",
+        "int64",
+        "uint64",
+        "sint64",
+        "fixed64",
+        "sfixed64",
+    ]
+    text = (
+        'syntax = "proto3"; message M {'
+        + "".join(f"{kind} f{at} = {at + 1};" for at, kind in enumerate(kinds))
+        + "}"
+    )
+    said = read(text)
+    assert [each.schema.type for each in said.fields] == [Type.INT32] * 3 + [Type.INT64] * 7
+    assert [each.schema.parameters.get(f"{NAMESPACE}.Type", "") for each in said.fields] == [
+        "" if kind in {"int32", "int64"} else kind for kind in kinds
+    ]
+    again = linked(proto_of(said, PLAIN)[0]).message_at([0])
+    assert [each.kind for each in again.fields] == kinds
+
+
+def test_names_that_protobuf_does_not_take_are_refused_or_replaced() -> None:
+    schema = struct("org.a-b", **{"1 x\u00e9": INT, "_y": INT})
+    with pytest.raises(DataException, match=r"Invalid Protobuf name 'a-b'.*scrub.invalid.names"):
+        proto_of(schema, PLAIN)
+    text, name = proto_of(schema, ProtobufOptions(scrub_names=True))
+    assert name == "org.a_b"
+    assert "int32 x1_x_C3_A9 = 1;\n  int32 x_y = 2;" in text
+
+
+def test_records_and_maps_without_names_are_counted() -> None:
+    schema = struct(None, inner=struct(None, x=INT), m=Schema(type=Type.MAP, key=STRING, value=INT))
+    text, name = proto_of(schema, PLAIN)
+    assert name == "ConnectDefault1"
+    assert "ConnectDefault2 inner = 1;\n  repeated ConnectDefault3Entry m = 2;" in text
+    own = struct("R", r=struct("r", x=INT))
+    assert "rMessage r = 1;" in proto_of(own, PLAIN)[0]
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (None, "Protobuf needs a schema"),
+        (Schema(type=Type.ARRAY, value=INT), "A schema of type ARRAY has no Protobuf message"),
+        (WHEN, "Timestamp cannot be a whole record in Protobuf"),
+        (
+            struct("R", a=Schema(type=Type.ARRAY, value=Schema(type=Type.ARRAY, value=INT))),
+            "field a is an array of arrays",
+        ),
+        (
+            struct("R", u=Schema(type=Type.STRUCT, name=f"{UNION}.u", fields=(Field(name="a", schema=INT),))),
+            "Invalid number 0 of the field a",
+        ),
+    ],
+)
+def test_what_protobuf_has_no_word_for_is_refused(schema: Schema | None, message: str) -> None:
+    with pytest.raises(DataException, match=message):
+        proto_of(schema, PLAIN)
+
+
+def test_maps_are_called_as_guava_calls_them() -> None:
+    for field, entry in (("my_map", "MyMapEntry"), ("counts", "countsEntry"), ("a_b2_c", "AB2CEntry")):
+        assert map_entry_name(field) == entry
+    for entry, field in (
+        ("MyMapEntry", "my_map"),
+        ("p.ConnectDefault2Entry", "p.connect_default2"),
+        ("Other", "Other"),
+    ):
+        assert map_field_name(entry) == field
+
+
+# --- texts that others wrote ------------------------------------------------------------------------------------
+
+FOREIGN = r"""
+/* a comment
+   over lines */
+syntax = "proto2";
+package shop . v1;
+import "google/protobuf/timestamp.proto"; import public "other.proto";
+option java_package = "com.x";  // and one at the end
+option (my.file_option) = { a: 1 b: [1, 2], c { d: "x" "y" } [my.ext]: <e: true> };
+extend google.protobuf.FieldOptions { optional string note = 50001; }
+message Order {
+  extensions 100 to 199 [verification = UNVERIFIED];
+  reserved 5, 7 to 9, 1000 to max; reserved "old";
+  option deprecated = true;
+  required string id = 1 [(note) = "a;]}", deprecated = true];
+  optional int32 count = 0x2 [default = -5];
+  optional Suit suit = 3 [default = HEARTS];
+  repeated .shop.v1.Order.Line lines = 4;
+  map<string, Line> by_name = 6;
+  optional group Result = 10 { required string url = 11; }
+  oneof pay { option (x) = 1; string card = 12; bytes raw = 13 [default = "\001\xfe\n"]; }
+  optional google.protobuf.Timestamp at = 14;
+  repeated double packed = 15 [packed = true];
+  optional string message = 16;
+  message Line { optional Suit suit = 1; extend Order { optional int32 e = 100; } }
+  enum Suit { option allow_alias = true; CLUBS = 1; HEARTS = 2 [deprecated = true]; TREFLES = 1; reserved 9; };
+}
+service Shop { rpc Get (Order) returns (stream Order) { option (y) = { z: "}" }; } }
+"""
+
+
+def test_what_others_wrote_is_read() -> None:
+    message = linked(FOREIGN).message_at([0])
+    found = {each.name: each for each in message.fields}
+    assert (message.full_name, message.oneofs) == ("shop.v1.Order", ["pay"])
+    assert found["id"].required
+    assert (found["count"].number, found["count"].default) == (2, -5)
+    assert found["suit"].enum is not None
+    assert (found["suit"].default, found["suit"].enum.symbol(1)) == (2, "CLUBS")
+    assert found["lines"].inner.full_name == "shop.v1.Order.Line"
+    assert found["by_name"].inner.is_map_entry
+    assert (found["card"].oneof, found["raw"].default) == ("pay", b"\x01\xfe\n")
+    assert (found["packed"].packed, found["message"].kind) == (True, "string")
+    assert "Result" not in found, "a group is read over, as Java's converter does"
+    schema = connect_schema(message, PLAIN, None)
+    assert fields_of(schema)["by_name"].type is Type.MAP
+
+
+def test_messages_are_counted_as_they_are_written() -> None:
+    text = """syntax = "proto3"; message A { map<string, int32> m = 1; message B {} message C { message D {} } }
+              enum E { X = 0; } message F {}"""
+    found = linked(text)
+    for path, name in (([0], "A"), ([1], "F"), ([0, 0], "A.B"), ([0, 1, 0], "A.C.D")):
+        assert found.message_at(path).full_name == name
+        assert found.path_of(name) == path
+    assert found.path_of("A.MEntry") is None, "nobody wrote it"
+    for path in ([2], [0, 2], [-1]):
+        with pytest.raises(ProtoInvalid, match="point to no message"):
+            found.message_at(path)
+
+
+def test_types_are_looked_up_from_the_inside_out_and_in_what_is_imported() -> None:
+    text = """syntax = "proto3"; package a.b; import "c.proto";
+              message M { message T {} T one = 1; b.T two = 2; c.T three = 3; }"""
+    one = 'syntax = "proto3"; package a.b; message T {}'
+    other = 'syntax = "proto3"; package a.c; message T {}'
+    message = linked(text, c=other, d=one).message_at([0])
+    assert [each.inner.full_name for each in message.fields] == ["a.b.M.T", "a.b.T", "a.c.T"]
+    passed_on = linked('syntax = "proto3"; import public "c.proto";', c=other)
+    assert passed_on.message_at([0]).full_name == "a.c.T"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('syntax = "proto3"; message M { Missing m = 1; }', "unknown type 'Missing'"),
+        ('syntax = "proto3";\nmessage M {\n  int32 a 1;\n}', r"line 3: expected '=', got '1'"),
+        ('syntax = "proto3"; message M { int32 a = 0; }', "invalid field number 0"),
+        ('syntax = "proto3"; message M { int32 a = 1; int32 b = 1; }', "the same number or name"),
+        ('syntax = "proto3"; message M { map<double, int32> m = 1; }', "invalid key type 'double' of a map"),
+        ('edition = "2023"; message M {}', "expected proto2 or proto3"),
+        ('syntax = "proto3"; message M {', "unexpected end of text"),
+        ('syntax = "proto3"; enum E {}', "the enum E has no values"),
+        ('syntax = "proto3"; message M { optional int32 a = x; }', "expected an integer, got 'x'"),
+        ('{"type": "record"}', "unexpected|expected"),
+        ("@", "unexpected character '@'"),
+        ('syntax = "proto3"; ' + "message M { " * 200, "more than 100 levels deep"),
+    ],
+)
+def test_a_text_that_is_no_proto_file_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ProtoInvalid, match=message):
+        linked(text)
+
+
+def test_a_message_that_holds_itself_is_refused_in_so_many_words() -> None:
+    for text in (
+        'syntax = "proto3"; message L { L next = 1; }',
+        'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Struct any = 1; }',
+    ):
+        with pytest.raises(DataException, match="contains itself"):
+            read(text)
+
+
+def test_proto2_knows_what_is_absent_unless_it_is_told_not_to() -> None:
+    text = "message M { optional int32 a = 1; required int32 b = 2; repeated int32 c = 3; }"
+    strict: Any = ProtobufOptions(optional_for_nullables=True)
+    said = fields_of(read(text, strict))
+    assert [said[name].optional for name in "abc"] == [True, False, True]

@@ -1,0 +1,393 @@
+"""Protobuf: values both ways. The bytes are worked out by hand from the encoding's specification."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from kraal.converters.protobuf.converter import ProtobufFormat
+from kraal.converters.protobuf.names import NAMESPACE, ProtobufOptions
+from kraal.converters.registry.client import SchemaText
+from kraal.converters.registry.errors import SerializationException
+from kraal.plugins.model.records import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    DataException,
+    Float32,
+    Instant,
+    Struct,
+)
+from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Schema, Type
+from kraal.plugins.values.java_values import float32
+from tests.fakes.values.connect_schemas import optional, struct
+from tests.fakes.values.converter_notation import shown
+
+PLAIN = ProtobufOptions()
+INT, LONG = Schema(type=Type.INT32), Schema(type=Type.INT64)
+MONEY = Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters={"scale": "2"})
+TAG, ENUM, UNION = f"{NAMESPACE}.Tag", f"{NAMESPACE}.Enum", f"{NAMESPACE}.Union"
+P3 = 'syntax = "proto3"; '
+
+
+def tagged(schema: Schema, number: int) -> Schema:
+    return replace(schema, parameters={**schema.parameters, TAG: str(number)})
+
+
+def written(schema: Schema, value: Any, text: str | None = None, options: ProtobufOptions = PLAIN) -> bytes:
+    """Return what stands behind the id."""
+    own = ProtobufFormat(options)
+    said = own.described(schema).schema if text is None else SchemaText("PROTOBUF", text)
+    return own.encoder(schema, said, {})(value)
+
+
+def read(text: str, data: bytes, options: ProtobufOptions = PLAIN, head: bytes = b"\0") -> Any:
+    decode = ProtobufFormat(options).decoder(SchemaText("PROTOBUF", text), {}, lambda _: None)
+    return decode(b"\0\0\0\0\1" + head + data)[1]
+
+
+def test_numbers_texts_and_messages_are_the_bytes_of_the_specification() -> None:
+    # The examples of https://protobuf.dev/programming-guides/encoding: 150, "testing", a message in field 3.
+    assert written(struct("T", a=INT), Struct(struct("T", a=INT), {"a": 150})) == bytes.fromhex("00 08 96 01")
+    text = struct("T", b=tagged(STRING, 2))
+    assert written(text, Struct(text, {"b": "testing"})) == bytes.fromhex("00 12 07 74 65 73 74 69 6e 67")
+    inner = struct("Inner", a=INT)
+    outer = struct("Outer", c=tagged(inner, 3))
+    assert written(outer, Struct(outer, {"c": Struct(outer.fields[0].schema, {"a": 150})})) == bytes.fromhex(
+        "00 1a 03 08 96 01"
+    )
+    packed = struct("T", f=tagged(Schema(type=Type.ARRAY, value=INT), 6))
+    assert written(packed, Struct(packed, {"f": [3, 270, 86942]})) == bytes.fromhex(
+        "00 32 06 03 8e 02 9e a7 05"
+    )
+
+
+KINDS: list[Any] = [
+    ("int32", INT, -1, "08 ff ff ff ff ff ff ff ff ff 01"),
+    ("sint32", INT, -2, "08 03"),
+    ("sfixed32", INT, -2, "0d fe ff ff ff"),
+    ("uint32", LONG, 2**32 - 1, "08 ff ff ff ff 0f"),
+    ("fixed32", LONG, 2**32 - 1, "0d ff ff ff ff"),
+    ("int64", LONG, -(2**63), "08 80 80 80 80 80 80 80 80 80 01"),
+    ("uint64", LONG, -1, "08 ff ff ff ff ff ff ff ff ff 01"),
+    ("sint64", LONG, 2**63 - 1, "08 fe ff ff ff ff ff ff ff ff 01"),
+    ("fixed64", LONG, -1, "09 ff ff ff ff ff ff ff ff"),
+    ("sfixed64", LONG, 1, "09 01 00 00 00 00 00 00 00"),
+    ("float", Schema(type=Type.FLOAT32), Float32(1.5), "0d 00 00 c0 3f"),
+    ("double", Schema(type=Type.FLOAT64), -2.25, "09 00 00 00 00 00 00 02 c0"),
+    ("bool", Schema(type=Type.BOOLEAN), True, "08 01"),
+    ("bytes", Schema(type=Type.BYTES), b"\0\xff", "0a 02 00 ff"),
+    ("string", STRING, "\u00e9\U0001f600", "0a 06 c3 a9 f0 9f 98 80"),
+]
+
+
+@pytest.mark.parametrize(("kind", "schema", "value", "data"), KINDS)
+def test_each_kind_is_written_and_read(kind: str, schema: Schema, value: Any, data: str) -> None:
+    text = f"{P3}message M {{ {kind} a = 1; }}"
+    record = struct("M", a=schema)
+    assert written(record, Struct(record, {"a": value}), text) == b"\0" + bytes.fromhex(data)
+    assert read(text, bytes.fromhex(data)).values == {"a": value}
+    for each in ("", "optional "):
+        again = f"{P3}message M {{ {each}{kind} a = 1; }}"
+        nothing = read(again, b"").values
+        assert nothing == ({} if each else {"a": type(value)()})
+        assert all(type(none) is type(value) for none in nothing.values())
+
+
+def test_nothing_is_not_written_where_proto3_cannot_tell_it() -> None:
+    record = struct("M", a=INT, d=Schema(type=Type.FLOAT64), s=STRING, o=optional(INT))
+    nothing = Struct(record, {"a": 0, "d": 0.0, "s": "", "o": 0})
+    assert written(record, nothing) == b"\0"
+    assert written(record, Struct(record, {"a": 0, "d": -0.0, "s": ""})) == b"\0" + bytes.fromhex(
+        "11 0000000000000080"
+    )
+    word = ProtobufOptions(optional_for_nullables=True)
+    assert written(record, nothing, options=word) == bytes.fromhex("00 20 00")
+    wrapper = ProtobufOptions(wrapper_for_nullables=True)
+    assert written(record, nothing, options=wrapper) == bytes.fromhex("00 22 00")
+    assert written(record, replace(nothing, values={"o": 7}), options=wrapper) == bytes.fromhex(
+        "00 22 02 08 07"
+    )
+
+
+def test_fields_are_written_by_their_numbers() -> None:
+    record = struct("M", late=tagged(INT, 9), early=tagged(INT, 1))
+    assert written(record, Struct(record, {"late": 2, "early": 1})) == bytes.fromhex("00 08 01 48 02")
+
+
+def test_a_map_is_a_list_of_entries_in_its_order() -> None:
+    record = struct("M", m=Schema(type=Type.MAP, key=STRING, value=LONG))
+    data = bytes.fromhex("0a 05 0a 01 62 10 02 0a 03 0a 01 61 0a 02 10 05")
+    assert written(record, Struct(record, {"m": {"b": 2, "a": 0, "": 5}})) == b"\0" + data
+    assert read(f"{P3}message M {{ map<string, int64> m = 1; }}", data).values == {
+        "m": {"b": 2, "a": 0, "": 5}
+    }
+
+
+LOGICAL: list[Any] = [
+    (MONEY, Decimal("-1234.56"), "0a 09 0a 03 fe 1d c0 10 06 18 02"),
+    (MONEY, Decimal("0.00"), "0a 07 0a 01 00 10 01 18 02"),
+    (
+        Schema(type=Type.INT64, name=TIMESTAMP, version=1),
+        Instant(-1),
+        "0a 11 08 ff ff ff ff ff ff ff ff ff 01 10 c0 8f ae dc 03",
+    ),
+    (
+        Schema(type=Type.INT64, name=TIMESTAMP, version=1),
+        Instant(1_700_000_000_123),
+        "0a 0b 08 80 e2 cf aa 06 10 c0 a9 d3 3a",
+    ),
+    (Schema(type=Type.INT32, name=DATE, version=1), Instant(86_400_000 * 31), "0a 07 08 b2 0f 10 02 18 01"),
+    (
+        Schema(type=Type.INT32, name=TIME, version=1),
+        Instant(3_723_004),
+        "0a 0b 08 01 10 02 18 03 20 80 92 f4 01",
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "data"), LOGICAL)
+def test_logical_types_are_messages_of_their_own(schema: Schema, value: Any, data: str) -> None:
+    record = struct("M", a=schema)
+    value = Struct(record, {"a": value})
+    own = ProtobufFormat(PLAIN).described(record).schema
+    assert written(record, value).hex(" ") == "00 " + data
+    assert read(own.text, bytes.fromhex(data)).values == value.values
+
+
+def test_members_of_a_oneof_are_told_apart_even_when_they_are_empty() -> None:
+    text = f"{P3}message M {{ oneof kind {{ string s = 1; int32 i = 2; }} }}"
+    found = read(text, b"\x10\0")
+    assert found.values["kind_0"].values == {"i": 0}
+    assert read(text, b"\x10\x05\x0a\x01x").values["kind_0"].values == {"s": "x"}, "the later one counts"
+    assert read(text, b"").values == {}
+    assert read(text, b"\x10\0", ProtobufOptions(flatten_unions=True)).values == {"i": 0}
+    assert written(found.schema, found, text) == bytes.fromhex("00 10 00")
+    empty = Struct(found.schema, {"kind_0": Struct(found.schema.fields[0].schema, {})})
+    with pytest.raises(DataException, match=r"No field of the union .* is set"):
+        written(found.schema, empty, text)
+
+
+def test_enums_are_numbers_in_the_bytes() -> None:
+    text = f"{P3}message M {{ enum E {{ A = 0; B = 7; }} E e = 1; repeated E all = 2; }}"
+    data = bytes.fromhex("08 07 12 03 00 07 09")
+    found = read(text, data)
+    assert found.values == {"e": "B", "all": ["A", "B", "UNKNOWN_ENUM_VALUE_E_9"]}
+    assert read(text, data, ProtobufOptions(int_for_enums=True)).values == {"e": 7, "all": [0, 7, 9]}
+    known = replace(found, values={"e": "B", "all": ["A", "B"]})
+    assert written(found.schema, known, text) == bytes.fromhex("00 08 07 12 02 00 07")
+    with pytest.raises(
+        DataException, match=r"'C' is not a value of the Protobuf enum M\.E; expected one of A, B"
+    ):
+        written(found.schema, replace(found, values={"e": "C"}), text)
+    closed = "message M { enum E { A = 1; } optional E e = 1; }"
+    assert read(closed, b"\x08\x05").values == {}, "proto2 does not know it"
+
+
+def test_absent_messages_are_null_unless_structs_are_asked_for() -> None:
+    text = f"{P3}message M {{ message I {{ int32 a = 1; }} I i = 1; }}"
+    assert read(text, b"").values == {}
+    assert read(text, b"", ProtobufOptions(struct_for_nulls=True)).values["i"].values == {"a": 0}
+    assert read(text, b"\x0a\0").values["i"].values == {"a": 0}
+
+
+def test_proto2_has_defaults_and_required_fields() -> None:
+    text = 'message M { optional string s = 1 [default = "d"]; required int32 r = 2; }'
+    assert read(text, b"\x10\x01").values == {"r": 1}
+    assert read(text, b"\x10\x01", ProtobufOptions(optional_for_proto2=False)).values == {"s": "d", "r": 1}
+    with pytest.raises(SerializationException, match="the required field r is missing"):
+        read(text, b"")
+
+
+def test_what_is_read_is_merged_as_the_specification_says() -> None:
+    text = f"{P3}message M {{ message I {{ int32 a = 1; int32 b = 2; }} I i = 1; repeated int32 p = 2; "
+    text += "int32 last = 3; }"
+    data = bytes.fromhex("0a 02 08 05 0a 02 10 06 10 01 12 02 02 03 18 01 18 02")
+    found = read(text, data)
+    assert found.values["i"].values == {"a": 5, "b": 6}
+    assert (found.values["p"], found.values["last"]) == ([1, 2, 3], 2)
+    unknown = bytes.fromhex(
+        "a0 06 01 a1 06 0000000000000000 a2 06 01 78 a5 06 00000000 a3 06 08 01 a4 06 18 09"
+    )
+    assert read(text, unknown).values["last"] == 9, "what nobody knows is read over, groups too"
+
+
+def test_wrappers_are_what_they_hold() -> None:
+    text = f'{P3}import "google/protobuf/wrappers.proto"; message M {{ google.protobuf.StringValue s = 1; }}'
+    assert read(text, b"\x0a\x03\x0a\x01x").values == {"s": "x"}
+    assert read(text, b"\x0a\0").values == {"s": ""}
+    assert read(text, b"").values == {}
+    assert written(STRING, "x") == b"\x02\x0e\x0a\x01x", "the eighth message of the wrappers' file"
+    assert written(INT, 0) == b"\x02\x08"
+    own = ProtobufFormat(PLAIN).described(STRING).schema.text
+    assert read(own, b"\x0a\x01x", head=b"\x02\x0e") == "x"
+
+
+def test_the_latest_schema_is_written_by_names() -> None:
+    record = struct("shop.Order", id=STRING, gone=INT)
+    later = f"{P3}package shop; message Other {{}} message Order {{ int64 fresh = 1; string id = 5; }}"
+    assert written(record, Struct(record, {"id": "a", "gone": 1}), later) == b"\x02\x02\x2a\x01a"
+    renamed = f"{P3}message Sale {{ string id = 5; }}"
+    assert written(record, Struct(record, {"id": "a"}), renamed) == b"\0\x2a\x01a", "the first message counts"
+
+
+NESTED = f"{P3}message A {{ message B {{ string s = 1; }} }} message C {{ int32 i = 1; string t = 2; }}"
+
+
+def test_which_message_it_is_the_bytes_say() -> None:
+    assert read(NESTED, b"\x0a\x01x", head=b"\x04\0\0").values == {"s": "x"}
+    found = read(NESTED, b"\x08\x05", head=b"\x02\x02")
+    assert (found.schema.name, found.values["i"]) == ("C", 5)
+
+
+@pytest.mark.parametrize(
+    ("head", "data", "message"),
+    [
+        (b"\x02\x06", b"", r"the message indexes \[3\] point to no message"),
+        (b"", b"", "it ends inside a number"),
+        (b"\x01", b"", "invalid number of message indexes: -1"),
+        (b"\x02\x02", b"\x08", "it ends inside a number"),
+        (b"\x02\x02", b"\x08" + b"\xff" * 11, "more than ten bytes"),
+        (b"\x02\x02", b"\x12\x05x", "expected 5 more bytes, got 1"),
+        (b"\x02\x02", b"\x12\x01\xff", "the string field t is not valid UTF-8"),
+        (b"\x02\x02", b"\x0f\x01", "unknown wire type 7"),
+        (b"\x02\x02", b"\x5b\x08\x01", "it ends inside a number"),
+        (b"\x02\x02", b"\x5b" * 200, "more than 100 levels deep"),
+        (b"\x02\x02", b"\x00\x01", "invalid field number 0"),
+    ],
+)
+def test_bytes_that_are_no_message_are_refused(head: bytes, data: bytes, message: str) -> None:
+    with pytest.raises(
+        SerializationException, match=f"Protobuf value does not match its schema with ID 1: .*{message}"
+    ):
+        read(NESTED, data, head=head)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "text", "message"),
+    [
+        (struct("M", a=INT), {"a": "x"}, None, "Invalid type for INT32: class java.lang.String"),
+        (struct("M", a=INT), {"a": 2**31}, None, "2147483648 is out of range"),
+        (
+            struct("M", a=STRING),
+            {"a": "x"},
+            f"{P3}message M {{ int32 a = 1; }}",
+            "field a, int32, cannot hold STRING",
+        ),
+        (
+            struct("M", a=MONEY),
+            {"a": Decimal(1)},
+            f"{P3}message M {{ bytes a = 1; }}",
+            "cannot hold BYTES org.apache",
+        ),
+        (
+            struct("M", a=INT),
+            {"a": 1},
+            f"{P3}message M {{ repeated int32 a = 1; }}",
+            "repeated int32, cannot hold INT32",
+        ),
+        (
+            struct("M", a=Schema(type=Type.ARRAY, value=OPTIONAL_STRING)),
+            {"a": [None]},
+            None,
+            "repeated Protobuf field a cannot hold null",
+        ),
+    ],
+)
+def test_a_value_that_is_none_of_its_message_is_refused(
+    schema: Schema, value: dict[str, Any], text: str | None, message: str
+) -> None:
+    with pytest.raises(DataException, match=message):
+        written(schema, Struct(schema, value), text)
+
+
+def test_a_value_of_another_schema_is_refused() -> None:
+    with pytest.raises(DataException, match="The struct's own schema differs"):
+        written(struct("M", a=INT), Struct(struct("M", a=LONG), {"a": 1}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "message"),
+    [
+        (MONEY, b"\x0a\0", "Zero length BigInteger"),
+        (Schema(type=Type.INT32, name=DATE), b"\x0a\x06\x08\xb2\x0f\x10\x02\x18", "truncated message"),
+        (
+            Schema(type=Type.INT32, name=DATE),
+            b"\x0a\x07\x08\xb2\x0f\x10\x02\x18\x1e",
+            "Invalid google.type.Date",
+        ),
+        (Schema(type=Type.INT32, name=TIME), b"\x0a\x02\x08\x18", "Invalid google.type.TimeOfDay"),
+        (
+            Schema(type=Type.INT64, name=TIMESTAMP),
+            b"\x0a\x06\x10\x80\x94\xeb\xdc\x03",
+            "timestamp of .* is out of range",
+        ),
+    ],
+)
+def test_logical_values_that_are_none_are_refused(schema: Schema, data: bytes, message: str) -> None:
+    own = ProtobufFormat(PLAIN).described(struct("M", a=schema)).schema
+    with pytest.raises((DataException, SerializationException), match=message):
+        read(own.text, data)
+
+
+LONGS = some.integers(-(2**63), 2**63 - 1)
+FLOATS = some.floats(width=32, allow_nan=False).map(float32)
+TEXTS = some.text(some.characters(exclude_categories=["Cs"]), max_size=8)
+RECORDS = some.fixed_dictionaries(
+    {},
+    optional={
+        "i": some.integers(-(2**31), 2**31 - 1),
+        "l": LONGS,
+        "f": FLOATS,
+        "d": some.floats(allow_nan=False),
+        "b": some.booleans(),
+        "s": TEXTS,
+        "y": some.binary(max_size=8),
+        "n": some.decimals(
+            allow_nan=False, allow_infinity=False, places=2, min_value=-(10**9), max_value=10**9
+        ),
+        "t": some.integers(-62_135_596_800_000, 253_402_300_799_999).map(Instant),
+        "c": some.integers(0, 86_399_999).map(Instant),
+        "a": some.lists(LONGS, max_size=4),
+        "m": some.dictionaries(TEXTS, LONGS, max_size=4),
+    },
+)
+ANY = struct(
+    "Any",
+    i=optional(INT),
+    l=optional(LONG),
+    f=optional(Schema(type=Type.FLOAT32)),
+    d=optional(Schema(type=Type.FLOAT64)),
+    b=optional(Schema(type=Type.BOOLEAN)),
+    s=OPTIONAL_STRING,
+    y=optional(Schema(type=Type.BYTES)),
+    n=optional(MONEY),
+    t=optional(Schema(type=Type.INT64, name=TIMESTAMP, version=1)),
+    c=optional(Schema(type=Type.INT32, name=TIME, version=1)),
+    a=Schema(type=Type.ARRAY, value=LONG, optional=True),
+    m=Schema(type=Type.MAP, key=STRING, value=LONG, optional=True),
+)
+WORD = ProtobufFormat(ProtobufOptions(optional_for_nullables=True))
+ENCODE = WORD.encoder(ANY, WORD.described(ANY).schema, {})
+DECODE = WORD.decoder(WORD.described(ANY).schema, {}, lambda _: None)
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS)
+def test_records_come_back_as_they_went(values: dict[str, Any]) -> None:
+    found = DECODE(b"\0\0\0\0\1" + ENCODE(Struct(ANY, values)))[1]
+    assert shown(found.values) == shown({"a": [], "m": {}, **values})
+
+
+@settings(max_examples=100, deadline=None)
+@given(some.binary(max_size=40))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with suppress(SerializationException, DataException):
+        assert DECODE(b"\0\0\0\0\1" + data)[0] is not None

@@ -1,0 +1,275 @@
+"""Converters and their registry: ids, subjects, versions, users, and what is said when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kraal.converters.avro.converter import AvroConverter
+from kraal.converters.registry import client
+from kraal.converters.registry.errors import RegistryRefuses
+from kraal.core.secrets import secrets
+from kraal.engine.records.fault import stack_of
+from kraal.plugins.api import ByRecords, DataException, RetriableError
+from kraal.plugins.model.records import Struct
+from kraal.plugins.model.schema import STRING, Field, Schema, Type
+from tests.fakes.servers.schema_registry import SchemaRegistryServer, schema_registry
+
+ORDER = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
+STRATEGY = "io.confluent.kafka.serializers.subject."
+SAID: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [{"name": "id", "type": "string"}],
+}
+NEWER = {**SAID, "fields": [*SAID["fields"], {"name": "more", "type": "int", "default": 1}]}
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistryServer]:
+    with schema_registry() as one:
+        yield one
+
+
+def avro(registry: SchemaRegistryServer, *, is_key: bool = False, **config: str) -> AvroConverter:
+    made = AvroConverter()
+    said = {"schema.registry.url": registry.url, "max.retries": "0"}
+    made.configure(said | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
+    return made
+
+
+def order(text: str = "a") -> Struct:
+    return Struct(ORDER, {"id": text})
+
+
+def test_a_schema_is_registered_once_and_stands_before_each_value(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry)
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+    assert converter.encode("t", ORDER, order("b")) == b"\0\0\0\0\1\x02b"
+    twin = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
+    assert converter.encode("t", twin, Struct(twin, {"id": "c"})) == b"\0\0\0\0\1\x02c"
+    assert registry.asked == ["POST /subjects/t-value/versions"]
+    assert converter.decode("t", b"\0\0\0\0\1\x02a")[1].values == {"id": "a"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "value", "key"),
+    [
+        ("TopicNameStrategy", "t-value", "t-key"),
+        ("RecordNameStrategy", "shop.Order", "shop.Order"),
+        ("TopicRecordNameStrategy", "t-shop.Order", "t-shop.Order"),
+    ],
+)
+def test_subjects_are_called_by_their_strategy(
+    registry: SchemaRegistryServer, strategy: str, value: str, key: str
+) -> None:
+    for is_key, name in ((False, value), (True, key)):
+        part = "key" if is_key else "value"
+        converter = avro(registry, is_key=is_key, **{f"{part}.subject.name.strategy": STRATEGY + strategy})
+        data = converter.encode("t", ORDER, order())
+        assert name in registry.subjects
+        schema, found = converter.decode("t", data)
+        assert (schema and schema.version, found.values) == (1, {"id": "a"})
+        if strategy != "TopicNameStrategy":
+            with pytest.raises(DataException, match="needs a record with a name"):
+                converter.encode("t", STRING, "x")
+
+
+def test_headers_go_by_the_same_road(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry)
+    data = converter.encode_header("t", "h", STRING, "x")
+    assert converter.decode_header("t", "h", data)[1] == "x"
+
+
+def test_the_registrys_version_is_the_schemas_unless_it_has_one(registry: SchemaRegistryServer) -> None:
+    registry.put("t-value", SAID)
+    second = registry.put("t-value", NEWER)
+    third = registry.put("other", {**SAID, "connect.version": 9})
+    converter = avro(registry)
+    frame = b"\0" + second.to_bytes(4, "big") + b"\x02a\x04"
+    schema, value = converter.decode("t", frame)
+    assert schema is not None
+    assert (schema.version, value.values) == (2, {"id": "a", "more": 2})
+    assert converter.decode("elsewhere", frame)[0] == Schema(**{**_facts(schema), "version": None})
+    schema, _ = converter.decode("t", b"\0" + third.to_bytes(4, "big") + b"\x02a")
+    assert schema is not None
+    assert schema.version == 9
+
+
+def _facts(schema: Schema) -> dict[str, Any]:
+    return {name: getattr(schema, name) for name in Schema.__dataclass_fields__}
+
+
+def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistryServer) -> None:
+    registry.put("orders", SAID)
+    cart = {"type": "record", "name": "Cart", "fields": [{"name": "first", "type": "shop.Order"}]}
+    named = [{"name": "shop.Order", "subject": "orders", "version": 1}]
+    number = registry.put("t-value", cart, references=named)
+    schema, value = avro(registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\x02a")
+    assert schema is not None
+    assert value.values["first"].values == {"id": "a"}
+
+
+def test_without_registering_a_schema_must_be_known(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry, auto_register_schemas="false")
+    with pytest.raises(
+        DataException, match=r"topic t as Avro: cannot find Avro schema.*Subject 't-value' not found"
+    ):
+        converter.encode("t", ORDER, order())
+    avro(registry).encode("t", ORDER, order())
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+
+
+def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry, auto_register_schemas="false", use_latest_version="true")
+    registry.put("t-value", SAID)
+    registry.put("t-value", NEWER)
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
+    assert registry.asked == ["GET /subjects/t-value/versions/latest"]
+
+
+def test_the_latest_schema_is_remembered_as_long_as_the_config_says(registry: SchemaRegistryServer) -> None:
+    always, hourly = (
+        avro(registry, auto_register_schemas="false", use_latest_version="true", latest_cache_ttl_sec=each)
+        for each in ("0", "3600")
+    )
+    registry.put("t-value", SAID)
+    for converter in (always, hourly):
+        assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+    registry.put("t-value", NEWER)
+    assert always.encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a\x02"
+    assert hourly.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+
+
+def test_a_schema_that_the_registry_refuses_is_the_records_fault(registry: SchemaRegistryServer) -> None:
+    registry.put("t-value", {**SAID, "fields": []})
+    with pytest.raises(DataException, match=r"cannot register Avro schema.*incompatible with an earlier"):
+        avro(registry).encode("t", ORDER, order())
+    registry.set_config("t-value", {"compatibility": "NONE"})
+    assert avro(registry).encode("t", ORDER, order()) == b"\0\0\0\0\2\x02a"
+
+
+def test_tombstones_are_not_talked_about(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry)
+    assert converter.encode("t", None, None) is None
+    assert converter.encode("t", Schema(type=Type.STRING, optional=True), None) is None
+    assert converter.decode("t", None) == (None, None)
+    with pytest.raises(DataException, match="Null is not allowed"):
+        converter.encode("t", STRING, None)
+    assert registry.asked == []
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{}", "Cannot decode a record of topic t as Avro: expected magic byte 0 .*, got 0x7b"),
+        (b"", "expected magic byte 0 .*, got none"),
+        (b"\0\0\0", "truncated header: expected 5 bytes .*, got 3"),
+        (b"\0\0\0\0\x4d\0", "cannot get the Avro schema with ID 77 of a value: Schema 77 not found"),
+    ],
+)
+def test_bytes_that_are_not_from_here_are_refused(
+    registry: SchemaRegistryServer, data: bytes, message: str
+) -> None:
+    with pytest.raises(DataException, match=message) as raised:
+        avro(registry).decode("t", data)
+    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in stack_of(raised.value)
+
+
+def test_a_schema_of_another_format_is_refused(registry: SchemaRegistryServer) -> None:
+    number = registry.put("t-value", {"type": "string"}, "JSON")
+    with pytest.raises(DataException, match=f"the schema with id {number} is of type JSON, not AVRO"):
+        avro(registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\x02a")
+
+
+def test_a_registry_that_is_away_is_asked_again(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry)
+    registry.away = True
+    with pytest.raises(RetriableError, match=r"Cannot encode a record of topic t as Avro: .*503"):
+        converter.encode("t", ORDER, order())
+    with pytest.raises(RetriableError, match=r"Cannot decode a record of topic t as Avro: .*503"):
+        converter.decode("t", b"\0\0\0\0\1\x02a")
+    registry.away = False
+    assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+    nobody = AvroConverter()
+    nobody.configure({"schema.registry.url": "http://127.0.0.1:1", "max.retries": "0"}, is_key=False)
+    with pytest.raises(RetriableError, match=r"the schema registry at http://127.0.0.1:1 does not answer"):
+        nobody.encode("t", ORDER, order())
+
+
+def test_users_say_who_they_are_and_nobody_else_learns_it(registry: SchemaRegistryServer) -> None:
+    registry.user_info = "ann:open-sesame-77"
+    with pytest.raises(RegistryRefuses, match="Unauthorized"):
+        avro(registry).encode("t", ORDER, order())
+    known = avro(registry, basic_auth_credentials_source="USER_INFO", basic_auth_user_info=registry.user_info)
+    by_url = AvroConverter()
+    with_user = registry.url.replace("//", f"//{registry.user_info}@")
+    by_url.configure({"schema.registry.url": with_user}, is_key=False)
+    for converter in (known, by_url):
+        assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+        assert "open-sesame" not in repr(converter._registry._settings)
+    assert "open-sesame" not in secrets.scrub("the password is open-sesame-77")
+    registry.user_info, registry.token = None, "token-of-ann-1234"
+    bearer = avro(registry, bearer_auth_credentials_source="STATIC_TOKEN", bearer_auth_token=registry.token)
+    assert bearer.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
+    assert "token-of-ann" not in secrets.scrub("it is token-of-ann-1234")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({}, "schema.registry.url"),
+        ({"schema.registry.url": "ftp://x"}, "it must begin with http:// or https://"),
+        ({"schema.registry.url": "u:hidden-word@x"}, r"Invalid value x for configuration"),
+        ({"basic.auth.credentials.source": "SASL_INHERIT"}, "URL, USER_INFO"),
+        ({"basic.auth.credentials.source": "USER_INFO"}, "must be given as user:password"),
+        ({"bearer.auth.credentials.source": "STATIC_TOKEN"}, "bearer.auth.token must be given"),
+        ({"value.subject.name.strategy": "no.Such"}, "RecordNameStrategy"),
+        ({"generalized.sum.type.support": "true"}, "not supported here"),
+    ],
+)
+def test_a_config_that_means_nothing_is_refused(config: dict[str, str], message: str) -> None:
+    said = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
+    with pytest.raises(ValueError, match=message) as raised:
+        AvroConverter().configure(said | config, is_key=False)
+    assert "hidden-word" not in str(raised.value)
+
+
+def test_missing_packages_are_named_with_what_installs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "find_spec", lambda name: None if name == "authlib" else name)
+    with pytest.raises(ValueError, match=r"not installed here \(authlib\): install kraal\[registry\]"):
+        AvroConverter().configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
+
+
+def test_in_another_process_it_asks_for_itself(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry)
+    data = converter.encode("t", ORDER, order())
+    assert converter.decode("t", data)[1].values == {"id": "a"}
+    sent: AvroConverter = pickle.loads(pickle.dumps(converter))  # noqa: S301 - our own bytes
+    assert sent.encode("t", ORDER, order()) == data
+    assert len(registry.schemas) == 1
+
+
+def test_what_is_remembered_is_bounded(registry: SchemaRegistryServer) -> None:
+    converter = avro(registry, schemas_cache_config="2")
+    for number in range(5):
+        schema = Schema(type=Type.STRUCT, name=f"R{number}", fields=ORDER.fields)
+        registry.set_config("", {"compatibility": "NONE"})
+        converter.encode("t", schema, Struct(schema, {"id": "x"}))
+    assert len(converter._encoders) <= 2
+    assert [json.loads(each["schema"])["name"] for each in registry.schemas] == [f"R{n}" for n in range(5)]
+
+
+def test_columns_are_not_for_it(registry: SchemaRegistryServer) -> None:
+    converter: Any = avro(registry)
+    assert not converter.by_columns
+    with pytest.raises(ByRecords):
+        converter.from_connect(None, None, None)
+    with pytest.raises(ByRecords):
+        converter.to_connect(None, None)

@@ -1,0 +1,271 @@
+"""Protobuf and JSON Schema with their registry: what is registered, framed, asked, and said when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kraal.converters.json_schema.converter import JsonSchemaConverter
+from kraal.converters.protobuf.converter import ProtobufConverter
+from kraal.converters.registry.converter import RegistryConverter
+from kraal.engine.records.fault import stack_of
+from kraal.plugins.api import DataException, RetriableError
+from kraal.plugins.model.records import Struct
+from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from tests.fakes.servers.schema_registry import SchemaRegistryServer, schema_registry
+
+ORDER = Schema(type=Type.STRUCT, name="shop.Order", fields=(Field(name="id", schema=STRING),))
+STRATEGY = "io.confluent.kafka.serializers.subject."
+PROTO = 'syntax = "proto3";\npackage shop;\n\nmessage Order {\n  string id = 1;\n}\n'
+JSON = '{"type":"object","title":"shop.Order","properties":{"id":{"type":"string","connect.index":0}}}'
+
+FORMATS = [
+    pytest.param(ProtobufConverter, "PROTOBUF", PROTO, b"\0\x0a\x01a", id="Protobuf"),
+    pytest.param(JsonSchemaConverter, "JSON", JSON, b'{"id":"a"}', id="JSON Schema"),
+]
+every_format = pytest.mark.parametrize(("made", "kind", "text", "data"), FORMATS)
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistryServer]:
+    with schema_registry() as one:
+        yield one
+
+
+def converter(
+    made: type[RegistryConverter], registry: SchemaRegistryServer, *, is_key: bool = False, **config: str
+) -> RegistryConverter:
+    one = made()
+    said = {"schema.registry.url": registry.url, "max.retries": "0"}
+    one.configure(said | {name.replace("_", "."): text for name, text in config.items()}, is_key=is_key)
+    return one
+
+
+def order(text: str = "a") -> Struct:
+    return Struct(ORDER, {"id": text})
+
+
+@every_format
+def test_a_schema_is_registered_once_and_its_id_stands_before_each_value(
+    registry: SchemaRegistryServer, made: type[RegistryConverter], kind: str, text: str, data: bytes
+) -> None:
+    one = converter(made, registry)
+    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+    assert registry.asked == ["POST /subjects/t-value/versions"]
+    assert registry.schemas == [{"schema": text, "schemaType": kind}]
+    sent: RegistryConverter = pickle.loads(pickle.dumps(one))  # noqa: S301 - our own bytes
+    schema, found = sent.decode("t", b"\0\0\0\0\1" + data)
+    assert schema is not None
+    assert (schema.version, found.values) == (1, {"id": "a"})
+    header = one.encode_header("t", "h", ORDER, order())
+    assert one.decode_header("t", "h", header)[1].values == {"id": "a"}
+
+
+@every_format
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [
+        ("TopicNameStrategy", "t-key"),
+        ("RecordNameStrategy", "shop.Order"),
+        ("TopicRecordNameStrategy", "t-shop.Order"),
+    ],
+)
+def test_subjects_are_called_by_their_strategy(
+    registry: SchemaRegistryServer,
+    made: type[RegistryConverter],
+    kind: str,
+    text: str,
+    data: bytes,
+    strategy: str,
+    subject: str,
+) -> None:
+    one = converter(made, registry, is_key=True, **{"key.subject.name.strategy": STRATEGY + strategy})
+    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+    assert registry.names() == [subject]
+    registry.put(
+        subject,
+        text.replace('"string"', '"string","maxLength":9').replace("id = 1", "id = 1; int32 n = 2"),
+        kind,
+    )
+    schema, _ = one.decode("t", b"\0\0\0\0\2" + data)
+    assert schema is not None
+    assert schema.version == 2
+
+
+@every_format
+def test_without_registering_a_schema_must_be_known(
+    registry: SchemaRegistryServer, made: type[RegistryConverter], kind: str, text: str, data: bytes
+) -> None:
+    one = converter(made, registry, auto_register_schemas="false")
+    with pytest.raises(
+        DataException,
+        match=r"(?s)topic t as .*: cannot find .* schema under subject .*Subject 't-value' not found",
+    ):
+        one.encode("t", ORDER, order())
+    registry.put("t-value", text, kind)
+    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+
+
+@every_format
+def test_a_registry_that_is_away_is_asked_again(
+    registry: SchemaRegistryServer, made: type[RegistryConverter], kind: str, text: str, data: bytes
+) -> None:
+    del kind, text
+    one = converter(made, registry)
+    registry.away = True
+    for ask in (lambda: one.encode("t", ORDER, order()), lambda: one.decode("t", b"\0\0\0\0\1" + data)):
+        with pytest.raises(RetriableError, match=r"(?s)topic t.*: .*503"):
+            ask()
+    registry.away = False
+    assert one.encode("t", ORDER, order()) == b"\0\0\0\0\1" + data
+
+
+@every_format
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (b"{}", "expected magic byte 0 .*, got 0x7b"),
+        (b"\0\0\0", "truncated header"),
+        (b"\0\0\0\0\x4d\0", "schema with ID 77 of a value: Schema 77 not found"),
+        (b"\0\0\0\0\1\x08", "the schema with id 1 is of type AVRO, not"),
+    ],
+)
+def test_bytes_that_are_not_from_here_are_refused(
+    registry: SchemaRegistryServer,
+    made: type[RegistryConverter],
+    kind: str,
+    text: str,
+    data: bytes,
+    bad: bytes,
+    message: str,
+) -> None:
+    del text, data
+    registry.put("t-value", {"type": "string"})
+    begins = f"Cannot decode a record of topic t as {'Protobuf' if kind == 'PROTOBUF' else 'JSON'}"
+    with pytest.raises(DataException, match=f"{begins}: .*{message}") as raised:
+        converter(made, registry).decode("t", bad)
+    assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in stack_of(raised.value)
+
+
+def test_what_the_registry_has_wrong_is_the_records_fault(registry: SchemaRegistryServer) -> None:
+    for made, kind, words in (
+        (ProtobufConverter, "PROTOBUF", "Invalid Protobuf schema: "),
+        (JsonSchemaConverter, "JSON", "Invalid JSON Schema: "),
+    ):
+        number = registry.put(f"{kind}-value", "message {", kind)
+        with pytest.raises(DataException, match=words):
+            converter(made, registry).decode("t", b"\0" + number.to_bytes(4, "big") + b"\0")
+
+
+def test_schemas_that_name_others_are_read_with_them(registry: SchemaRegistryServer) -> None:
+    registry.put("orders", PROTO, "PROTOBUF")
+    cart = 'syntax = "proto3"; import "order.proto"; message Cart { shop.Order first = 1; }'
+    named = [{"name": "order.proto", "subject": "orders", "version": 1}]
+    number = registry.put("t-value", cart, "PROTOBUF", references=named)
+    found = converter(ProtobufConverter, registry).decode(
+        "t", b"\0" + number.to_bytes(4, "big") + b"\0\x0a\x03\x0a\x01a"
+    )[1]
+    assert found.values["first"].values == {"id": "a"}
+    registry.put("jorders", JSON, "JSON")
+    said = json.dumps({"type": "object", "properties": {"first": {"$ref": "order.json"}}})
+    named = [{"name": "order.json", "subject": "jorders", "version": 1}]
+    number = registry.put("j-value", said, "JSON", references=named)
+    data = b"\0" + number.to_bytes(4, "big") + b'{"first":{"id":"a"}}'
+    assert converter(JsonSchemaConverter, registry).decode("j", data)[1].values["first"].values == {"id": "a"}
+
+
+def test_the_latest_schema_is_written_with_where_that_is_asked_for(registry: SchemaRegistryServer) -> None:
+    latest: dict[str, Any] = {"auto_register_schemas": "false", "use_latest_version": "true"}
+    registry.put("t-value", PROTO.replace("id = 1", "note = 1; string id = 2"), "PROTOBUF")
+    assert (
+        converter(ProtobufConverter, registry, **latest).encode("t", ORDER, order())
+        == b"\0\0\0\0\1\0\x12\x01a"
+    )
+    registry.put("j-value", {"type": "object"}, "JSON")
+    assert (
+        converter(JsonSchemaConverter, registry, **latest).encode("j", ORDER, order())
+        == b'\0\0\0\0\2{"id":"a"}'
+    )
+
+
+def test_null_is_a_tombstone_in_protobuf_and_may_be_a_value_in_json(registry: SchemaRegistryServer) -> None:
+    proto, plain = converter(ProtobufConverter, registry), converter(JsonSchemaConverter, registry)
+    for schema in (None, STRING, OPTIONAL_STRING):
+        assert proto.encode("t", schema, None) is None
+    assert plain.encode("t", None, None) is None
+    assert plain.encode("t", STRING, None) is None
+    assert registry.asked == []
+    data = plain.encode("t", OPTIONAL_STRING, None)
+    assert data == b"\0\0\0\0\1null"
+    assert plain.decode("t", data) == (replace(OPTIONAL_STRING, version=1), None)
+    for one in (proto, plain):
+        assert one.decode("t", None) == (None, None)
+
+
+def test_values_without_a_schema_are_refused(registry: SchemaRegistryServer) -> None:
+    for made in (ProtobufConverter, JsonSchemaConverter):
+        with pytest.raises(DataException, match="needs a schema: values without one cannot be written"):
+            converter(made, registry).encode("t", None, {"a": 1})
+
+
+PROTOBUF_KEYS: list[Any] = [
+    ("enhanced.protobuf.schema.support", "true", "enhanced", True),
+    ("scrub.invalid.names", "true", "scrub_names", True),
+    ("int.for.enums", "true", "int_for_enums", True),
+    ("optional.for.nullables", "true", "optional_for_nullables", True),
+    ("optional.for.proto2", "false", "optional_for_proto2", False),
+    ("wrapper.for.nullables", "true", "wrapper_for_nullables", True),
+    ("wrapper.for.raw.primitives", "false", "wrapper_for_raw", False),
+    ("generate.struct.for.nulls", "true", "struct_for_nulls", True),
+    ("generate.index.for.unions", "false", "index_for_unions", False),
+    ("flatten.unions", "true", "flatten_unions", True),
+    ("ignore.default.for.nullables", "true", "ignore_defaults", True),
+]
+JSON_KEYS: list[Any] = [
+    ("object.additional.properties", "false", "additional_properties", False),
+    ("use.optional.for.nonrequired", "true", "optional_for_nonrequired", True),
+    ("decimal.format", "numeric", "numeric_decimals", True),
+    ("flatten.singleton.unions", "false", "flatten_singletons", False),
+    ("ignore.default.for.nullables", "true", "ignore_defaults", True),
+]
+
+
+@pytest.mark.parametrize(
+    ("made", "key", "text", "name", "value"),
+    [(ProtobufConverter, *each) for each in PROTOBUF_KEYS]
+    + [(JsonSchemaConverter, *each) for each in JSON_KEYS],
+)
+def test_each_key_is_one_option(
+    made: type[RegistryConverter], key: str, text: str, name: str, value: object
+) -> None:
+    plain, said = made(), made()
+    plain.configure({"schema.registry.url": "http://127.0.0.1:1"}, is_key=False)
+    said.configure({"schema.registry.url": "http://127.0.0.1:1", key: text}, is_key=False)
+    before, after = plain._format.options, said._format.options  # type: ignore[attr-defined]
+    assert replace(before, **{name: value}) == after != before
+
+
+@pytest.mark.parametrize(
+    ("made", "config", "message"),
+    [
+        (ProtobufConverter, {}, "schema.registry.url"),
+        (ProtobufConverter, {"flatten.unions": "maybe"}, "flatten.unions"),
+        (ProtobufConverter, {"generalized.sum.type.support": "true"}, "not supported here"),
+        (JsonSchemaConverter, {"decimal.format": "TEXT"}, "BASE64, NUMERIC"),
+        (JsonSchemaConverter, {"json.fail.invalid.schema": "true"}, "not supported here, only false is"),
+        (JsonSchemaConverter, {"preserve.additional.properties": "true"}, "not supported here"),
+        (JsonSchemaConverter, {"json.indent.output": "true"}, "not supported here"),
+    ],
+)
+def test_a_config_that_means_nothing_is_refused(
+    made: type[RegistryConverter], config: dict[str, str], message: str
+) -> None:
+    said = {"schema.registry.url": "http://127.0.0.1:1"} if config else {}
+    with pytest.raises(ValueError, match=message):
+        made().configure(said | config, is_key=False)

@@ -1,0 +1,13 @@
+"""The numbers of Kafka's errors."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kraal.core.kafka_errors import ErrorCode
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_codes_are_those_of_the_client(code: ErrorCode) -> None:
+    assert getattr(KafkaError, f"_{code.name}" if code < 0 else code.name) == code

@@ -1,0 +1,198 @@
+"""Levels of loggers, as `Loggers` of Kafka 4.3.0 has them."""
+
+from __future__ import annotations
+
+import logging
+from importlib.util import find_spec
+
+import pytest
+
+from kraal.core.log_levels import ALL, OFF, TRACE, LoggerLevel, Loggers, level_name, parse_level
+from kraal.core.renamed_loggers import RENAMED
+
+
+class Clock:
+    """Wall time that a test sets."""
+
+    now_ms = 1_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+class Tree:
+    """Loggers of its own: root WARNING; a INFO; a.b, a.b.c, ab and z without a level; `a.x` only a part of a name."""
+
+    def __init__(self) -> None:
+        self.root = logging.RootLogger(logging.WARNING)
+        self.manager = logging.Manager(self.root)
+        self.root.manager = self.manager
+        for name in ("a", "a.b", "a.b.c", "ab", "z", "a.x.y"):
+            self.manager.getLogger(name)
+        self.manager.getLogger("a").setLevel(logging.INFO)
+        self.clock = Clock()
+        self.loggers = Loggers(self.root, self.clock)
+
+    def levels(self) -> dict[str, str]:
+        return {name: level.level for name, level in self.loggers.all_levels().items()}
+
+
+@pytest.fixture
+def tree() -> Tree:
+    return Tree()
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("OFF", OFF),
+        ("FATAL", 50),
+        ("ERROR", 40),
+        ("WARN", 30),
+        ("INFO", 20),
+        ("DEBUG", 10),
+        ("TRACE", TRACE),
+        ("ALL", ALL),
+    ],
+)
+def test_levels_have_log4j_s_names_both_ways(name: str, number: int) -> None:
+    assert (parse_level(name), parse_level(f" {name.lower()} ")) == (number, number)
+    assert level_name(number) == name
+
+
+@pytest.mark.parametrize("text", ["", "WARNING", "CRITICAL", "10", "verbose", "NOTSET"])
+def test_nothing_else_is_a_level(text: str) -> None:
+    assert parse_level(text) is None
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(0, "ALL"), (2, "TRACE"), (7, "DEBUG"), (25, "WARN"), (45, "FATAL"), (60, "OFF")]
+)
+def test_a_number_between_goes_by_what_still_passes(number: int, name: str) -> None:
+    assert level_name(number) == name
+
+
+def test_all_loggers_are_listed_with_the_levels_that_count(tree: Tree) -> None:
+    assert list(tree.loggers.all_levels().items()) == [
+        ("a", LoggerLevel("INFO", None)),
+        ("a.b", LoggerLevel("INFO", None)),
+        ("a.b.c", LoggerLevel("INFO", None)),
+        ("a.x.y", LoggerLevel("INFO", None)),
+        ("ab", LoggerLevel("WARN", None)),
+        ("root", LoggerLevel("WARN", None)),
+        ("z", LoggerLevel("WARN", None)),
+    ]
+
+
+def test_those_that_are_off_are_not_listed_and_found_all_the_same(tree: Tree) -> None:
+    tree.loggers.set_level("a.b", "off")
+    assert "a.b" not in tree.levels()
+    assert "a.b.c" not in tree.levels()
+    assert tree.loggers.level("a.b") == LoggerLevel("OFF", 1_000)
+
+
+def test_one_logger_is_found_by_its_name(tree: Tree) -> None:
+    assert tree.loggers.level("a.b") == LoggerLevel("INFO", None)
+    assert [tree.loggers.level(name) for name in ("root", "ROOT")] == [LoggerLevel("WARN", None)] * 2
+    assert [tree.loggers.level(name) for name in ("A", "a.x", "nobody", "a.")] == [None] * 4
+
+
+def test_asking_for_a_logger_makes_none(tree: Tree) -> None:
+    tree.loggers.level("nobody")
+    assert "nobody" not in tree.levels()
+
+
+def test_a_level_is_set_for_a_name_and_what_is_below_it(tree: Tree) -> None:
+    assert tree.loggers.set_level("a", "DEBUG") == ["a", "a.b", "a.b.c", "a.x.y"]
+    assert tree.levels() == {
+        "a": "DEBUG",
+        "a.b": "DEBUG",
+        "a.b.c": "DEBUG",
+        "a.x.y": "DEBUG",
+        "ab": "WARN",
+        "root": "WARN",
+        "z": "WARN",
+    }
+
+
+def test_levels_of_their_own_below_are_overridden(tree: Tree) -> None:
+    tree.loggers.set_level("a.b.c", "ERROR")
+    assert tree.loggers.set_level("a", "TRACE") == ["a", "a.b", "a.b.c", "a.x.y"]
+    assert tree.levels()["a.b.c"] == "TRACE"
+
+
+def test_a_namespace_is_any_beginning_of_a_name_for_those_with_a_level(tree: Tree) -> None:
+    """`ab` has its level from root; with one of its own it is found by the beginning `a`."""
+    tree.manager.getLogger("ab").setLevel(logging.ERROR)
+    assert "ab" in tree.loggers.set_level("a", "DEBUG")
+    assert tree.levels()["ab"] == "DEBUG"
+
+
+@pytest.mark.parametrize("name", ["root", "Root"])
+def test_root_is_about_all(tree: Tree, name: str) -> None:
+    assert tree.loggers.set_level(name, "ERROR") == ["a", "a.b", "a.b.c", "a.x.y", "ab", "root", "z"]
+    assert set(tree.levels().values()) == {"ERROR"}
+
+
+def test_only_what_has_changed_is_named_and_dated(tree: Tree) -> None:
+    tree.clock.now_ms = 2_000
+    assert tree.loggers.set_level("a.b", "INFO") == []
+    assert tree.loggers.level("a.b") == LoggerLevel("INFO", None)
+    assert tree.loggers.set_level("a.b", "WARN") == ["a.b", "a.b.c"]
+    tree.clock.now_ms = 3_000
+    assert tree.loggers.set_level("a", "WARN") == ["a", "a.x.y"]
+    assert tree.loggers.level("a") == LoggerLevel("WARN", 3_000)
+    assert tree.loggers.level("a.b.c") == LoggerLevel("WARN", 2_000)
+
+
+def test_an_unknown_name_is_made(tree: Tree) -> None:
+    assert tree.loggers.set_level("org.apache.kafka", "debug") == ["org.apache.kafka"]
+    assert tree.loggers.level("org.apache.kafka") == LoggerLevel("DEBUG", 1_000)
+    assert tree.loggers.set_level("org.apache.kafka.connect", "WARN") == ["org.apache.kafka.connect"]
+
+
+def test_a_level_that_does_not_exist_changes_nothing(tree: Tree, caplog: pytest.LogCaptureFixture) -> None:
+    before = tree.levels()
+    with caplog.at_level(logging.WARNING):
+        assert tree.loggers.set_level("a", "loud") == []
+    assert tree.levels() == before
+    assert [r.getMessage() for r in caplog.records] == [
+        "Ignoring request to set invalid level 'loud' for namespace a"
+    ]
+
+
+def test_a_level_counts_for_lines_that_are_logged(tree: Tree) -> None:
+    logger = tree.manager.getLogger("a.b")
+    assert [logger.isEnabledFor(level) for level in (logging.INFO, logging.DEBUG)] == [True, False]
+    tree.loggers.set_level("a", "DEBUG")
+    assert logger.isEnabledFor(logging.DEBUG)
+    tree.loggers.set_level("root", "OFF")
+    assert not logger.isEnabledFor(logging.CRITICAL)
+
+
+def test_the_loggers_of_the_process_are_python_s() -> None:
+    logger = logging.getLogger("kraal.tests.loggers")
+    before = logger.level
+    try:
+        assert Loggers().set_level("kraal.tests.loggers", "FATAL") == ["kraal.tests.loggers"]
+        assert logger.getEffectiveLevel() == logging.CRITICAL
+        known = Loggers().level("kraal.tests.loggers")
+        assert known == LoggerLevel("FATAL", None), "another object knows nothing of when"
+    finally:
+        logger.setLevel(before)
+
+
+def test_a_name_from_before_a_module_moved_stands_for_the_module() -> None:
+    root = logging.RootLogger(logging.INFO)
+    root.manager = logging.Manager(root)
+    root.manager.getLogger("kraal.engine.task_run")
+    loggers = Loggers(root)
+    assert loggers.set_level("kraal.spark", "DEBUG") == ["kraal.engine", "kraal.engine.task_run"]
+    assert loggers.level("kraal.spark.run") == loggers.level("kraal.engine.task_run")
+    assert (found := loggers.level("kraal.spark.run")) is not None
+    assert found.level == "DEBUG"
+
+
+@pytest.mark.parametrize("name", sorted(RENAMED.values()))
+def test_every_new_name_of_a_logger_is_a_module_or_a_folder(name: str) -> None:
+    assert find_spec(name) is not None

@@ -1,0 +1,148 @@
+"""Lines of the log: what they say about whom."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from typing_extensions import override
+
+from actors.runtime.mailbox import Address, Tell
+from actors.runtime.system import Begin, ThreadSystem
+from kraal.core.logging import JsonLines, TextLines, Who, about, carried, subject
+from kraal.engine.thread_pool import Pool
+
+
+@pytest.fixture
+def lines() -> Iterator[list[logging.LogRecord]]:
+    """Collect the records of a logger of its own, with their context."""
+    found: list[logging.LogRecord] = []
+
+    class Collect(logging.Handler):
+        @override
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(record)
+
+    handler, logger = Collect(), logging.getLogger("kraal.tests.logs")
+    who = Who()
+    who.worker, who.generation = "w1:8083", lambda: 7
+    handler.addFilter(who)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield found
+    logger.removeHandler(handler)
+
+
+LOGGER = logging.getLogger("kraal.tests.logs")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("task my-lines-12", ("my-lines", 12)),
+        ("connector my-lines-12", ("my-lines-12", None)),
+        ("connector two words", ("two words", None)),
+        ("herder", ("", None)),
+        ("config writer", ("", None)),
+        ("task oddly", ("", None)),
+        ("", ("", None)),
+    ],
+)
+def test_an_actor_s_name_says_whom_a_line_is_about(name: str, expected: tuple[str, int | None]) -> None:
+    assert subject(name) == expected
+
+
+class Says(Tell):
+    """Say something."""
+
+
+class Talker:
+    """Logs, and has a pool log."""
+
+    def __init__(self, pool: Pool, done: threading.Event) -> None:
+        self._pool = pool
+        self._done = done
+
+    def receive(self, message: Begin | Says) -> None:
+        if isinstance(message, Says):
+            LOGGER.info("here")
+            self._pool.submit(self._there)
+
+    def _there(self) -> None:
+        LOGGER.info("there")
+        self._done.set()
+
+
+def test_an_actor_s_lines_are_about_it_and_so_is_what_it_hands_on(lines: list[logging.LogRecord]) -> None:
+    system, pool, done = ThreadSystem(), Pool(1, "test-pool"), threading.Event()
+    address = Address("task numbers-3")
+    system.spawn(address, lambda: Talker(pool, done), lambda _: None)
+    address.tell(Says())
+    assert done.wait(5)
+    pool.submit(lambda: LOGGER.info("nobody's"))
+    pool.close(5)
+    system.close(5)
+    said = [(r.getMessage(), r.__dict__["connector"], r.__dict__["task"]) for r in lines]
+    assert said == [("here", "numbers", 3), ("there", "numbers", 3), ("nobody's", "", None)]
+
+
+def test_text_has_worker_generation_and_task(lines: list[logging.LogRecord]) -> None:
+    carried_in = about.set("task numbers-0")
+    LOGGER.info("read %d lines", 3)
+    about.reset(carried_in)
+    LOGGER.info("and done")
+    texts = [TextLines().format(record).split("] ", 1)[1] for record in lines]
+    assert texts == [
+        "INFO [w1:8083 g7 numbers|task-0] read 3 lines (kraal.tests.logs)",
+        "INFO [w1:8083 g7] and done (kraal.tests.logs)",
+    ]
+
+
+def test_json_is_one_line_with_the_traceback_inside(lines: list[logging.LogRecord]) -> None:
+    run = carried(_fail)
+    token = about.set("connector numbers")
+    carried(_fail)()
+    about.reset(token)
+    run()
+    about.set("")
+    texts = [JsonLines().format(record) for record in lines]
+    assert all("\n" not in text for text in texts)
+    first, second = map(json.loads, texts)
+    assert first["connector"] == "numbers"
+    assert (first["worker"], first["generation"], first["level"]) == ("w1:8083", 7, "ERROR")
+    assert first["message"] == "it failed: é"
+    assert first["exception"].endswith("ValueError: two\nlines")
+    assert "connector" not in second
+    assert "task" not in second
+
+
+def test_a_record_that_passed_no_filter_is_written_all_the_same() -> None:
+    record = logging.LogRecord("kafka", logging.WARNING, "f", 1, "hm", (), None)
+    assert "[worker] hm (kafka)" in TextLines().format(record)
+    assert json.loads(JsonLines().format(record))["message"] == "hm"
+
+
+def _fail() -> None:
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        LOGGER.exception("it failed: %s", "é")
+
+
+@pytest.mark.parametrize(("level", "heard"), [("INFO", False), ("DEBUG", True)])
+def test_each_attempt_to_connect_is_only_told_to_who_looks_closely(level: str, *, heard: bool) -> None:
+    code = f"""
+import logging
+from kraal.core.logging import LogFormat, log_to_stderr
+log_to_stderr(LogFormat.TEXT, logging.{level})
+logging.getLogger("kafka.net").error("connection refused")
+logging.getLogger("kraal.some").info("this is ours")
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
+    assert ("connection refused" in said) is heard
+    assert "this is ours" in said

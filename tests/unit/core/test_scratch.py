@@ -1,0 +1,65 @@
+"""Scratch directories: one for each process, gone with it, and never while it lives."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from kraal.core.scratch import Scratch, remove_abandoned
+
+CODE = """
+import sys
+from pathlib import Path
+from kraal.core.scratch import Scratch
+
+scratch = Scratch(Path(sys.argv[1]))
+(scratch.path / "left").write_text("something")
+print(scratch.path, flush=True)
+sys.stdin.read()
+"""
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_directory_is_there_while_its_process_is_and_not_longer(tmp_path: Path) -> None:
+    scratch = Scratch(tmp_path)
+    assert scratch.path.is_dir()
+    assert remove_abandoned(tmp_path) == []
+    scratch.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_processes_have_one_each(tmp_path: Path) -> None:
+    first, second = Scratch(tmp_path), Scratch(tmp_path)
+    assert first.path != second.path
+    assert sorted(tmp_path.iterdir()) == sorted([first.path, second.path])
+    first.close()
+    assert second.path.is_dir()
+    second.close()
+
+
+def test_what_a_killed_process_left_goes_with_the_next_start(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, str(tmp_path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        assert remove_abandoned(tmp_path) == [], "its process lives"
+        process.kill()
+    assert (left / "left").exists()
+    scratch = Scratch(tmp_path)
+    assert list(tmp_path.iterdir()) == [scratch.path]
+    scratch.close()
+
+
+def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+    (tmp_path / "kraal-notes").mkdir()
+    (tmp_path / "kraal-file").write_text("mine")
+    (tmp_path / "other").mkdir()
+    Scratch(tmp_path).close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kraal-file", "kraal-notes", "other"]

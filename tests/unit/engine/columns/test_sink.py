@@ -1,0 +1,172 @@
+"""When a sink's backlogs go by columns, and what the sink sees of one that is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from kraal.converters.avro.converter import AvroConverter
+from kraal.converters.json.converter import JsonConverter
+from kraal.converters.primitive.bytearray import ByteArrayConverter
+from kraal.converters.primitive.numbers import LongConverter
+from kraal.converters.primitive.string import StringConverter
+from kraal.engine.columns.sink import SinkColumns
+from kraal.engine.columns.source import DOUBT
+from kraal.plugins.api import Converter, DataException, HeaderConverter, Schema
+from kraal.plugins.transform_chain import Chain
+from kraal.plugins.values.simple_headers import SimpleHeaderConverter
+from tests.fakes.spark.column_path import TEXT, steps_of
+from tests.fakes.spark.plugins import Text
+
+
+class Frame:
+    """A frame whose rows are in doubt, or not."""
+
+    def __init__(self, *, doubtful: bool) -> None:
+        self.doubtful = doubtful
+        self.log: list[str] = []
+
+    def persist(self) -> Frame:
+        self.log.append("persist")
+        return self
+
+    def count(self) -> int:
+        self.log.append("count")
+        if self.doubtful:
+            raise RuntimeError(f"[USER_RAISED_EXCEPTION] {DOUBT}")
+        return 1
+
+    def unpersist(self) -> None:
+        self.log.append("unpersist")
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> Callable[[Frame | None], None]:
+    """Have all batches from now on be this frame."""
+
+    def give(frame: Frame | None) -> None:
+        monkeypatch.setattr(SinkColumns, "_frame", lambda *_: frame)
+
+    return give
+
+
+@pytest.fixture
+def columns() -> SinkColumns:
+    return SinkColumns(steps_of(Chain(), TEXT), "text")
+
+
+def test_a_sink_is_asked_when_no_row_is_in_doubt(columns: SinkColumns, given: Any) -> None:
+    frame = Frame(doubtful=False)
+    given(frame)
+    assert columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
+    assert frame.log == ["persist", "count", "put", "unpersist"]
+    frame.log.clear()
+    given(Frame(doubtful=True))
+    assert not columns.write(dict, lambda _: frame.log.append("put"), all_or_nothing=False)
+    assert frame.log == []
+
+
+def test_a_sink_that_leaves_nothing_is_asked_at_once(columns: SinkColumns, given: Any) -> None:
+    def compute(frame: Any) -> None:
+        frame.count()
+
+    frame = Frame(doubtful=True)
+    given(frame)
+    assert not columns.write(dict, compute, all_or_nothing=True)
+    assert frame.log == ["count"]
+
+
+@pytest.mark.parametrize("all_or_nothing", [True, False])
+def test_what_the_sink_raises_is_no_doubt(columns: SinkColumns, given: Any, *, all_or_nothing: bool) -> None:
+    def full(_: object) -> None:
+        raise OSError("no space left")
+
+    frame = Frame(doubtful=False)
+    given(frame)
+    with pytest.raises(OSError, match="no space left"):
+        columns.write(dict, full, all_or_nothing=all_or_nothing)
+    assert frame.log == ([] if all_or_nothing else ["persist", "count", "unpersist"])
+
+
+def test_after_a_batch_by_records_more_and_more_follow_until_one_goes_by_columns(
+    columns: SinkColumns, given: Any
+) -> None:
+    def tried(batches: int) -> list[int]:
+        """Return which of so many batches were tried by columns."""
+        seen: list[int] = []
+        frame = Frame(doubtful=True)
+        given(frame)
+        for number in range(batches):
+            columns.write(dict, lambda _: None, all_or_nothing=False)
+            if frame.log:
+                seen.append(number)
+                frame.log.clear()
+        return seen
+
+    assert tried(300) == [0, 2, 5, 10, 19, 36, 69, 134, 199, 264]
+    given(Frame(doubtful=False))
+    while not columns.write(dict, lambda _: None, all_or_nothing=False):
+        pass
+    assert tried(3) == [0, 2]
+
+
+class PickyText(StringConverter):
+    """Refuses some of the text that it inherits a column format for."""
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        raise DataException("picky")
+
+
+class RenamedText(StringConverter):
+    """Overrides nothing."""
+
+
+@pytest.mark.parametrize(
+    ("converter", "config", "known"),
+    [
+        (StringConverter, {}, True),
+        (StringConverter, {"converter.encoding": "ISO-8859-1"}, False),
+        (ByteArrayConverter, {}, True),
+        (JsonConverter, {}, True),
+        (JsonConverter, {"schemas.enable": "false"}, True),
+        (JsonConverter, {"schema.content": '{"type":"string"}'}, False),
+        (LongConverter, {}, False),
+        (AvroConverter, {"schema.registry.url": "http://registry"}, False),
+        (Text, {}, False),
+        (PickyText, {}, False),
+        (RenamedText, {}, True),
+    ],
+)
+def test_a_converter_has_columns_if_it_declares_a_column_format(
+    converter: type[Converter], config: dict[str, str], *, known: bool
+) -> None:
+    made = converter()
+    made.configure(config, is_key=False)
+    steps = steps_of(Chain(), TEXT)
+    assert (SinkColumns.of(replace(steps, value=made), "text") is not None) is known
+    assert (SinkColumns.of(replace(steps, key=made), "text") is not None) is known
+
+
+@pytest.mark.parametrize(
+    ("headers", "known"),
+    [
+        (SimpleHeaderConverter, True),
+        (StringConverter, True),
+        (ByteArrayConverter, True),
+        (JsonConverter, False),
+        (Text, False),
+        (PickyText, False),
+    ],
+)
+def test_columns_need_a_header_converter_that_reads_any_header(
+    headers: type[HeaderConverter], *, known: bool
+) -> None:
+    made = headers()
+    made.configure({}, is_key=False)
+    found = SinkColumns.of(replace(steps_of(Chain(), TEXT), headers=made), "text")
+    assert (found is not None) is known

@@ -1,0 +1,149 @@
+"""What sinks report of single records (KIP-610), without Spark. Mirrors WorkerErrantRecordReporterTest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import TopicPartition
+from kraal.engine.records.fault import Fault, ToleranceExceeded
+from kraal.engine.records.reports import AT_ONCE, Reports, read_from, settle_reports
+from kraal.engine.records.sink_pass import Raw
+from kraal.engine.records.tolerance import Tolerance
+from kraal.metrics.errors import NO_ERRORS
+from kraal.plugins.api import RetriableError, SinkBatch
+from tests.fakes.spark.passes import ALL, KAFKA, kafka_row
+
+TASK = TaskId(ConnectorName("con"), 3)
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+RANGES = {T0: (10, 20), T1: (0, 5), U0: (15, 30)}
+WRONG = ValueError("it is wrong")
+
+
+def kafka(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
+    """Return these records, and their neighbours."""
+    around = range(offsets[0] - 1, offsets[-1] + 2)
+    more = {"topic": place.topic, "partition": place.partition}
+    return pa.Table.from_pylist([kafka_row(f"v{n}".encode(), n, **more) for n in around], KAFKA)
+
+
+class Graveyard:
+    """Takes dead letters."""
+
+    def __init__(self) -> None:
+        self.pieces: list[list[tuple[Raw, Fault]]] = []
+
+    def __call__(self, found: Iterable[tuple[Raw, Fault]]) -> None:
+        self.pieces.append(list(found))
+
+
+@pytest.mark.parametrize(
+    ("place", "offset", "expected"),
+    [
+        pytest.param(T0, 10, T0, id="as it was read"),
+        pytest.param(T0, 17, T0, id="as it was read, though another topic has that offset too"),
+        pytest.param(TopicPartition("renamed", 1), 4, T1, id="a transform changed the topic"),
+        pytest.param(TopicPartition("renamed", 0), 25, U0, id="and one alone has that offset"),
+    ],
+)
+def test_a_record_is_the_one_that_was_read(
+    place: TopicPartition, offset: int, expected: TopicPartition
+) -> None:
+    assert read_from(place, offset, RANGES) == expected
+
+
+@pytest.mark.parametrize(
+    ("place", "offset", "said"),
+    [
+        (T0, 9, "t-0@9 is reported, and is no record of this batch"),
+        (TopicPartition("t", 2), 0, "t-2@0 is reported, and is no record of this batch"),
+        (
+            TopicPartition("x", 0),
+            15,
+            "x-0@15 is reported, and may be of any of these topics: t, u; name the one",
+        ),
+    ],
+)
+def test_what_is_no_record_or_may_be_several_is_refused(
+    place: TopicPartition, offset: int, said: str
+) -> None:
+    with pytest.raises(ValueError, match="is reported") as raised:
+        Reports(RANGES, ALL).report(place, offset, WRONG)
+    assert str(raised.value) == said
+
+
+def test_tolerated_reports_become_dead_letters_in_order_and_are_counted_once() -> None:
+    reports, graves = Reports(RANGES, ALL), Graveyard()
+    batch = SinkBatch(frame=None, ranges=RANGES, reporter=reports.report)  # type: ignore[arg-type]
+    for place, offset in ((T1, 3), (T0, 12), (T0, 11), (T0, 12)):
+        batch.report(place, offset, WRONG)
+    counts = settle_reports(TASK, reports, kafka, graves)
+    told = [(f.topic, f.partition, f.offset, raw.value) for piece in graves.pieces for raw, f in piece]
+    assert told == [("t", 0, 11, b"v11"), ("t", 0, 12, b"v12"), ("t", 1, 3, b"v3")]
+    fault = graves.pieces[0][0][1]
+    assert (fault.stage, fault.class_name) == ("TASK_PUT", "org.apache.kafka.connect.sink.SinkTask")
+    assert (fault.exception, fault.message) == ("builtins.ValueError", "it is wrong")
+    assert (counts.failures, counts.errors, counts.skipped, counts.dead_letters) == (3, 3, 3, 3)
+    assert counts.last_error_ms > 0
+
+
+def test_no_report_reads_nothing_and_counts_nothing() -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError
+
+    assert settle_reports(TASK, Reports(RANGES, ALL), never, never) == NO_ERRORS
+
+
+def test_many_reports_go_in_pieces() -> None:
+    graves, reports = Graveyard(), Reports({T0: (1, 5000)}, ALL)
+    for offset in range(1, AT_ONCE + 11):
+        reports.report(T0, offset, WRONG)
+    assert settle_reports(TASK, reports, kafka, graves).dead_letters == AT_ONCE + 10
+    assert [len(piece) for piece in graves.pieces] == [AT_ONCE, 10]
+
+
+def test_where_nothing_is_tolerated_the_first_report_ends_the_task_even_if_the_plugin_goes_on() -> None:
+    reports, graves = Reports(RANGES, Tolerance()), Graveyard()
+    for offset in (12, 11):
+        with pytest.raises(ToleranceExceeded):
+            reports.report(T0, offset, WRONG)
+    with pytest.raises(ToleranceExceeded) as raised:
+        settle_reports(TASK, reports, kafka, graves)
+    assert (raised.value.fault.offset, raised.value.counts.errors, raised.value.counts.skipped) == (12, 1, 0)
+    assert [raw.offset for piece in graves.pieces for raw, _ in piece] == [12], "it is written all the same"
+
+
+def test_a_record_that_is_gone_has_the_batch_come_again() -> None:
+    reports = Reports(RANGES, ALL)
+    reports.report(T0, 12, WRONG)
+    with pytest.raises(RetriableError, match="t-0@12 was reported by the sink and is not in Kafka any more"):
+        settle_reports(TASK, reports, lambda place, _: kafka(place, [15]), Graveyard())
+
+
+def test_the_log_names_the_record_where_it_may(caplog: pytest.LogCaptureFixture) -> None:
+    reports = Reports(RANGES, Tolerance(all=True, logs=True, shows_records=True))
+    reports.report(T0, 12, WRONG)
+    counts = settle_reports(TASK, reports, kafka, None)
+    assert (counts.logged, counts.dead_letters) == (1, 0)
+    line = (
+        "Error encountered in task con-3. Executing stage 'TASK_PUT' with class "
+        "'org.apache.kafka.connect.sink.SinkTask', where consumed record is {topic='t', partition=0, offset=12"
+    )
+    assert line in caplog.text
+
+
+def test_a_report_after_the_batch_is_an_error_of_the_plugin() -> None:
+    reports = Reports(RANGES, ALL)
+    settle_reports(TASK, reports, kafka, None)
+    with pytest.raises(RuntimeError, match="t-0@12 is reported after its batch"):
+        reports.report(T0, 12, WRONG)
+
+
+def test_a_batch_without_a_runtime_says_so() -> None:
+    batch = SinkBatch(frame=None, ranges=RANGES)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="made without a reporter"):
+        batch.report(T0, 12, WRONG)

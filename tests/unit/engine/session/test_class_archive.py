@@ -1,0 +1,19 @@
+"""Archives of Spark's classes on a disk. That one is made and used: tests/integration/spark/test_session.py."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from kraal.engine.session.class_archive import forget_unused
+
+
+def test_archives_that_nothing_reads_any_more_are_removed(tmp_path: Path) -> None:
+    month_s = 30 * 24 * 3600
+    ages = {"target.jsa": 0, "unused.jsa": 2 * month_s, "in-use.jsa": 0, "a.jar": 2 * month_s}
+    for name, age_s in ages.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (time.time() - age_s, time.time() - 2 * month_s))
+    forget_unused(tmp_path / "target.jsa")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jar", "in-use.jsa", "target.jsa"]

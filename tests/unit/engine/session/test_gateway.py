@@ -1,0 +1,117 @@
+"""How Spark's JVM is started: what a command line shows, and what only files of this user have."""
+
+from __future__ import annotations
+
+import json
+import stat
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import javaproperties
+import pytest
+
+from kraal.engine.session.gateway import NoGateway, Starting
+from kraal.jars.java import find_java
+
+SUBMIT = f"""#!{sys.executable}
+import json, os, pathlib, sys
+folder = pathlib.Path(sys.argv[2]).parent
+told = {{"argv": sys.argv[1:], "environ": dict(os.environ)}}
+above = folder.stat().st_mode
+told["files"] = {{each.name: [each.read_text(), each.stat().st_mode, above] for each in folder.iterdir()}}
+print(json.dumps(told))
+"""
+
+
+def started(folder: Path, settings: Mapping[str, str], patch: pytest.MonkeyPatch) -> dict[str, object]:
+    """Start a spark-submit that prints what it was given; return that."""
+    submit = folder / "home" / "bin" / "spark-submit"
+    submit.parent.mkdir(parents=True)
+    submit.write_text(SUBMIT)
+    submit.chmod(0o700)
+    patch.setenv("SPARK_HOME", str(folder / "home"))
+    patch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    with (folder / "out").open("wb") as out:
+        starting = Starting.of(settings, out, folder)
+    try:
+        starting.process.communicate(timeout=30)
+    finally:
+        starting.forget()
+    assert not starting.directory.exists()
+    found: dict[str, object] = json.loads((folder / "out").read_text())
+    return found
+
+
+def test_no_setting_is_on_the_command_line_or_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {
+        "spark.hadoop.fs.s3a.secret.key": "one secret = \\ ä☃\n#!",
+        "spark.driver.defaultJavaOptions": "-Ddefault=first",
+        "spark.driver.extraJavaOptions": '"-Da=two secret" \'-Db="x" \\y\' -Dc=#1 @/etc/mine "-Dd=\\"q\\""',
+        "spark.driver.memory": "1g",
+    }
+    told = started(tmp_path, settings, monkeypatch)
+    files = told["files"]
+    assert isinstance(files, dict)
+    argv = told["argv"]
+    assert isinstance(argv, list)
+    assert argv[:1] + argv[2:] == ["--properties-file", "--load-spark-defaults", "pyspark-shell"]
+    shown = json.dumps([argv, told["environ"]])
+    assert "secret" not in shown.replace("SECRET", "").replace(str(tmp_path), "")
+    for _, mode, above in files.values():
+        assert (stat.S_IMODE(mode), stat.S_IMODE(above)) == (0o600, 0o700)
+    properties = javaproperties.loads(files["spark.properties"][0])
+    options = Path(argv[1]).with_name("java.options")
+    assert properties == {
+        **settings,
+        "spark.driver.defaultJavaOptions": "",
+        "spark.driver.extraJavaOptions": f'"@{options}" "@/etc/mine"',
+    }
+    assert files["java.options"][0].splitlines() == [
+        '"-Ddefault=first"',
+        '"-Da=two secret"',
+        '"-Db=\\"x\\" \\\\y"',
+        '"-Dc=#1"',
+        '"-Dd=\\"q\\""',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("-Xmx2g", r"spark\.driver\.extraJavaOptions must not have -Xmx.*: set spark\.driver\.memory"),
+        (
+            "-Da=1 -Dspark.x=secret",
+            r"spark\.driver\.extraJavaOptions must not have -Dspark.*: .* `spark\.\*` ",
+        ),
+        ('"-Da=secret', r"spark\.driver\.extraJavaOptions has a quotation that does not end"),
+    ],
+)
+def test_java_options_that_spark_refuses_are_refused_without_their_values(
+    options: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NoGateway, match=said) as raised:
+        started(tmp_path, {"spark.driver.extraJavaOptions": options}, monkeypatch)
+    assert "secret" not in str(raised.value)
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("start-")] == []
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_java_reads_the_options_as_they_were_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = '"-Da=two\nlines" \'-Db="x" \\y\' -Dc=#1 "-Dd=\\"q\\""'
+    told = started(tmp_path, {"spark.driver.extraJavaOptions": text}, monkeypatch)
+    files = told["files"]
+    assert isinstance(files, dict)
+    options = tmp_path / "again.options"
+    options.write_text(files["java.options"][0])
+    shown = subprocess.run(
+        [find_java(), f"@{options}", "-XshowSettings:properties", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr
+    lines = {line.strip() for line in shown.splitlines()}
+    assert {"a = two", "lines", 'b = "x" \\y', "c = #1", 'd = "q"'} <= lines

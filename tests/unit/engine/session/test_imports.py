@@ -1,0 +1,49 @@
+"""Spark is imported while a plugin that imports Spark is loaded: neither gets a module that is half there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PLUGIN = """
+from pyspark.sql import functions
+from kraal.plugins.api import Converter
+
+class Own(Converter):
+    pass
+"""
+CODE = """
+import sys
+import threading
+from importlib import import_module
+from kraal.plugins.registry import CONVERTERS_GROUP, _Entry
+from kraal.engine.session.session import import_spark
+
+sys.path.insert(0, sys.argv[1])
+entry = _Entry("Own", CONVERTERS_GROUP, lambda: import_module("plugin").Own)
+failed = []
+
+def load():
+    while "pyspark" not in sys.modules:
+        pass
+    entry.loaded
+
+def run(function):
+    try:
+        function()
+    except BaseException as error:
+        failed.append(repr(error))
+
+threads = [threading.Thread(target=run, args=(each,)) for each in (load, import_spark)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(failed)
+"""
+
+
+def test_spark_and_plugins_are_imported_one_after_another(tmp_path: Path) -> None:
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    command = [sys.executable, "-c", CODE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "[]"

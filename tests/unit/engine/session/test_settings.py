@@ -1,0 +1,53 @@
+"""What the session's JVM is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.engine.session.settings import prepare_environment, spark_settings
+
+
+def test_what_a_killed_jvm_left_is_removed_before_the_next(tmp_path: Path) -> None:
+    scratch = tmp_path / "a scratch"
+    prepare_environment(scratch)
+    local = Path(spark_settings({}, (), scratch)["spark.local.dir"])
+    (local / "blockmgr-1" / "0c").mkdir(parents=True)
+    (local / "libnative.so").touch()
+    prepare_environment(scratch)
+    assert local.is_relative_to(scratch)
+    assert list(local.iterdir()) == []
+    assert f'"-Djava.io.tmpdir={local}"' in spark_settings({}, (), scratch)["spark.driver.extraJavaOptions"]
+
+
+def test_a_local_directory_of_the_users_own_is_left_alone(tmp_path: Path) -> None:
+    own = tmp_path / "mine"
+    worker = {"spark.local.dir": str(own)}
+    (own / "blockmgr-1").mkdir(parents=True)
+    prepare_environment(tmp_path / "scratch")
+    assert spark_settings(worker, (), tmp_path / "scratch")["spark.local.dir"] == str(own)
+    assert (own / "blockmgr-1").exists()
+
+
+def test_a_cluster_of_sparks_own_has_its_own_directories(tmp_path: Path) -> None:
+    settings = spark_settings({"spark.master": "spark://somewhere:7077"}, (), tmp_path)
+    assert "spark.local.dir" not in settings
+    assert "java.io.tmpdir" not in settings["spark.driver.extraJavaOptions"]
+
+
+def test_the_archive_of_sparks_classes_is_used_where_there_is_one(tmp_path: Path) -> None:
+    archive = tmp_path / "an archive.jsa"
+    options = spark_settings({}, (), tmp_path, archive)["spark.driver.extraJavaOptions"]
+    assert f'"-XX:SharedArchiveFile={archive}"' in options
+    assert "SharedArchiveFile" not in spark_settings({}, (), tmp_path)["spark.driver.extraJavaOptions"]
+
+
+def test_the_jvm_uses_no_token_endpoint_that_the_operator_does_not_allow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, url = "org.apache.kafka.sasl.oauthbearer.allowed.urls", "https://id.example/token"
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+    assert f'"-D{name}="' in spark_settings({}, (), tmp_path)["spark.driver.extraJavaOptions"]
+    worker = {"sasl.oauthbearer.token.endpoint.url": url}
+    assert f'"-D{name}={url}"' in spark_settings(worker, (), tmp_path)["spark.driver.extraJavaOptions"]

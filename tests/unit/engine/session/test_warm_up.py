@@ -1,0 +1,46 @@
+"""A new Spark is warmed up, unless a task waits for it: that is served at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraal.engine.session import warm_up as module
+from kraal.engine.session.warm_up import warm_up
+
+STEPS = ["_python", "_kafka", "_batches"]
+
+
+@pytest.mark.parametrize("before", range(len(STEPS) + 1))
+def test_a_task_that_waits_ends_the_warm_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, before: int
+) -> None:
+    """Whichever step it comes in: that one is the last."""
+    taken: list[str] = []
+    for step in STEPS:
+        monkeypatch.setattr(module, step, lambda *_, step=step: taken.append(step))
+    nothing: Any = None
+    with caplog.at_level("INFO"):
+        warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(taken) >= before)
+    assert taken == STEPS[:before]
+    assert ("by nothing" in caplog.text) == (before == 0)
+
+
+def test_a_step_that_fails_is_told_and_the_next_one_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken: list[str] = []
+
+    def fails(*_: object) -> None:
+        raise OSError("no broker")
+
+    monkeypatch.setattr(module, "_python", lambda *_: taken.append("python"))
+    monkeypatch.setattr(module, "_kafka", fails)
+    monkeypatch.setattr(module, "_batches", lambda *_: taken.append("batches"))
+    nothing: Any = None
+    with caplog.at_level("INFO"):
+        warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: False)
+    assert taken == ["python", "batches"]
+    assert "without having been warmed up by Kafka's clients: OSError: no broker" in caplog.text
+    assert "warmed up by the Python worker, small batches in" in caplog.text

@@ -1,0 +1,98 @@
+"""How many records a sink's batches have, by how long its writes take."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.sink.batch_size import BatchSizing, Sample, Sizes, paced
+
+MOST: Final = 1_000_000
+TARGET_S: Final = 10.0
+
+Sink = Callable[[int], float]
+"""How long a write of so many records takes."""
+
+
+def limits(sink: Sink, batches: int, most: int = MOST, available: int = MOST) -> list[int]:
+    """Return the sizes of the batches of a sink with a backlog."""
+    pace, sizes = BatchSizing(), list[int]()
+    for _ in range(batches):
+        size = min(pace.limit or most, most, available)
+        sizes.append(size)
+        pace = paced(pace, Sample(size, sink(size)), target_s=TARGET_S, most=most)
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("sink", "expected"),
+    [
+        pytest.param(lambda n: n * 1e-5, [MOST] * 5, id="as slow as the target"),
+        pytest.param(lambda n: 0.5 + n * 1e-6, [MOST] * 5, id="fast"),
+        pytest.param(lambda n: n * 2e-5, [MOST, 500_000, 500_000, 500_000], id="twice the target"),
+        pytest.param(lambda n: n * 1e-3, [MOST, 250_000, 62_500, 15_625, 10_000, 10_000], id="very slow"),
+        pytest.param(lambda _: 40.0, [MOST, 250_000, 500_000, MOST, MOST, MOST], id="records cost nothing"),
+        pytest.param(
+            lambda n: 20 + n * 1e-3,
+            [MOST, 250_000, 62_500, 20_000, 20_000, 20_000],
+            id="the fixed time exceeds the target",
+        ),
+    ],
+)
+def test_writes_stay_within_the_target(sink: Sink, expected: list[int]) -> None:
+    sizes = limits(sink, len(expected))
+    assert [abs(size - wanted) <= wanted // 1000 for size, wanted in zip(sizes, expected, strict=True)] == [
+        True
+    ] * len(expected), sizes
+
+
+def test_a_batch_has_one_record_at_least() -> None:
+    assert limits(lambda n: n * 60.0, 12, most=1000)[-3:] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("durations_s", [[0.3] * 20, [9.9] * 20])
+def test_small_batches_of_a_sink_with_a_fixed_time_set_no_limit(durations_s: Sequence[float]) -> None:
+    pace = BatchSizing()
+    for number, duration_s in enumerate(durations_s):
+        pace = paced(pace, Sample(1 + number % 3, duration_s), target_s=TARGET_S, most=MOST)
+    assert pace.limit is None
+
+
+def test_a_sink_that_is_fast_again_gets_at_most_twice_as_many_each_time() -> None:
+    pace, sizes = BatchSizing(limit=1000, last=Sample(1000, 10.0)), list[int]()
+    while pace.limit is not None:
+        sizes.append(pace.limit)
+        pace = paced(pace, Sample(pace.limit, 0.1), target_s=TARGET_S, most=MOST)
+    assert sizes == [1000 * 2**n for n in range(10)], "then the limit is gone"
+
+
+def test_a_small_batch_does_not_raise_the_limit() -> None:
+    pace = paced(
+        BatchSizing(limit=1000, last=Sample(1000, 10.0)), Sample(3, 0.01), target_s=TARGET_S, most=MOST
+    )
+    assert pace.limit == 1000
+
+
+def test_batches_become_smaller_only_until_it_shows_that_the_fixed_time_is_to_blame() -> None:
+    sizes = limits(lambda _: 12.0, 30, most=1000, available=100)
+    assert sizes[0] == 100
+    assert min(sizes) > 50
+    assert sizes[4:] == [100] * 26
+
+
+def test_a_new_limit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    sizes = Sizes(TaskId(ConnectorName("slow"), 0), 1000, poll_limit_s=40.0)
+    with caplog.at_level(logging.INFO):
+        sizes.written(1000, 20.0)
+        assert sizes.most == 500
+        sizes.written(500, 20.0)
+        sizes.written(sizes.most, 5.0)
+    (said,) = caplog.messages
+    assert said == (
+        "Sink task slow-0: writing 1000 records took 20.0 s. The next batch has at most 500 records, so that a write "
+        "stays well below max.poll.interval.ms (40000)"
+    )

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
+from kraal.engine.sink import ranges
+from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange, Start, next_ranges, pieces, start_of
+from kraal.plugins.api import TopicPartition
+
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.mark.parametrize(
+    ("committed", "policy", "expected"),
+    [
+        pytest.param(7, "earliest", Start(7), id="where the group left off"),
+        pytest.param(None, "earliest", Start(5), id="no offset, from the beginning"),
+        pytest.param(None, "latest", Start(9), id="no offset, from the end"),
+        pytest.param(
+            2,
+            "earliest",
+            Start(5, "t-0: offset 2 is not in [5, 9]; goes on at 5"),
+            id="expired: the gap is told",
+        ),
+    ],
+)
+def test_start(committed: int | None, policy: str, expected: Start) -> None:
+    assert start_of(P0, committed, Bounds(5, 9), policy) == expected
+
+
+def test_policy_none_fails_with_the_place() -> None:
+    with pytest.raises(OffsetOutOfRange, match="t-0: no committed offset"):
+        start_of(P0, None, Bounds(5, 9), "none")
+
+
+def test_ranges_are_capped_and_shared() -> None:
+    bounds = {P0: Bounds(0, 10), P1: Bounds(0, 5_000_000)}
+    assert next_ranges({P0: 0, P1: 0}, bounds) == {P0: (0, 10), P1: (0, DEFAULT_MAX_RECORDS - 10)}
+
+
+def test_big_records_make_small_ranges() -> None:
+    found = next_ranges({P0: 0}, {P0: Bounds(0, 5_000_000)}, record_bytes=1_048_576)
+    assert found == {P0: (0, 1000)}
+
+
+def test_a_partition_that_is_gone_or_read_out_is_left_out() -> None:
+    assert next_ranges({P0: 3, P1: 4}, {P1: Bounds(0, 4)}) == {}
+
+
+@pytest.mark.parametrize(
+    ("spans", "cores", "expected"),
+    [
+        pytest.param({P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 2, 2, id="a long one is shared by the cores"),
+        pytest.param(
+            {P0: (5, 5 + 3 * ranges.PIECE_RECORDS)}, 16, 3, id="no piece is too small to be worth it"
+        ),
+        pytest.param({P0: (0, 10)}, 4, 1, id="a short one stays whole"),
+        pytest.param({P0: (0, 9_000_000), P1: (0, 1)}, 4, 2, id="several stay whole, each of them"),
+    ],
+)
+def test_pieces(spans: dict[TopicPartition, tuple[int, int]], cores: int, expected: int) -> None:
+    assert pieces(spans, cores) == expected

@@ -1,0 +1,243 @@
+"""When a source's transactions begin, end and are done again: contract 6.6."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+from typing_extensions import override
+
+from kraal.config.connector.batches import Batches
+from kraal.core.errors import Fenced, StoreAway
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.context import ExecutorContext
+from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.source.exactly_once import TransactionalSourceExecutor, interval_s, python_columns
+from kraal.engine.source.spill import rows_of
+from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
+
+PART = SourcePartition.of({"list": "a"})
+INTERVAL = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "1000"}
+
+
+@dataclass
+class Transactions:
+    """Notes what is committed; `trouble` is raised once each, by the next write or commit."""
+
+    committed: list[tuple[list[Any], dict[SourcePartition, Offset]]] = field(default_factory=list)
+    open: list[Any] = field(default_factory=list)
+    trouble: dict[str, list[Exception]] = field(default_factory=dict)
+    is_open: bool = False
+    closed: bool = False
+
+    def _called(self, name: str) -> None:
+        if self.trouble.get(name):
+            self.open, self.is_open = [], False
+            raise self.trouble[name].pop(0)
+
+    def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
+        assert topic == "t"
+        self._called("write")
+        self.is_open = True
+        self.open += columns["value"]
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
+        self._called("commit")
+        self.committed.append((self.open, {k: v for k, v in offsets.items() if v is not None}))
+        count, self.open, self.is_open = len(self.open), [], False
+        return count
+
+    def give_up(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Numbers(SourceTask):
+    """Has two numbers at each poll, until it has none."""
+
+    def __init__(self) -> None:
+        self.next = 0
+        self.last = 10
+
+    @override
+    def start(self, config: Any, offsets: Any, context: Any) -> None:
+        pass
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        if self.next >= self.last:
+            return None
+        self.next += 2
+        values = [str(self.next - 1), str(self.next)]
+        return SourceBatch(
+            offsets={PART: {"position": self.next}}, table=pa.table({"value": values}), topic="t"
+        )
+
+
+class Work(TransactionalSourceExecutor):
+    """Reads without Spark."""
+
+    def begin(self) -> Numbers:
+        self._begin_transactions()
+        self._task = task = Numbers()
+        return task
+
+    @override
+    def _read(self, batch: SourceBatch, spark: Any) -> Any:
+        return rows_of(batch.table), batch.topic
+
+
+@contextlib.contextmanager
+def no_job(_: str) -> Iterator[Any]:
+    yield SimpleNamespace(session=None, tiny=None)
+
+
+def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transactions]:
+    transactions = Transactions()
+    spec = TaskSpec(
+        task=TaskId(ConnectorName("c"), 0),
+        task_config={},
+        connector_config=config or {},
+        transactions=transactions,
+    )
+    context = SimpleNamespace(
+        worker={},
+        launch=lambda function: lambda done: done(result_of(function)),
+        poll_interval_s=1.0,
+        batches=lambda _: Batches(),
+    )
+    made = Work(
+        spec,
+        Numbers,
+        "1",
+        {},
+        cast("ExecutorContext", context),
+        cast("Any", SimpleNamespace(job=no_job, cancel=None, renew=lambda: None)),
+    )
+    return made, made.begin(), transactions
+
+
+def run(launch: JobLauncher | None) -> JobResult:
+    assert launch is not None
+    found: list[JobResult] = []
+    launch(found.append)
+    return found[0]
+
+
+def test_each_poll_is_a_transaction_and_leaves_no_offsets_to_store() -> None:
+    one, _, transactions = work()
+    for number in (1, 2):
+        done = run(one.poll(asked=True))
+        assert isinstance(done, BatchDone)
+        assert (done.offsets, done.records, done.transaction) == ({}, 2, 2)
+        assert not one.runs_on
+        assert transactions.committed[-1] == (
+            [str(2 * number - 1), str(2 * number)],
+            {PART: {"position": 2 * number}},
+        )
+
+
+@pytest.mark.parametrize("where", ["write", "commit"])
+def test_a_transaction_that_may_be_done_again_is_the_same_batch_again(where: str) -> None:
+    one, _, transactions = work()
+    transactions.trouble[where] = [StoreAway("no broker answers")]
+    launch = one.poll(asked=True)
+    first = run(launch)
+    assert isinstance(first, RetriableError)
+    assert transactions.committed == []
+    assert isinstance(run(launch), BatchDone)
+    assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
+
+
+def test_a_fenced_producer_is_the_task_s_failure() -> None:
+    one, _, transactions = work()
+    transactions.trouble["commit"] = [Fenced("There is a newer producer")]
+    assert isinstance(run(one.poll(asked=True)), Fenced)
+
+
+def test_an_interval_holds_several_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    one, task, transactions = work(INTERVAL)
+    first, second = run(one.poll(asked=True)), run(one.poll(asked=True))
+    assert isinstance(first, BatchDone)
+    assert isinstance(second, BatchDone)
+    assert (first.transaction, second.transaction, transactions.committed) == (None, None, [])
+    assert one.runs_on
+    now[0] = 1.0
+    third = run(one.poll(asked=True))
+    assert isinstance(third, BatchDone)
+    assert (third.records, third.transaction) == (0, 4), "it is due, and nothing else is looked for"
+    assert transactions.committed == [(["1", "2", "3", "4"], {PART: {"position": 4}})]
+    assert task.next == 4
+    assert not one.runs_on
+
+
+def test_an_interval_ends_before_a_pause_or_a_stop() -> None:
+    one, _, transactions = work(INTERVAL)
+    run(one.poll(asked=True))
+    done = run(one.poll(asked=False))
+    assert isinstance(done, BatchDone)
+    assert done.transaction == 2
+    assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
+
+
+def test_what_fails_behind_an_earlier_batch_of_the_transaction_is_not_done_again() -> None:
+    one, _, transactions = work(INTERVAL)
+    run(one.poll(asked=True))
+    transactions.trouble["write"] = [StoreAway("no broker answers")]
+    assert isinstance(run(one.poll(asked=True)), StoreAway)
+    assert transactions.committed == []
+
+
+def test_closing_closes_the_producer() -> None:
+    one, _, transactions = work()
+    one.close()
+    assert transactions.closed
+
+
+@pytest.mark.parametrize(
+    ("connector", "worker", "seconds"),
+    [
+        ({}, {}, None),
+        ({"transaction.boundary": "POLL"}, {}, None),
+        ({"transaction.boundary": "Interval"}, {}, 60.0),
+        ({"transaction.boundary": "interval"}, {"offset.flush.interval.ms": "500"}, 0.5),
+        (INTERVAL, {"offset.flush.interval.ms": "500"}, 1.0),
+    ],
+)
+def test_how_long_a_transaction_lasts(
+    connector: dict[str, str], worker: dict[str, str], seconds: float | None
+) -> None:
+    assert interval_s(connector, worker) == seconds
+
+
+def test_no_connector_says_where_transactions_end() -> None:
+    with pytest.raises(ValueError, match=r"transaction\.boundary=connector"):
+        interval_s({"transaction.boundary": "connector"}, {})
+
+
+def test_columns_without_values_are_left_out_and_headers_become_pairs() -> None:
+    header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    table = pa.table(
+        {
+            "value": pa.nulls(2, pa.binary()),
+            "key": pa.nulls(2, pa.binary()),
+            "headers": pa.array([[{"key": "h", "value": b"v"}], None], header),
+            "partition": pa.array([None, 3], pa.int32()),
+            "other": pa.array([1, 2]),
+        }
+    )
+    assert list(python_columns(table.to_batches())) == [
+        {"value": [None, None], "headers": [[("h", b"v")], None], "partition": [None, 3]}
+    ]

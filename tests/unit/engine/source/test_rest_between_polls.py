@@ -1,0 +1,138 @@
+"""A polled source of which something reads by itself: it rests before a pause, a stop, and without its lease."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from kraal.config.connector.batches import Batches
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine import task_run as run_module
+from kraal.engine.api import Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
+from kraal.engine.executor import result_of
+from kraal.engine.source import executor as module
+from kraal.engine.source.executor import SourceExecutor
+from kraal.engine.task_run import TaskRun
+from kraal.engine.thread_pool import Owner
+from kraal.plugins.api import SourceTask, TaskContext
+from tests.unit.engine.test_run_retries import Threads
+
+PATIENCE_S = 20.0
+
+
+class Reading(SourceTask):
+    """Reads from its first poll on, until it rests."""
+
+    did: queue.SimpleQueue[str]
+    reads = False
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        del config, offsets, context
+
+    @override
+    def poll(self) -> None:
+        if not self.reads:
+            self.reads = True
+            self.did.put("read")
+
+    @property
+    @override
+    def runs_on(self) -> bool:
+        return self.reads
+
+    @override
+    def rest(self) -> None:
+        self.reads = False
+        self.did.put("rest")
+
+    @override
+    def stop(self) -> None:
+        self.did.put("stop")
+
+
+class Bench:
+    """A run of such a task."""
+
+    def __init__(self, host: Threads) -> None:
+        self.leased = True
+        self.said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+        spec = TaskSpec(
+            task=TaskId(ConnectorName("c"), 0),
+            task_config={},
+            connector_config={},
+            lease=lambda: self.leased,
+        )
+        means: Any = SimpleNamespace(
+            plugins=None,
+            worker={"bootstrap.servers": "b:1"},
+            poll_interval_s=0.005,
+            task_context=lambda _: None,
+            batches=lambda _: Batches(),
+            launch=lambda function: lambda done: host.pool.submit(lambda: done(result_of(function))),
+        )
+        group: Any = SimpleNamespace(job=contextlib.nullcontext, cancel=lambda: None, renew=lambda: None)
+        self.run = TaskRun(
+            host, Owner("c-0"), spec, SourceExecutor(spec, Reading, "1.0", {}, means, group), self.said.put
+        )
+
+    def hear(self, kind: type[RunEvent]) -> RunEvent:
+        event = self.said.get(timeout=PATIENCE_S)
+        while isinstance(event, Waiting):
+            event = self.said.get(timeout=PATIENCE_S)
+        assert isinstance(event, kind), event
+        return event
+
+    def does(self, what: str) -> None:
+        assert Reading.did.get(timeout=PATIENCE_S) == what
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr(run_module, "_LEASE_S", 0.01)
+    monkeypatch.setattr(module, "make_converters", lambda *_: object())
+    monkeypatch.setattr(module, "record_path", lambda *_: None)
+    Reading.did = queue.SimpleQueue()
+    host = Threads()
+    made = Bench(host)
+    made.run.start()
+    made.run.next()
+    made.hear(Opened)
+    made.does("read")
+    yield made
+    host.poller.close(1.0)
+    host.pool.close(1.0)
+
+
+def test_it_rests_before_a_pause_is_answered_and_reads_again_after_it(bench: Bench) -> None:
+    bench.run.hold()
+    bench.hear(Held)
+    bench.does("rest")
+    threading.Event().wait(0.05)
+    assert Reading.did.empty()
+    bench.run.next()
+    bench.does("read")
+    bench.run.stop()
+    bench.hear(Stopped)
+    bench.does("rest")
+    bench.does("stop")
+
+
+def test_it_rests_while_it_has_no_lease(bench: Bench) -> None:
+    bench.leased = False
+    bench.does("rest")
+    bench.leased = True
+    bench.does("read")
+    bench.run.cancel()
+    bench.hear(Stopped)
+    bench.does("stop")

@@ -1,0 +1,47 @@
+"""What one of Spark's tasks writes for the producer in the worker, and how it is read there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from kraal.engine.source.spill import Rows, _write, rows_of
+
+SCHEMA = pa.schema([("topic", pa.string()), ("value", pa.binary()), ("note", pa.string())])
+
+
+def batch(*rows: tuple[str | None, bytes | None, str | None]) -> pa.RecordBatch:
+    named = [{"topic": topic, "value": value, "note": note} for topic, value, note in rows]
+    return pa.RecordBatch.from_pylist(named, SCHEMA)
+
+
+def read(rows: Rows) -> list[object]:
+    return [row for part in rows.batches() for row in part.to_pylist()]
+
+
+def test_a_partition_is_a_file_whose_rows_come_in_order_and_without_notes(tmp_path: Path) -> None:
+    batches = [batch(("a", b"1", None), ("b", None, None)), batch(("a", b"3", None), (None, None, "{}"))]
+    [said] = _write(str(tmp_path), iter(batches))
+    [known] = said.to_pylist()
+    assert (known["rows"], known["topics"], known["notes"]) == (3, ["a", "b"], ["{}"])
+    rows = Rows(count=3, topics=frozenset(), notes=[], paths=[known["path"]], directory=tmp_path)
+    assert read(rows) == [
+        {"topic": "a", "value": b"1"},
+        {"topic": "b", "value": None},
+        {"topic": "a", "value": b"3"},
+    ]
+    rows.close()
+    assert not tmp_path.exists()
+
+
+def test_a_partition_without_rows_says_nothing(tmp_path: Path) -> None:
+    assert list(_write(str(tmp_path), iter([]))) == []
+
+
+def test_a_table_s_rows_are_sorted_out_as_well() -> None:
+    rows = rows_of(pa.Table.from_batches([batch(("a", b"1", None), (None, None, "{}"))]))
+    assert (rows.count, sorted(rows.topics)) == (1, ["a"])
+    assert list(rows.notes) == ["{}"]
+    assert read(rows) == [{"topic": "a", "value": b"1"}]
+    assert rows_of(pa.table({"value": [b"1"]})).topics == frozenset()

@@ -1,0 +1,179 @@
+"""How a task's topics are looked up and created, with brokers that say what they are told to.
+
+Mirrors AbstractWorkerSourceTaskTest (testTopicCreate…, testTopicDescribe…) and TopicAdminTest.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import confluent_kafka as ck
+import pytest
+
+from kraal.config.connector.topic_creation import WantedTopic, read_rules
+from kraal.engine.records.topics import TopicFailed
+from kraal.engine.source.topics import KafkaCluster, SourceTopics, TopicMaker
+from kraal.plugins.api import RetriableError
+
+CONFIG = {
+    "topic.creation.default.replication.factor": "1",
+    "topic.creation.default.partitions": "2",
+    "topic.creation.groups": "logs",
+    "topic.creation.logs.include": "log-.*",
+    "topic.creation.logs.cleanup.policy": "compact",
+}
+MISSING = ck.KafkaError.UNKNOWN_TOPIC_OR_PART
+
+
+@dataclass
+class Brokers:
+    """Says what is wrong with each question, and remembers what was asked."""
+
+    exist: set[str] = field(default_factory=set)
+    describe_error: int | None = None
+    create_error: int | None = None
+    described: list[list[str]] = field(default_factory=list)
+    created: list[WantedTopic] = field(default_factory=list)
+    brokers: str = "b:9092"
+
+    def describe(self, names: Collection[str]) -> Mapping[str, ck.KafkaError | None]:
+        """Return what is in the way of each."""
+        self.described.append(list(names))
+        if self.describe_error is not None:
+            return {name: ck.KafkaError(self.describe_error, "so") for name in names}
+        return {name: None if name in self.exist else ck.KafkaError(MISSING) for name in names}
+
+    def create(self, topics: Collection[WantedTopic]) -> Mapping[str, ck.KafkaError | None]:
+        """Create all, or none."""
+        if self.create_error is not None:
+            return {topic.name: ck.KafkaError(self.create_error, "so") for topic in topics}
+        self.created += topics
+        return dict.fromkeys(topic.name for topic in topics)
+
+
+def topics(brokers: Brokers) -> SourceTopics:
+    rules = read_rules(CONFIG)
+    assert rules is not None
+    return SourceTopics(TopicMaker("c-0", rules, brokers))
+
+
+def test_a_topic_is_asked_for_once_and_created_as_its_group_says() -> None:
+    brokers = Brokers(exist={"there"})
+    found = topics(brokers)
+    for _ in range(2):
+        found.ensure(["there", "log-a", "new", None, "new"])
+    assert brokers.described == [["log-a", "new", "there"]]
+    assert [(topic.name, topic.partitions, topic.settings) for topic in brokers.created] == [
+        ("log-a", 2, {"cleanup.policy": "compact"}),
+        ("new", 2, {}),
+    ]
+    assert found.unseen(["new", "newer"]) == ["newer"]
+
+
+def test_a_pass_knows_what_the_task_has_seen_and_asks_for_the_rest_once() -> None:
+    brokers = Brokers()
+    found = topics(brokers)
+    found.note(["seen"])
+    ensure = found.gate().opened()
+    ensure(["seen", "new"])
+    ensure(["new"])
+    assert brokers.described == [["new"]]
+
+
+NEW = "(name=t, numPartitions=2, replicationFactor=1, replicasAssignments=null, configs={})"
+NOT_CREATED = (
+    f"Task failed to create new topic {NEW}. Ensure that the task is authorized to create topics or that the topic "
+    "exists and restart the task"
+)
+
+
+@pytest.mark.parametrize(
+    ("describe", "create", "kind", "text"),
+    [
+        pytest.param(
+            ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            None,
+            TopicFailed,
+            "Not authorized to describe topic(s) 't' on the brokers b:9092",
+            id="it may not be seen",
+        ),
+        pytest.param(
+            ck.KafkaError._TIMED_OUT,
+            None,
+            RetriableError,
+            "Timed out while describing topics 't'",
+            id="nobody says whether it is there",
+        ),
+        pytest.param(
+            ck.KafkaError.UNSUPPORTED_VERSION,
+            None,
+            TopicFailed,
+            "Unable to describe topic(s) 't' since the brokers at b:9092 do not support the DescribeTopics API.",
+            id="brokers do not know the question",
+        ),
+        pytest.param(
+            ck.KafkaError.TOPIC_EXCEPTION,
+            None,
+            TopicFailed,
+            "Error while attempting to describe topics 't': so",
+            id="it has no name that brokers take",
+        ),
+        pytest.param(None, ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, TopicFailed, NOT_CREATED, id="may not"),
+        pytest.param(
+            None, ck.KafkaError.CLUSTER_AUTHORIZATION_FAILED, TopicFailed, NOT_CREATED, id="may not here"
+        ),
+        pytest.param(
+            None,
+            ck.KafkaError.INVALID_CONFIG,
+            TopicFailed,
+            "Unable to create topic(s) 't': so",
+            id="settings that no topic has",
+        ),
+        pytest.param(
+            None,
+            ck.KafkaError.INVALID_REPLICATION_FACTOR,
+            TopicFailed,
+            "Error while attempting to create/find topic(s) 't': so",
+            id="more replicas than brokers",
+        ),
+        pytest.param(
+            None,
+            ck.KafkaError.REQUEST_TIMED_OUT,
+            RetriableError,
+            "Timed out while checking for or creating topic(s) 't'. This could indicate a connectivity issue, "
+            "unavailable topic partitions, or if this is your first use of the topic it may have taken too long to "
+            "create.",
+            id="nobody says that it was created",
+        ),
+    ],
+)
+def test_what_is_in_the_way_is_told_in_connects_words_and_asked_again(
+    describe: int | None, create: int | None, kind: type[Exception], text: str
+) -> None:
+    brokers = Brokers(describe_error=describe, create_error=create)
+    found = topics(brokers)
+    for _ in range(2):
+        with pytest.raises(kind) as raised:
+            found.ensure(["t"])
+        assert str(raised.value) == text
+    assert brokers.described == [["t"], ["t"]], "nothing is taken for seen"
+
+
+def test_a_topic_that_somebody_else_creates_meanwhile_is_there() -> None:
+    brokers = Brokers(create_error=ck.KafkaError.TOPIC_ALREADY_EXISTS)
+    found = topics(brokers)
+    found.ensure(["t"])
+    assert found.unseen(["t"]) == []
+
+
+def test_what_asks_goes_to_sparks_processes_and_shows_no_secret() -> None:
+    cluster = KafkaCluster({"bootstrap.servers": "b:1", "sasl.password": "hush"})
+    rules = read_rules(CONFIG)
+    assert rules is not None
+    gate = SourceTopics(TopicMaker("c-0", rules, cluster)).gate()
+    again = pickle.loads(pickle.dumps(gate))  # noqa: S301 - our own bytes
+    assert again.maker.cluster.settings == cluster.settings
+    assert again.maker.cluster.brokers == "b:1"
+    assert "hush" not in repr(again)

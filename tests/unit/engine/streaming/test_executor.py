@@ -1,0 +1,253 @@
+"""A run whose records flow by themselves: when it starts a query, what it reports, and what a pause repeats."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from kraal.core.ids import ConnectorName, TaskId, TopicName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine import task_run as run_module
+from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
+from kraal.engine.session.slots import Slots
+from kraal.engine.streaming import executor as module
+from kraal.engine.streaming.executor import StreamExecutor
+from kraal.engine.streaming.query import QueryProgress
+from kraal.engine.task_run import TaskRun
+from kraal.engine.thread_pool import Owner
+from kraal.plugins.api import SourceStream, SourceTask, TaskContext
+from tests.unit.engine.test_run_retries import Threads
+
+HERE = SourcePartition.of({"partition": 0})
+TASK = TaskId(ConnectorName("c"), 0)
+
+
+class Task(SourceTask):
+    """A task whose stream nobody reads."""
+
+    asked: list[Mapping[SourcePartition, Offset]]
+
+    def __init__(self) -> None:
+        Task.asked = []
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        del config, offsets, context
+
+    @override
+    def poll(self) -> None:
+        raise AssertionError("a stream is not polled")
+
+    @override
+    def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
+        Task.asked.append(dict(offsets))
+        nothing: Any = None
+        return SourceStream(read=nothing, stored=nothing, topics=frozenset({"t"}), slots=2, batch_ms=5000)
+
+
+class Query:
+    """A query of a test's making."""
+
+    made: list[Query]
+
+    def __init__(self, *_: object) -> None:
+        self.runs = True
+        self.written = 0
+        self.told = 0
+        self.forgotten = False
+        self.failure: Exception = ValueError("broken")
+        Query.made.append(self)
+
+    def news(self) -> QueryProgress | None:
+        if self.written == self.told:
+            return None
+        count, self.told = self.written - self.told, self.written
+        return QueryProgress(
+            offsets={HERE: {"offset": self.written}}, records=count, topics=frozenset({TopicName("t")})
+        )
+
+    def rest(self, given_up: object) -> QueryProgress | None:
+        del given_up
+        self.runs = False
+        return self.news()
+
+    def error(self) -> Exception:
+        return self.failure
+
+    def cancel(self) -> None:
+        self.runs = False
+
+    def forget(self) -> None:
+        self.forgotten = True
+
+
+class Group:
+    """Jobs without Spark."""
+
+    @contextlib.contextmanager
+    def job(self, what: str) -> Iterator[Any]:
+        del what
+        session = SimpleNamespace(sparkContext=None, conf=SimpleNamespace(getAll={}))
+        session.newSession = lambda: session
+        yield SimpleNamespace(session=session)
+
+    def cancel(self) -> None: ...
+
+
+class Bench:
+    """A run in real-time mode on threads of its own."""
+
+    def __init__(self, host: Threads, tmp: Path) -> None:
+        self.leased = True
+        self.slots = Slots()
+        self.said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+        spec = TaskSpec(task=TASK, task_config={}, connector_config={}, lease=lambda: self.leased)
+        self.ended: list[str] = []
+        """Client ids whose producers were ended."""
+        view = SimpleNamespace(spark_is_local=True, scratch=str(tmp), bootstrap_servers="b:1")
+        means: Any = SimpleNamespace(
+            plugins=None,
+            worker={"bootstrap.servers": "b:1"},
+            view=view,
+            poll_interval_s=0.01,
+            task_context=lambda _: None,
+            producers=SimpleNamespace(end=self.ended.append),
+        )
+        means.launch = lambda function: lambda done: host.pool.submit(lambda: done(module_outcome(function)))
+        group: Any = Group()
+        owner = Owner("c-0")
+        share = host.pool.of(owner)
+        work = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, means, group, self.slots, share)
+        self.run = TaskRun(host, owner, spec, work, self.said.put)
+
+    def hear(self, kind: type[RunEvent]) -> Any:
+        event = self.said.get(timeout=10)
+        while isinstance(event, Waiting) and kind is not Waiting:
+            event = self.said.get(timeout=10)
+        assert isinstance(event, kind), event
+        return event
+
+
+def module_outcome(function: Any) -> Any:
+    try:
+        return function()
+    except Exception as error:  # noqa: BLE001 - as the engine has it
+        return error
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
+    monkeypatch.setattr(run_module, "RETRY_S", (0.01,))
+    monkeypatch.setattr(run_module, "_LEASE_S", 0.01)
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    monkeypatch.setattr(module, "_STORE_S", 0.0)
+    monkeypatch.setattr(module, "StreamQuery", Query)
+    monkeypatch.setattr(module, "make_converters", lambda *_: object())
+    monkeypatch.setattr(module, "record_path", lambda *_: None)
+    monkeypatch.setattr(module, "slots_of", lambda _: 4)
+    Query.made = []
+    host = Threads()
+    yield Bench(host, tmp_path)
+    host.poller.close(1.0)
+    host.pool.close(1.0)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not true() and time.monotonic() < end:
+        threading.Event().wait(0.005)
+
+
+def query(number: int) -> Query:
+    """Wait for the query of this number, from 1."""
+    until(lambda: len(Query.made) >= number)
+    return Query.made[number - 1]
+
+
+def test_a_pause_ends_the_query_and_reports_what_it_wrote_and_going_on_starts_behind_that(
+    bench: Bench,
+) -> None:
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    first = query(1)
+    first.written = 5
+    done = bench.hear(BatchDone)
+    assert (done.offsets, done.records, done.topics) == ({HERE: {"offset": 5}}, 5, {"t"})
+    bench.run.next()
+    first.runs = True
+    bench.run.hold()
+    bench.hear(Held)
+    assert not first.runs
+    assert first.forgotten
+    bench.slots.free(bench.slots.take(TaskId(ConnectorName("other"), 0), 3, 4))  # the paused one holds none
+    bench.run.next()
+    assert query(2).runs
+    assert Task.asked == [{HERE: {"offset": 1}}, {HERE: {"offset": 5}}]
+    Query.made[1].written = 7
+    bench.run.stop()
+    assert bench.hear(BatchDone).offsets == {HERE: {"offset": 7}}
+    assert bench.hear(Stopped).clean
+
+
+def test_a_query_that_fails_reports_what_it_wrote_first(bench: Bench) -> None:
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    failed = query(1)
+    failed.written = 3
+    failed.runs = False
+    assert bench.hear(BatchDone).records == 3
+    bench.run.next()
+    assert bench.hear(Failed).trace.startswith("ValueError: broken")
+
+
+def test_a_query_that_brokers_ended_starts_again_and_says_so(bench: Bench) -> None:
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    away = query(1)
+    away.failure = RuntimeError("org.apache.kafka.common.errors.TimeoutException: no broker")
+    away.runs = False
+    assert bench.hear(Waiting).retry
+    assert query(2).runs
+    assert away.forgotten
+    bench.run.cancel()
+    assert not bench.hear(Stopped).clean
+
+
+def test_without_its_lease_a_task_has_no_query(bench: Bench) -> None:
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    first = query(1)
+    bench.leased = False
+    bench.hear(Waiting)
+    until(lambda: first.forgotten)
+    assert bench.ended == [f"connector-producer-{TASK}"], "with what was not acknowledged"
+    assert not first.runs
+    assert len(Query.made) == 1
+    bench.leased = True
+    assert query(2).runs
+    bench.run.cancel()
+    bench.hear(Stopped)
+
+
+def test_a_query_that_would_leave_no_slot_is_refused(bench: Bench) -> None:
+    bench.slots.take(TaskId(ConnectorName("other"), 0), 2, 4)
+    bench.run.start()
+    bench.run.next()
+    bench.hear(Opened)
+    assert "SlotsMissing" in bench.hear(Failed).trace.splitlines()[0]
+    assert Query.made == []

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from kraal.core.errors import ConfigInvalid
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine import client_options
+
+TASK = TaskId(ConnectorName("x"), 1)
+WORKER = {"bootstrap.servers": "a:1", "producer.linger.ms": "9", "consumer.fetch.max.wait.ms": "7"}
+
+
+def test_connect_defaults_worker_settings_and_overrides_are_layered() -> None:
+    options = client_options.producer_options(WORKER, {"producer.override.acks": "1"}, "me")
+    assert options["kafka.acks"] == "1"
+    assert options["kafka.linger.ms"] == "9"
+    assert options["kafka.enable.idempotence"] == "false"
+    assert options["kafka.max.in.flight.requests.per.connection"] == "1"
+    assert options["kafka.client.id"] == "me"
+    assert options["kafka.bootstrap.servers"] == "a:1"
+
+
+def test_the_member_gets_librdkafkas_names(caplog: pytest.LogCaptureFixture) -> None:
+    connector = {"consumer.override.group.id": "g", "consumer.override.some.java.thing": "1"}
+    with caplog.at_level(logging.WARNING):
+        config = client_options.member_config(WORKER, connector, TASK)
+    assert config["group.id"] == "g"
+    assert config["client.id"] == "connector-consumer-x-1"
+    assert config["fetch.wait.max.ms"] == "7"
+    assert config["partition.assignment.strategy"] == "range"
+    assert "some.java.thing" not in config
+    assert "some.java.thing" in caplog.text
+
+
+def test_the_administrator_has_its_own_layers() -> None:
+    worker = WORKER | {"admin.retry.backoff.ms": "300", "admin.request.timeout.ms": "1"}
+    connector = {"admin.override.bootstrap.servers": "b:2", "admin.override.retry.backoff.ms": "400"}
+    options = client_options.admin_options(worker, connector, "connector-adminclient-x-1")
+    assert options["bootstrap.servers"] == "b:2"
+    assert str(options["retry.backoff.ms"]) == "400"
+    assert options["client.id"] == "connector-adminclient-x-1"
+    with pytest.raises(ConfigInvalid) as raised:
+        client_options.admin_options(worker, {"admin.override.retry.backoff.ms": "soon"}, "me")
+    assert raised.value.errors[0].startswith(
+        "Invalid value soon for configuration admin.override.retry.backoff.ms"
+    )
+
+
+def test_spark_reads_without_what_it_refuses() -> None:
+    options = client_options.consumer_options(
+        WORKER | {"consumer.auto.offset.reset": "latest"}, {"consumer.override.group.id": "g"}, "x"
+    )
+    assert "kafka.auto.offset.reset" not in options
+    assert "kafka.group.id" not in options
+    assert options["kafka.fetch.max.wait.ms"] == "7"
+
+
+def test_ranges_wait_for_nothing_and_streams_as_kafka_does() -> None:
+    settings = {"bootstrap.servers": "a:1"}
+    assert client_options.range_options(settings, "g")["kafka.fetch.max.wait.ms"] == "5"
+    assert "kafka.fetch.max.wait.ms" not in client_options.reader_options(settings, "g")
+    theirs = client_options.range_options({**settings, "fetch.max.wait.ms": "9"}, "g")
+    assert theirs["kafka.fetch.max.wait.ms"] == "9"
+
+
+def test_a_login_line_becomes_user_and_password() -> None:
+    line = 'org.example.PlainLoginModule required username="u" password="p";'
+    worker = {
+        "consumer.security.protocol": "SASL_PLAINTEXT",
+        "consumer.sasl.mechanism": "PLAIN",
+        "consumer.sasl.jaas.config": line,
+    }
+    config = client_options.member_config(worker, {}, TASK)
+    assert (config["sasl.username"], config["sasl.password"]) == ("u", "p")

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from kraal.engine.executor import JobResult, result_of
+from kraal.engine.failure_trace import LIMIT, failure_trace, is_bridge_failure, one_line
+from kraal.plugins.api import RetriableError
+
+
+def test_the_first_line_is_the_innermost_cause() -> None:
+    try:
+        try:
+            raise OSError("no space left")
+        except OSError as inner:
+            raise RuntimeError("batch failed") from inner
+    except RuntimeError as error:
+        trace = failure_trace(error, "task x-0, batch 7")
+    assert trace.splitlines()[:2] == ["OSError: no space left", "  in task x-0, batch 7"]
+
+
+def test_traces_are_bounded() -> None:
+    assert len(failure_trace(ValueError("x" * 100_000), "here")) <= LIMIT + 50
+
+
+def test_a_python_workers_error_is_its_last_line() -> None:
+    text = "PythonException: Traceback (most recent call last):\n  File 'a'\nValueError: bad\n"
+    assert one_line(text).startswith("ValueError")
+
+
+def test_an_error_raised_in_a_plan_is_its_own_text() -> None:
+    assert one_line("[USER_RAISED_EXCEPTION] The value of t-0@1 is bad SQLSTATE: P0001") == (
+        "The value of t-0@1 is bad"
+    )
+
+
+def test_a_broken_bridge_is_known() -> None:
+    assert is_bridge_failure(ConnectionResetError())
+    assert not is_bridge_failure(ValueError("no"))
+
+
+@pytest.mark.parametrize(
+    ("text", "away"),
+    [
+        pytest.param(
+            "org.apache.kafka.common.errors.TimeoutException: Expiring 120 record(s) for lines-0:120000 ms has passed",
+            True,
+            id="a producer whose delivery.timeout.ms is over",
+        ),
+        pytest.param(
+            "java.util.concurrent.TimeoutException: Cannot fetch record for offset 7 in 300000 milliseconds",
+            True,
+            id="a reader that Spark gave up",
+        ),
+        pytest.param("java.util.concurrent.TimeoutException: Futures timed out", False, id="another wait"),
+        pytest.param(
+            "org.apache.kafka.common.errors.RecordTooLargeException: The message is 5000 bytes",
+            False,
+            id="its own",
+        ),
+        pytest.param(
+            "a line cannot be read as JSON: org.apache.kafka.common.errors.TimeoutException: x",
+            False,
+            id="a record",
+        ),
+    ],
+)
+def test_a_job_that_failed_for_brokers_that_were_away_is_run_again(*, text: str, away: bool) -> None:
+    abort = (
+        "Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task 0.0 in "
+        f"stage 1.0 (TID 1) (127.0.0.1 executor driver): {text}\n\tat somewhere"
+    )
+    bridged = RuntimeError("an error occurred while calling o1.save")
+    vars(bridged)["java_exception"] = SimpleNamespace(getCause=lambda: None, toString=lambda: text)
+    for error in (RuntimeError(abort), bridged):
+        failed = error
+
+        def job() -> JobResult:
+            raise failed  # noqa: B023 - called in the same turn
+
+        outcome = result_of(job)
+        assert isinstance(outcome, RetriableError) is away
+        if isinstance(outcome, RetriableError):
+            assert (str(outcome), outcome.__cause__) == (text, error)
+        else:
+            assert outcome is error

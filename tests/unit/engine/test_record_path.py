@@ -1,0 +1,93 @@
+"""Which way a connector's records go, and a converter that knows records only on that way."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import TaskSpec
+from kraal.engine.record_path import record_path
+from kraal.engine.records import sink_pass, source_pass
+from kraal.engine.records.sink_pass import SinkPass
+from kraal.engine.records.source_pass import SourcePass
+from kraal.engine.records.steps import Steps
+from kraal.engine.task_plugins import make_converters
+from kraal.plugins.model.schema import STRING, Field, Schema, Type
+from kraal.plugins.registry import Registry
+from kraal.plugins.transform_chain import Chain
+from tests.fakes.servers.schema_registry import schema_registry
+
+AVRO = "io.confluent.connect.avro.AvroConverter"
+PROTOBUF = "io.confluent.connect.protobuf.ProtobufConverter"
+JSON_SCHEMA = "io.confluent.connect.json.JsonSchemaConverter"
+TEXT = "org.apache.kafka.connect.storage.StringConverter"
+ORDER = Schema(type=Type.STRUCT, name="Order", fields=(Field(name="id", schema=STRING),))
+
+
+def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
+    """Return what is done with each record of a connector; None: columns do it."""
+    plugins = Registry.load()
+    task = TaskId(ConnectorName("c"), 0)
+    spec = TaskSpec(task=task, task_config={}, connector_config=config, lease=lambda: True)
+    means: Any = SimpleNamespace(plugins=plugins, worker=worker, chains=lambda _: Chain())
+    path = record_path(means, spec, make_converters(plugins, worker, spec))
+    return None if path is None else path[0]
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_converter_without_columns_sends_records_one_by_one(part: str) -> None:
+    worker = {"key.converter": TEXT, "value.converter": TEXT}
+    own = {f"{part}.converter": AVRO, f"{part}.converter.schema.registry.url": "http://127.0.0.1:1"}
+    assert steps(worker, {}) is None
+    found = steps(worker, own)
+    assert found is not None
+    assert getattr(found, f"{part}_class") == AVRO
+
+
+@pytest.mark.parametrize(
+    ("value_converter", "data", "refused"),
+    [
+        ("Avro", b"\x02a", "Cannot decode a record of topic t as Avro"),
+        (PROTOBUF, b"\0\x0a\x01a", "Cannot decode a record of topic t as Protobuf"),
+        (
+            JSON_SCHEMA,
+            b'{"id":"a"}',
+            "Cannot decode a record of topic t as JSON",
+        ),
+    ],
+)
+def test_what_a_sources_pass_writes_a_sinks_pass_reads(
+    value_converter: str, data: bytes, refused: str
+) -> None:
+    with schema_registry() as registry:
+        worker = {"key.converter": TEXT, "value.converter": value_converter, "header.converter": AVRO}
+        worker |= {f"{part}.converter.schema.registry.url": registry.url for part in ("value", "header")}
+        found = steps(worker, {"errors.log.enable": "true"})
+        assert found is not None
+        out = SourcePass(steps=found, topic="t", key_schema=STRING, value_schema=ORDER)
+        sent: SourcePass = pickle.loads(pickle.dumps(out))  # noqa: S301 - our own bytes
+        table = pa.table({"key": ["k"], "value": [{"id": "a"}]})
+        made = pa.Table.from_batches(list(sent(table.to_batches())), source_pass.OUT)
+        row = made.to_pylist()[0]
+        assert (row["topic"], row["key"], row["value"]) == ("t", b"k", b"\0\0\0\0\1" + data)
+        raw = pa.table(
+            {
+                "topic": pa.array(["t", "t"]),
+                "partition": pa.array([0, 0], pa.int32()),
+                "offset": pa.array([0, 1], pa.int64()),
+                "timestamp": pa.array([0, 0], pa.timestamp("us", tz="UTC")),
+                "timestampType": pa.array([0, 0], pa.int32()),
+                "headers": pa.array([None, None], source_pass.HEADERS),
+                "key": pa.array([b"k", b"k"]),
+                "value": pa.array([row["value"], b"{}"]),
+            }
+        )
+        one: SinkPass = pickle.loads(pickle.dumps(SinkPass(steps=found, shown="json")))  # noqa: S301 - as above
+        rows = pa.Table.from_batches(list(one(raw.to_batches())), sink_pass.OUT).to_pylist()
+        assert rows[0]["value"] == b'{"id":"a"}'
+        assert f"{refused}: expected magic byte 0" in rows[-1]["note"]

@@ -1,0 +1,300 @@
+"""What a run says when something is tried again: each time, so that it can be counted."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+from typing_extensions import override
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine import task_run as module
+from kraal.engine.api import (
+    BatchDone,
+    Committed,
+    Failed,
+    Held,
+    Opened,
+    Run,
+    RunEvent,
+    Stopped,
+    TaskSpec,
+    Waiting,
+)
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.task_run import TaskRun
+from kraal.engine.thread_pool import Owner, Pool
+from kraal.engine.timer import TimerThread
+from kraal.plugins.api import RetriableError
+
+DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
+SPEC = TaskSpec(task=TaskId(ConnectorName("c"), 0), task_config={}, connector_config={})
+
+
+@dataclass
+class Fickle:
+    """Work whose polls and jobs fail so often before they succeed."""
+
+    polls: int = 0
+    during: Callable[[], None] = lambda: None
+    """Called in each poll."""
+    jobs: int = 0
+    poll_interval_s: float = 0.01
+    polls_idle: bool = False
+    owes_commit: bool = False
+    runs_on: bool = False
+
+    def open(self) -> str | None:
+        return "1.0"
+
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        del asked
+        self.during()
+        self.polls -= 1
+        if self.polls >= 0:
+            raise RetriableError("the source is away")
+        return lambda done: done(self._job())
+
+    def _job(self) -> BatchDone | BaseException:
+        self.jobs -= 1
+        return DONE if self.jobs < 0 else RetriableError("the sink is away")
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        del offsets
+
+    def close(self) -> None:
+        pass
+
+    def cancel(self) -> None:
+        pass
+
+    def interrupt(self) -> bool:
+        return False
+
+
+@dataclass
+class Threads:
+    """A host with threads of its own and Spark up."""
+
+    pool: Pool = field(default_factory=lambda: Pool(1, "test"))
+    poller: TimerThread = field(default_factory=TimerThread)
+
+    def spark_missing(self) -> str | None:
+        return None
+
+    def failure_cause(self, error: BaseException) -> str | None:
+        del error
+        return None
+
+    def leave_behind(self, owner: Owner) -> None:
+        if self.pool.abandon(owner):
+            self.poller.after(0.02, lambda: self.leave_behind(owner))
+
+    def over(self, run: Run) -> None:
+        del run
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
+    monkeypatch.setattr(module, "RETRY_S", (0.01,))
+    threads = Threads()
+    yield threads
+    threads.poller.close(1.0)
+    threads.pool.close(1.0)
+
+
+def events_of(host: Threads, work: Fickle) -> list[RunEvent]:
+    """Return what a run says until its first batch is done."""
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), SPEC, work, said.put)
+    run.start()
+    run.next()
+    events: list[RunEvent] = []
+    while DONE not in events:
+        events.append(said.get(timeout=10))
+    run.cancel()
+    return events
+
+
+def test_every_poll_that_is_tried_again_is_said(host: Threads) -> None:
+    again = Waiting("poll is tried again: the source is away", retry=True)
+    assert events_of(host, Fickle(polls=3)) == [Opened(version="1.0"), again, again, again, DONE]
+
+
+def test_every_job_that_is_tried_again_is_said(host: Threads) -> None:
+    again = Waiting("batch 1 is tried again: the sink is away", retry=True)
+    assert events_of(host, Fickle(jobs=2)) == [Opened(version="1.0"), again, again, DONE]
+
+
+def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEASE_S", 0.01)
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    leased, work = threading.Event(), Fickle(jobs=1)
+    leased.set()
+    work.during = leased.clear
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), work, said.put)
+    run.start()
+    run.next()
+    assert [said.get(timeout=10) for _ in range(3)] == [
+        Opened(version="1.0"),
+        Waiting("batch 1 is tried again: the sink is away", retry=True),
+        Waiting("this worker may not write for the task: its lease has ended"),
+    ]
+    assert work.jobs == 0, "it ran once"
+    leased.set()
+    assert said.get(timeout=10) == DONE
+    run.cancel()
+
+
+class Stuck(Fickle):
+    """Work whose first job ends only when it is interrupted, if it can be, or let go."""
+
+    def __init__(self, *, interruptible: bool, ends_with: BatchDone | BaseException | None) -> None:
+        super().__init__()
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self._interruptible, self._ends_with = interruptible, ends_with
+        self._launched = 0
+
+    @override
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        del asked
+
+        def launch(done: Callable[[JobResult], None]) -> None:
+            self._launched += 1
+            if self._launched > 1:
+                done(DONE)
+                return
+            self.begun.set()
+            threading.Thread(target=lambda: done(self._ends_with if self.ended.wait(10) else None)).start()
+
+        return launch
+
+    @override
+    def interrupt(self) -> bool:
+        if self._interruptible:
+            self.ended.set()
+        return self._interruptible
+
+
+@pytest.mark.parametrize(
+    "ends_with",
+    [
+        pytest.param(RuntimeError("Job 7 cancelled"), id="its job was cancelled"),
+        pytest.param(None, id="its job had not begun"),
+    ],
+)
+def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
+    host: Threads, monkeypatch: pytest.MonkeyPatch, ends_with: BaseException | None
+) -> None:
+    monkeypatch.setattr(module, "_LEASE_S", 0.01)
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    leased, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
+    leased.set()
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), work, said.put)
+    run.start()
+    run.next()
+    assert work.begun.wait(10)
+    leased.clear()
+    assert [said.get(timeout=10) for _ in range(3)] == [
+        Opened(version="1.0"),
+        Waiting("batch 1 is tried again: this worker's lease has ended", retry=True),
+        Waiting("this worker may not write for the task: its lease has ended"),
+    ]
+    leased.set()
+    assert said.get(timeout=10) == DONE
+    run.cancel()
+
+
+def test_a_batch_that_was_written_while_its_job_was_interrupted_is_reported(host: Threads) -> None:
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    leased, work = threading.Event(), Stuck(interruptible=True, ends_with=DONE)
+    leased.set()
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), work, said.put)
+    run.start()
+    run.next()
+    assert work.begun.wait(10)
+    leased.clear()
+    assert [said.get(timeout=10) for _ in range(2)] == [Opened(version="1.0"), DONE]
+    run.cancel()
+
+
+def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Threads) -> None:
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    looked = threading.Semaphore(0)
+    work = Stuck(interruptible=False, ends_with=RuntimeError("no"))
+
+    def lease() -> bool:
+        looked.release()
+        return not work.begun.is_set()
+
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), work, said.put)
+    run.start()
+    run.next()
+    assert work.begun.wait(10)
+    while looked.acquire(blocking=False):
+        pass
+    assert looked.acquire(timeout=10), "it looked while the job was at work"
+    work.ended.set()
+    assert said.get(timeout=10) == Opened(version="1.0")
+    failed = said.get(timeout=10)
+    assert isinstance(failed, Failed)
+    assert failed.trace.startswith("RuntimeError: no")
+
+
+def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Threads) -> None:
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    work = Fickle(polls=1)
+    run = TaskRun(host, Owner("c-0"), SPEC, work, said.put)
+    work.during = run.hold
+    run.start()
+    run.next()
+    again = Waiting("poll is tried again: the source is away", retry=True)
+    assert [said.get(timeout=10) for _ in range(3)] == [Opened(version="1.0"), again, Held()]
+    run.cancel()
+
+
+def test_a_run_without_trouble_says_nothing_of_it(host: Threads) -> None:
+    assert events_of(host, Fickle()) == [Opened(version="1.0"), DONE]
+
+
+class Account:
+    """What a run says of its steps: True when one begins or is tried again, False when it has ended."""
+
+    def __init__(self) -> None:
+        self.steps: list[bool] = []
+
+    def __call__(self, *, busy: bool) -> None:
+        self.steps.append(busy)
+
+
+@pytest.mark.parametrize(
+    ("work", "steps"),
+    [
+        pytest.param(Fickle(), [True, False], id="a batch"),
+        pytest.param(Fickle(polls=2), [True, True, True, False], id="what is tried again is the same step"),
+        pytest.param(Fickle(jobs=2), [True, False], id="a job that is tried again"),
+    ],
+)
+def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
+    host: Threads, work: Fickle, steps: list[bool]
+) -> None:
+    account = Account()
+    said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=account), work, said.put)
+    run.start()
+    run.next()
+    while said.get(timeout=10) != DONE:
+        pass
+    assert account.steps == steps
+    run.commit({})
+    assert said.get(timeout=10) == Committed()
+    assert account.steps == [*steps, True, False]
+    run.hold()
+    assert said.get(timeout=10) == Held()
+    run.stop()
+    assert said.get(timeout=10) == Stopped(clean=True)
+    assert account.steps[-1] is False

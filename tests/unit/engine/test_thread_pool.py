@@ -1,0 +1,278 @@
+"""Calls that do not return: other threads take the places of theirs, up to a bound, and late results are dropped."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine import task_run as run_module
+from kraal.engine import timer as poller_module
+from kraal.engine.api import BatchDone, Failed, Opened, RunEvent, Stopped, TaskSpec
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.task_run import TaskRun
+from kraal.engine.thread_pool import Owner, Pool
+from kraal.engine.timer import TimerThread
+from tests.unit.engine.test_run_retries import Threads
+
+WAIT_S = 30.0
+DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < end, "it did not become so"
+        threading.Event().wait(0.005)
+
+
+@dataclass
+class Hanging:
+    """Work of which one call does not return before it is let go; its jobs run on the host's pool."""
+
+    where: str = ""
+    let_go: threading.Event = field(default_factory=threading.Event)
+    here: threading.Event = field(default_factory=threading.Event)
+    closed: list[str] = field(default_factory=list)
+    submit: Callable[[Callable[[], None]], None] | None = None
+    error: Exception | None = None
+    poll_interval_s: float = 0.01
+    polls_idle: bool = False
+    owes_commit: bool = False
+    runs_on: bool = False
+
+    def the_plugin(self, what: str) -> None:
+        if what == self.where:
+            self.here.set()
+            self.let_go.wait()
+
+    def open(self) -> str | None:
+        self.the_plugin("open")
+        if self.error is not None:
+            raise self.error
+        return "1.0"
+
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        del asked
+        self.the_plugin("poll")
+        return self._launch
+
+    def _launch(self, done: Callable[[JobResult], None]) -> None:
+        def job() -> None:
+            self.the_plugin("job")
+            done(DONE)
+
+        assert self.submit is not None
+        self.submit(job)
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        del offsets
+
+    def close(self) -> None:
+        self.the_plugin("close")
+        self.closed.append(threading.current_thread().name)
+
+    def cancel(self) -> None:
+        pass
+
+    def interrupt(self) -> bool:
+        return False
+
+
+@dataclass
+class Bench:
+    """Runs of tasks on one thread."""
+
+    host: Threads
+    heard: dict[str, queue.SimpleQueue[RunEvent]] = field(default_factory=dict)
+    works: list[Hanging] = field(default_factory=list)
+
+    def run(self, name: str, work: Hanging) -> TaskRun:
+        owner = Owner(f"{name}-0")
+        work.submit = self.host.pool.of(owner).submit
+        self.works.append(work)
+        said = self.heard[name] = queue.SimpleQueue()
+        spec = TaskSpec(task=TaskId(ConnectorName(name), 0), task_config={}, connector_config={})
+        run = TaskRun(self.host, owner, spec, work, said.put)
+        run.start()
+        run.next()
+        return run
+
+    def hear(self, name: str) -> RunEvent:
+        return self.heard[name].get(timeout=WAIT_S)
+
+    def stuck_run(self, name: str, where: str) -> Hanging:
+        """Have a run hang, and be cancelled and left behind."""
+        work = Hanging(where)
+        run = self.run(name, work)
+        if where == "close":
+            assert self.hear(name) == Opened(version="1.0")
+        else:
+            assert work.here.wait(WAIT_S)
+        run.cancel()
+        while self.hear(name) != Stopped(clean=False):
+            pass
+        return work
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr(run_module, "GRACE_S", 0.02)
+    monkeypatch.setattr(poller_module, "STUCK_S", 0.02)
+    threads = Threads()
+    bench = Bench(threads)
+    yield bench
+    for work in bench.works:
+        work.let_go.set()
+    threads.poller.close(5.0)
+    threads.pool.close(5.0)
+
+
+@pytest.mark.parametrize("where", ["open", "job", "close", "poll"])
+def test_the_next_task_has_a_thread_although_a_call_of_an_ended_one_keeps_its_own(
+    bench: Bench, where: str
+) -> None:
+    bench.stuck_run("stuck", where)
+    bench.run("next", Hanging())
+    assert [bench.hear("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+
+
+@pytest.mark.parametrize("where", ["open", "job", "poll"])
+def test_what_a_call_comes_to_after_its_run_was_left_behind_is_dropped_and_the_plugin_closed(
+    bench: Bench, where: str
+) -> None:
+    work = bench.stuck_run("stuck", where)
+    work.let_go.set()
+    until(lambda: len(work.closed) == 1)
+    bench.run("next", Hanging())  # on the same pool, so behind all that the late call has caused
+    assert [bench.hear("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+    assert bench.heard["stuck"].empty(), "its end was reported once, and nothing after it"
+    assert len(work.closed) == 1
+
+
+def test_the_thread_of_a_call_that_returns_late_ends(bench: Bench) -> None:
+    work = bench.stuck_run("stuck", "open")
+    assert [call.owner for call in bench.host.pool.state().stuck] == ["stuck-0"]
+    work.let_go.set()
+    until(lambda: bench.host.pool.state().stuck == ())
+    until(lambda: not any(each.name == "test-0" for each in threading.enumerate()))
+    assert work.closed in ([], ["test-1"])
+
+
+def test_the_log_names_the_task_and_shows_where_it_hangs(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        bench.stuck_run("stuck", "open")
+    [said] = [each.getMessage() for each in caplog.records if "does not return" in each.getMessage()]
+    assert said.startswith("stuck-0: a call does not return, and test-0 is left to it")
+    assert "in the_plugin\n" in said
+
+
+def test_a_task_that_failed_is_reported_although_its_plugin_does_not_stop(bench: Bench) -> None:
+    bench.run("fails", Hanging("close", error=ValueError("no such table")))
+    failed = bench.hear("fails")
+    assert isinstance(failed, Failed)
+    assert "no such table" in failed.trace
+    bench.run("next", Hanging())
+    assert bench.hear("next") == Opened(version="1.0")
+
+
+def test_a_call_that_gets_its_thread_after_its_run_was_left_behind_is_counted_as_well(bench: Bench) -> None:
+    """One thread and three plugins that do not stop: two of their calls begin after the runs were left behind."""
+    names = ["a", "b", "c"]
+    runs = [bench.run(name, Hanging("close")) for name in names]
+    for name in names:
+        assert [bench.hear(name) for _ in range(2)] == [Opened(version="1.0"), DONE]
+    for run in runs:
+        run.cancel()
+    for name in names:
+        assert bench.hear(name) == Stopped(clean=False)
+    until(lambda: bench.host.pool.state().is_exhausted)
+    bench.works[0].let_go.set()
+    until(lambda: len(bench.host.pool.state().stuck) == 2 and not bench.works[2].closed)
+    for work in bench.works:
+        work.let_go.set()
+    bench.run("next", Hanging())
+    assert [bench.hear("next") for _ in range(2)] == [Opened(version="1.0"), DONE]
+    until(lambda: bench.host.pool.state().stuck == ())
+
+
+def test_there_are_so_many_threads_and_no_more_and_a_call_that_returns_makes_room() -> None:
+    pool, works = Pool(2, "few"), [threading.Event() for _ in range(4)]
+    began: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def hang(number: int) -> None:
+        began.put(number)
+        works[number].wait()
+
+    before = time.time()
+    for number in range(4):
+        owner = Owner(f"task-{number}")
+        pool.submit(lambda number=number: hang(number), owner)  # type: ignore[misc]
+        assert began.get(timeout=WAIT_S) == number
+        assert not pool.state().is_exhausted
+        pool.abandon(owner)
+        pool.abandon(owner)
+    state = pool.state()
+    assert state.is_exhausted
+    assert (state.name, state.most) == ("few", 4)
+    assert [call.owner for call in state.stuck] == ["task-0", "task-1", "task-2", "task-3"]
+    assert before <= state.stuck[0].since_s <= time.time()
+    assert sum(each.name.startswith("few-") for each in threading.enumerate()) == 4
+    ran = threading.Event()
+    pool.submit(ran.set)
+    assert not ran.is_set()
+    works[0].set()
+    assert ran.wait(WAIT_S)
+    assert not pool.state().is_exhausted
+    for work in works:
+        work.set()
+    pool.close(5.0)
+
+
+def test_calls_of_others_are_not_stuck() -> None:
+    pool, let_go, here = Pool(1, "one"), threading.Event(), threading.Event()
+
+    def work() -> None:
+        here.set()
+        let_go.wait()
+
+    pool.submit(work, Owner("task-0"))
+    assert here.wait(WAIT_S)
+    pool.abandon(Owner("task-0"))  # an earlier run of the same task
+    assert pool.state().stuck == ()
+    let_go.set()
+    pool.close(5.0)
+
+
+def test_polls_that_do_not_return_keep_so_many_threads_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller_module, "STUCK_S", 0.01)
+    monkeypatch.setattr(poller_module, "MOST", 2)
+    poller, let_go, began = TimerThread("timers"), threading.Event(), threading.Semaphore(0)
+
+    def poll() -> None:
+        began.release()
+        let_go.wait()
+
+    for number in range(2):
+        poller.soon(poll, Owner(f"task-{number}"))
+        assert began.acquire(timeout=WAIT_S)
+        until(lambda number=number: len(poller.state().stuck) > number)  # type: ignore[misc]
+    assert poller.state().is_exhausted
+    assert [call.owner for call in poller.state().stuck] == ["task-0", "task-1"]
+    ran = threading.Event()
+    poller.soon(ran.set)
+    assert sum(each.name == "timers" for each in threading.enumerate()) == 2
+    let_go.set()
+    assert ran.wait(WAIT_S)
+    until(lambda: poller.state().stuck == ())
+    until(lambda: sum(each.name == "timers" for each in threading.enumerate()) == 1)
+    poller.close(5.0)

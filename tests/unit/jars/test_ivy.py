@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from kraal.jars import ivy
+from kraal.jars.errors import JarsUnavailable
+from kraal.jars.ivy import Coordinates
+
+
+def program(path: Path, script: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def retrieve_with(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    java = program(tmp_path / "java", script)
+    monkeypatch.setattr(ivy, "find_java", lambda: java)
+    monkeypatch.setattr(ivy, "_ivy_jar", lambda: tmp_path / "ivy.jar")
+    seen: list[tuple[int, int]] = []
+    wanted = [Coordinates("org", "name", "1")]
+    ivy.retrieve(wanted, tmp_path, transitive=False, progress=lambda *counts: seen.append(counts))
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        pytest.param(
+            "module not found: org#name;1\nHost repository not found. url=x",
+            "Failed to download org:name:1: cannot reach the Maven repository; check the network connection.",
+            id="no network",
+        ),
+        pytest.param(
+            "module not found: org#name;1\n:: org#name;1: not found",
+            "Failed to download org:name:1: not found in the Maven repository.",
+            id="no such module",
+        ),
+        pytest.param("", "Failed to download the jars: Ivy reported: nothing", id="no word"),
+    ],
+)
+def test_a_failure_is_one_sentence(
+    output: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(JarsUnavailable) as caught:
+        retrieve_with(f"cat <<'end'\n{output}\nend\nexit 1", tmp_path, monkeypatch)
+    assert str(caught.value) == sentence
+
+
+def test_progress_counts_what_is_looked_up_and_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = retrieve_with(r"printf '\tfound a\n\tfound b\n\t[SUCCESSFUL ] a\n'", tmp_path, monkeypatch)
+    assert seen[-1] == (2, 1)
+
+
+def test_ivy_that_falls_silent_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ivy, "STALL_S", 0.1)
+    with pytest.raises(JarsUnavailable, match="no progress"):
+        retrieve_with("exec sleep 60", tmp_path, monkeypatch)

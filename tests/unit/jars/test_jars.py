@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from kraal.jars import ivy, jars
+from kraal.jars.errors import JarsUnavailable
+from kraal.jars.ivy import Coordinates
+from kraal.jars.jars import LockedJar, check_sum, ensure, ensure_locked, parse_lock
+
+SUM = "ab" * 32
+CONTENT = b"a jar"
+GOOD = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Repository:
+    """Stands for Ivy: has every jar, each with the same content, and counts how often it is asked."""
+
+    def __init__(self, content: bytes = CONTENT) -> None:
+        self.content = content
+        self.asked: list[str] = []
+
+    def retrieve(
+        self, wanted: list[Coordinates], into: Path, *, transitive: bool, progress: ivy.Progress
+    ) -> list[Path]:
+        assert not transitive
+        self.asked += [coordinates.name for coordinates in wanted]
+        (into / "jars").mkdir()
+        for coordinates in wanted:
+            (into / "jars" / coordinates.file_name).write_bytes(self.content)
+        progress(len(wanted), len(wanted))
+        return sorted((into / "jars").iterdir())
+
+
+@pytest.fixture
+def repository(monkeypatch: pytest.MonkeyPatch) -> Repository:
+    fake = Repository()
+    monkeypatch.setattr(ivy, "retrieve", fake.retrieve)
+    return fake
+
+
+def locked(*names: str, sha256: str = GOOD) -> list[LockedJar]:
+    return [LockedJar("g", Coordinates("org", name, "1"), sha256) for name in names]
+
+
+def test_a_lock_is_read_by_groups_in_its_order() -> None:
+    groups = parse_lock(f"# comment\n\nb x:y:1 {SUM}\na x:z:2 {SUM} # why\nb x:w:3 {SUM}\n")
+    assert [str(jar.coordinates) for jar in groups["b"]] == ["x:y:1", "x:w:3"]
+    assert groups["a"] == [LockedJar("a", Coordinates("x", "z", "2"), SUM)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f"x:y:1 {SUM}", id="no group"),
+        pytest.param(f"g x:y {SUM}", id="no revision"),
+        pytest.param("g x:y:1 abcd", id="sum too short"),
+        pytest.param(f"g x:y:1 {SUM.upper()}", id="sum in capitals"),
+        pytest.param(f"g x:y:1 {SUM} more", id="a word too many"),
+    ],
+)
+def test_a_malformed_line_is_named(line: str) -> None:
+    with pytest.raises(JarsUnavailable, match=r"line 2 of jars\.lock"):
+        parse_lock(f"# first\n{line}\n")
+
+
+def test_the_lock_that_ships_has_all_groups_and_one_sum_a_jar() -> None:
+    groups = parse_lock(jars.LOCK.read_text(encoding="utf-8"))
+    assert set(groups) == {"broker", "spark", "connect", "postgresql", "s3a"}
+    sums: dict[Coordinates, set[str]] = {}
+    for jar in (jar for group in groups.values() for jar in group):
+        sums.setdefault(jar.coordinates, set()).add(jar.sha256)
+    assert all(len(of_one_jar) == 1 for of_one_jar in sums.values())
+    assert {jar.coordinates for jar in groups["broker"]} <= {jar.coordinates for jar in groups["connect"]}
+
+
+def test_an_unknown_group_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(
+        JarsUnavailable,
+        match="Unknown group of jars 'nonsense'; expected one of broker, connect, postgresql, s3a, spark",
+    ):
+        ensure("nonsense")
+
+
+def test_jars_are_fetched_once(tmp_path: Path, repository: Repository) -> None:
+    paths = ensure_locked(locked("a", "b"), tmp_path)
+    assert [path.read_bytes() for path in paths] == [CONTENT, CONTENT]
+    assert ensure_locked(locked("a", "b"), tmp_path) == paths
+    assert repository.asked == ["a", "b"]
+    assert list(tmp_path.glob(".fetch-*")) == []
+
+
+def test_only_what_is_missing_is_fetched(tmp_path: Path, repository: Repository) -> None:
+    ensure_locked(locked("a", "b"), tmp_path)[0].unlink()
+    ensure_locked(locked("a", "b", "c"), tmp_path)
+    assert repository.asked == ["a", "b", "a", "c"]
+
+
+def test_a_changed_lock_is_checked_again(tmp_path: Path, repository: Repository) -> None:
+    ensure_locked(locked("a"), tmp_path)
+    repository.content = b"new content"
+    new = locked("a", sha256=hashlib.sha256(b"new content").hexdigest())
+    assert ensure_locked(new, tmp_path)[0].read_bytes() == b"new content"
+
+
+def test_a_damaged_jar_of_an_unfinished_group_is_fetched_again(
+    tmp_path: Path, repository: Repository
+) -> None:
+    (tmp_path / "org__a__1.jar").write_bytes(b"damaged")
+    assert ensure_locked(locked("a"), tmp_path)[0].read_bytes() == CONTENT
+    assert repository.asked == ["a"]
+
+
+def test_a_jar_with_another_sum_is_refused_and_kept_out(tmp_path: Path, repository: Repository) -> None:
+    repository.content = b"forged"
+    found = hashlib.sha256(b"forged").hexdigest()
+    with pytest.raises(
+        JarsUnavailable, match=rf"org:a:1 does not match jars.lock: expected sha256 {GOOD}, got {found}"
+    ):
+        ensure_locked(locked("a"), tmp_path)
+    assert list(tmp_path.glob("*.jar")) == []
+
+
+def test_a_jar_that_did_not_come_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JarsUnavailable, match="org:a:1 was not downloaded"):
+        check_sum(locked("a")[0], tmp_path / "org__a__1.jar")
+
+
+def test_a_cache_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(JarsUnavailable, match="Cannot store jars in"):
+        ensure_locked(locked("a"), tmp_path / "file" / "jars")

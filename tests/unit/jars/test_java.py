@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from kraal.jars.errors import JavaMissing
+from kraal.jars.java import VECTOR_MODULE, find_java
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Java home whose `java` says that it is version 17.0.1."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n", encoding="utf-8")
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    return tmp_path
+
+
+def release(home: Path, version: str, modules: str = f"java.base {VECTOR_MODULE}") -> None:
+    text = f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\nMODULES="{modules}"\n'
+    (home / "release").write_text(text, encoding="utf-8")
+
+
+def test_java_home_wins(home: Path) -> None:
+    assert find_java() == home / "bin" / "java"
+
+
+def test_path_is_searched_without_java_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:/usr/bin:/bin")
+    assert find_java() == home / "bin" / "java"
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21", "21.0.2"])
+def test_supported_versions(home: Path, version: str) -> None:
+    release(home, version)
+    assert find_java() == home / "bin" / "java"
+
+
+@pytest.mark.parametrize(("version", "major"), [("1.8.0_402", 8), ("11.0.2", 11), ("25", 25)])
+def test_other_versions_are_refused_by_name(home: Path, version: str, major: int) -> None:
+    release(home, version)
+    with pytest.raises(JavaMissing, match=f"requires Java 17 or 21, but .*bin/java is Java {major};"):
+        find_java()
+
+
+def test_a_trimmed_java_is_refused(home: Path) -> None:
+    release(home, "17.0.1", modules="java.base java.xml")
+    with pytest.raises(JavaMissing, match=VECTOR_MODULE):
+        find_java()
+
+
+def test_a_java_home_without_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(JavaMissing, match="does not contain bin/java"):
+        find_java()
+
+
+def test_no_java_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JavaMissing, match="Java was not found; install Java 17 or 21"):
+        find_java()

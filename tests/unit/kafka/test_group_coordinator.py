@@ -1,0 +1,67 @@
+"""When a member's lease is counted from: a suspension of the machine counts, whenever it comes."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+
+from kraal.core import lease_clock
+from kraal.kafka.group_coordinator import Pulse
+
+SLEPT_S = 60.0
+
+
+def pulse() -> Pulse:
+    return Pulse(
+        group_id="g",
+        interval_s=3.0,
+        session_timeout_ms=10_000,
+        heartbeat_interval_ms=3_000,
+        max_poll_interval_ms=60_000,
+        retry_backoff_ms=100,
+    )
+
+
+def age_s(pulse: Pulse) -> float:
+    return lease_clock.now_s() - pulse.lease_s
+
+
+def test_a_pulse_without_an_answer_has_no_lease() -> None:
+    made = pulse()
+    made.sent_heartbeat()
+    assert age_s(made) == math.inf
+
+
+def test_a_suspension_after_the_answer_ages_the_lease() -> None:
+    made = pulse()
+    made.sent_heartbeat()
+    made.received_heartbeat()
+    assert age_s(made) < SLEPT_S / 2
+    lease_clock.advance(SLEPT_S)
+    assert age_s(made) >= SLEPT_S
+    made.sent_heartbeat()
+    made.received_heartbeat()
+    assert age_s(made) < SLEPT_S / 2, "the next answer renews it"
+
+
+def test_a_suspension_between_a_heartbeat_and_its_answer_ages_the_lease() -> None:
+    made = pulse()
+    made.sent_heartbeat()
+    lease_clock.advance(SLEPT_S)
+    made.received_heartbeat()
+    assert age_s(made) >= SLEPT_S
+
+
+def test_the_clock_of_leases_counts_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
+    suspended_s = 0.0
+    running = time.clock_gettime
+
+    def clock_gettime(clock: int) -> float:
+        return running(clock) + (suspended_s if clock == time.CLOCK_BOOTTIME else 0.0)
+
+    monkeypatch.setattr(time, "clock_gettime", clock_gettime)
+    before_s = lease_clock.now_s()
+    suspended_s = SLEPT_S
+    assert lease_clock.now_s() - before_s >= SLEPT_S

@@ -1,0 +1,31 @@
+"""librdkafka moves all records; kafka-python needs its codecs for records only, so Kraal does not install them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+CLIENTS = {"KafkaConsumer", "KafkaProducer"}
+MODULES = {"kafka.codec", "kafka.consumer", "kafka.producer", "kafka.record"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield `module.name` for each import of a file."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def test_kafka_python_neither_reads_nor_writes_records() -> None:
+    found = [
+        (path.relative_to(ROOT), name)
+        for package in ("actors", "web", "kraal")
+        for path in (ROOT / package).rglob("*.py")
+        for name in imports(path)
+        if name.removeprefix("kafka.") in CLIENTS or ".".join(name.split(".")[:2]) in MODULES
+    ]
+    assert found == []

@@ -1,0 +1,266 @@
+"""A task's transactional producer, on a producer that does what a test says: KIP-618, contract 6.6."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kraal.core.errors import Fenced, StoreAway, StoreError
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.core.offsets import SourcePartition
+from kraal.kafka import transactions as module
+from kraal.kafka.settings import LastWord
+from kraal.kafka.source_transactions import producer_settings
+from kraal.kafka.transactions import FENCED, OWN_OFFSETS, OffsetTarget, TaskProducer
+from kraal.protocol.offsets import encode_key, encode_value
+
+X = ConnectorName("x")
+TASK = TaskId(X, 0)
+PART = SourcePartition.of({"file": "f"})
+TIMED_OUT, TOO_LARGE = KafkaError._MSG_TIMED_OUT, KafkaError.MSG_SIZE_TOO_LARGE
+ROWS: dict[str, Any] = {"value": [b"1", b"2"], "key": [None, b"k"]}
+
+
+def failure(code: int, **kinds: Any) -> KafkaException:
+    return KafkaException(KafkaError(code, **kinds))
+
+
+@dataclass
+class Broker:
+    """Takes what producers send; `trouble` are the calls that fail, once each."""
+
+    committed: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    trouble: dict[str, list[KafkaException | BufferError]] = field(default_factory=dict)
+    open: list[tuple[str, bytes | None, bytes | None]] = field(default_factory=list)
+    extras: list[dict[str, Any]] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def called(self, name: str) -> None:
+        self.calls.append(name)
+        if self.trouble.get(name):
+            raise self.trouble[name].pop(0)
+
+    def __call__(self, settings: dict[str, Any]) -> Broker:
+        self.settings = settings
+        return self
+
+    def init_transactions(self, _: float) -> None:
+        self.called("init")
+
+    def begin_transaction(self) -> None:
+        self.called("begin")
+
+    def produce(self, topic: str, value: bytes | None, key: bytes | None, **rest: Any) -> None:
+        self.called("produce")
+        self.open.append((topic, key, value))
+        self.extras.append(rest)
+
+    def poll(self, _: float) -> int:
+        return 0
+
+    def commit_transaction(self, _: float) -> None:
+        self.called("commit")
+        self.committed += self.open
+        self.open = []
+
+    def abort_transaction(self, _: float) -> None:
+        self.called("abort")
+        self.open = []
+
+
+Make = Callable[..., TaskProducer]
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    made = Broker()
+    monkeypatch.setattr(module, "Producer", made)
+    return made
+
+
+def producer(**target: Any) -> TaskProducer:
+    settings = producer_settings({"bootstrap.servers": "b:1"}, {}, TASK, "g", LastWord())
+
+    def pairs(offsets: Any) -> list[tuple[bytes, bytes | None]]:
+        return [(encode_key(X, part), encode_value(offset)) for part, offset in offsets.items()]
+
+    made = TaskProducer(settings, LastWord(), TASK, OffsetTarget(topic="offsets", pairs=pairs, **target))
+    made.claim(1)
+    return made
+
+
+def test_records_and_offsets_are_committed_together(broker: Broker) -> None:
+    told: list[object] = []
+    one = producer(stored=told.append)
+    one.write("lines", ROWS)
+    assert (one.is_open, broker.committed, told) == (True, [], [])
+    assert one.commit({PART: {"position": 2}}) == 2
+    assert one.is_open is False
+    assert broker.committed == [
+        ("lines", None, b"1"),
+        ("lines", b"k", b"2"),
+        ("offsets", b'["x",{"file":"f"}]', b'{"position":2}'),
+    ]
+    assert told == [{PART: {"position": 2}}]
+    assert broker.calls == ["init", "begin", "produce", "produce", "produce", "commit"]
+
+
+def test_a_record_s_topic_headers_partition_and_time_go_with_it(broker: Broker) -> None:
+    columns: dict[str, Any] = {
+        "topic": ["a", "b"],
+        "value": [b"1", None],
+        "headers": [[("h", b"v")], None],
+        "partition": [3, None],
+        "timestamp": [None, 7],
+    }
+    producer().write(None, columns)
+    assert broker.open == [("a", None, b"1"), ("b", None, None)]
+    assert broker.extras == [{"headers": [("h", b"v")], "partition": 3}, {"timestamp": 7}]
+
+
+def test_a_queue_that_is_full_is_waited_for(broker: Broker) -> None:
+    broker.trouble["produce"] = [BufferError(), BufferError()]
+    producer().write("lines", ROWS)
+    assert len(broker.open) == 2
+
+
+def test_offsets_alone_are_a_transaction(broker: Broker) -> None:
+    assert producer().commit({PART: None}) == 0
+    assert broker.committed == [("offsets", b'["x",{"file":"f"}]', None)]
+
+
+@pytest.mark.parametrize("where", ["produce", "commit"])
+def test_what_may_pass_aborts_and_may_be_done_again(broker: Broker, where: str) -> None:
+    one = producer()
+    broker.trouble[where] = [failure(TIMED_OUT, txn_requires_abort=True)]
+    with pytest.raises(StoreAway, match=r"^Failed to flush offsets and/or records for task x-0: "):
+        written(one)
+    assert broker.calls[-1] == "abort"
+    assert (broker.open, broker.committed, one.is_open) == ([], [], False)
+    written(one)
+    assert len(broker.committed) == 3
+
+
+def test_what_would_fail_again_aborts_and_says_so(broker: Broker) -> None:
+    one = producer()
+    broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
+    one.write("lines", ROWS)
+    broker.settings["on_delivery"](KafkaError(TOO_LARGE), None)
+    with pytest.raises(StoreError) as raised:
+        one.commit({})
+    assert not isinstance(raised.value, StoreAway)
+    assert "size" in str(raised.value).lower()
+    assert broker.committed == []
+
+
+def test_a_commit_that_nobody_answers_is_asked_again(broker: Broker) -> None:
+    broker.trouble["commit"] = [failure(KafkaError._TIMED_OUT, retriable=True)] * 3
+    written(producer())
+    assert broker.calls.count("commit") == 4
+    assert len(broker.committed) == 3
+
+
+@pytest.mark.parametrize("where", ["begin", "produce", "commit"])
+def test_a_newer_producer_is_told_in_connect_s_words_and_nothing_is_aborted(
+    broker: Broker, where: str
+) -> None:
+    one = producer()
+    broker.trouble[where] = [failure(KafkaError._FENCED, fatal=True)]
+    with pytest.raises(Fenced) as raised:
+        written(one)
+    assert str(raised.value) == FENCED
+    assert "abort" not in broker.calls
+
+
+def test_a_transaction_that_took_too_long_is_told_in_connect_s_words(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    one = producer()
+    one.write("lines", ROWS)
+    now[0] = 61.0
+    broker.trouble["commit"] = [failure(KafkaError.INVALID_PRODUCER_EPOCH, fatal=True)]
+    with pytest.raises(Fenced, match="was unable to finish writing records to Kafka before its producer tr"):
+        one.commit({})
+
+
+def test_an_abort_that_cannot_be_done_now_is_done_before_the_next_write(broker: Broker) -> None:
+    one = producer()
+    broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
+    broker.trouble["abort"] = [failure(KafkaError._STATE)]
+    with pytest.raises(StoreAway):
+        written(one)
+    assert not one.is_open
+    written(one)
+    assert broker.calls.count("abort") == 2
+    assert len(broker.committed) == 3
+
+
+def test_a_task_may_not_write_to_its_own_offsets(broker: Broker) -> None:
+    one = producer()
+    with pytest.raises(StoreError, match=OWN_OFFSETS):
+        one.write("offsets", ROWS)
+    with pytest.raises(StoreError, match=OWN_OFFSETS):
+        one.write(None, {"topic": ["a", "offsets"], "value": [b"1", b"2"]})
+    assert "begin" not in broker.calls
+
+
+def test_closing_takes_back_what_is_open(broker: Broker) -> None:
+    one = producer()
+    one.write("lines", ROWS)
+    one.close()
+    one.close()
+    assert broker.calls[-1] == "abort"
+    assert broker.calls.count("abort") == 1
+    with pytest.raises(StoreError, match="is closed"):
+        one.write("lines", ROWS)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(KafkaError._TRANSPORT, StoreAway), (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, StoreError)],
+)
+def test_a_claim_fails_for_now_or_for_good(broker: Broker, code: int, kind: type[StoreError]) -> None:
+    broker.trouble["init"] = [failure(code)]
+    with pytest.raises(StoreError) as raised:
+        producer()
+    assert type(raised.value) is kind
+
+
+def test_a_producer_is_idempotent_and_no_wait_is_longer_than_its_transaction() -> None:
+    worker = {"bootstrap.servers": "b:1", "producer.transaction.timeout.ms": "20000"}
+    connector = {
+        "producer.override.transactional.id": "mine",
+        "producer.override.enable.idempotence": "false",
+        "producer.override.acks": "1",
+        "producer.override.delivery.timeout.ms": "2147483647",
+        "producer.override.request.timeout.ms": "300000",
+        "producer.override.max.in.flight.requests.per.connection": "9",
+        "producer.override.linger.ms": "50",
+    }
+    settings = producer_settings(worker, connector, TASK, "g", LastWord())
+    wanted = {
+        "transactional.id": "g-x-0",
+        "client.id": "connector-producer-x-0",
+        "enable.idempotence": "true",
+        "acks": "all",
+        "transaction.timeout.ms": "20000",
+        "delivery.timeout.ms": "20000",
+        "socket.timeout.ms": "20000",
+        "max.in.flight.requests.per.connection": "5",
+        "linger.ms": "50",
+        "compression.type": "lz4",
+    }
+    assert {name: settings[name] for name in wanted} == wanted
+
+
+def written(one: TaskProducer) -> None:
+    one.write("lines", ROWS)
+    one.commit({PART: {"position": 2}})

@@ -1,0 +1,166 @@
+"""Adding to a lock and removing from it: with a real pip and no index; Ivy is a stand-in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kraal.cli.main import main
+from kraal.cli.plugin_lock import tasks_text
+from kraal.jars import ivy
+from kraal.plugin_lock import change
+from kraal.plugin_lock.lock import PluginsUnfit, read_lock
+from kraal.testing._simulation.plugins import FAKE_SOURCE
+from tests.fakes.workers.connect import connect
+from tests.unit.plugin_lock.test_lock import wheel
+
+Jars = dict[str, list[str]]
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return a directory of wheels, all that pip finds."""
+    found = tmp_path / "index"
+    found.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(found))
+    return found
+
+
+@pytest.fixture
+def maven(monkeypatch: pytest.MonkeyPatch) -> Jars:
+    """Return what each module of a Maven repository needs."""
+    needs: Jars = {}
+
+    def retrieve(wanted: object, into: Path, *, transitive: bool, progress: object) -> list[Path]:
+        del progress
+        assert transitive
+        names = [str(each) for each in wanted] if isinstance(wanted, map) else []
+        (into / "jars").mkdir()
+        found = []
+        for name in sorted({more for each in names for more in (each, *needs.get(each, []))}):
+            path = into / "jars" / ivy.Coordinates.parse(name).file_name
+            path.write_text(name)
+            found.append(path)
+        return found
+
+    monkeypatch.setattr(ivy, "retrieve", retrieve)
+    return needs
+
+
+def kraal(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, ["plugins", *arguments], prog_name="kraal")
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def names(path: Path) -> list[str]:
+    return [each.name for each in read_lock(path).everything]
+
+
+def test_a_wheel_comes_with_what_it_needs_and_goes_with_it(index: Path, tmp_path: Path) -> None:
+    path = tmp_path / "k.lock"
+    mine = wheel(tmp_path, "mine", "1.0", needs="helping>=1")
+    wheel(index, "helping", "1.0")
+    done = change.add(path, [str(mine)])
+    assert names(path) == ["helping==1.0", "mine==1.0"]
+    assert read_lock(path).added == (mine.name,)
+    assert {each.name for each in done.new} == set(names(path))
+    assert (tmp_path / "k" / mine.name).read_bytes() == mine.read_bytes()
+
+    wheel(index, "helping", "2.0")
+    assert change.relock(path).new[0].name == "helping==2.0"
+    assert names(path) == ["helping==2.0", "mine==1.0"]
+
+    mine.unlink()
+    assert {each.name for each in change.remove(path, ["mine"]).gone} == {"helping==2.0", "mine==1.0"}
+    assert names(path) == []
+
+
+def test_what_an_extra_needs_stays_when_something_else_is_added(index: Path, tmp_path: Path) -> None:
+    path = tmp_path / "k.lock"
+    wheel(index, "mine", "1.0", needs="helping; extra == 'more'\nProvides-Extra: more")
+    wheel(index, "helping", "1.0")
+    change.add(path, ["mine[more]"])
+    change.add(path, [str(wheel(tmp_path, "other", "1.0"))])
+    assert names(path) == ["helping==1.0", "mine==1.0", "other==1.0"]
+
+
+def test_a_wheel_that_wants_another_version_of_what_kraal_has_is_refused(index: Path, tmp_path: Path) -> None:
+    mine = wheel(index, "mine", "1.0", needs="click<8")
+    with pytest.raises(
+        PluginsUnfit, match=r"no wheels that are compatible with Kraal's environment: .*click<8"
+    ):
+        change.add(tmp_path / "k.lock", [str(mine)])
+    assert not (tmp_path / "k.lock").exists()
+
+
+def test_jars_are_resolved_together_and_what_spark_has_is_left_to_it(maven: Jars, tmp_path: Path) -> None:
+    path = tmp_path / "k.lock"
+    maven["org.a:one:1"] = ["org.b:two:1", "org.slf4j:slf4j-api:1.7.36"]
+    result = kraal("add", "org.a:one:1", "org.c:three:1", "--lock", str(path))
+    assert result.exit_code == 0, result.output
+    assert "skipped because Spark provides them: org.slf4j:slf4j-api:1.7.36" in result.stdout
+    assert (
+        f"Restart the workers with kraal.plugins.lock={path} to load them; jars are only loaded"
+        in result.stdout
+    )
+    assert names(path) == ["org.a:one:1", "org.b:two:1", "org.c:three:1"]
+    assert kraal("add", "org.a:one:2", "--lock", str(path)).exit_code == 0
+    assert read_lock(path).added == ("org.a:one:2", "org.c:three:1")
+    assert names(path) == ["org.a:one:2", "org.c:three:1"]
+    listed = kraal("list", "--lock", str(path))
+    assert [line.split()[:3] for line in listed.stdout.splitlines()[1:]] == [
+        ["jar", "org.a:one:2", "added"],
+        ["jar", "org.c:three:1", "added"],
+    ]
+    assert kraal("remove", "org.a:one", "org.c:three:1", "--lock", str(path)).exit_code == 0
+    assert names(path) == []
+    assert "No plugins" in kraal("list", "--lock", str(path)).stderr
+
+
+def test_what_spark_has_itself_cannot_be_added(maven: Jars, tmp_path: Path) -> None:
+    del maven
+    result = kraal("add", "org.slf4j:slf4j-api:2.0.17", "--lock", str(tmp_path / "k.lock"))
+    assert (result.exit_code, "because Spark already provides slf4j-api" in result.stderr) == (1, True)
+
+
+def test_a_worker_is_asked_which_tasks_its_restart_stops(maven: Jars, tmp_path: Path) -> None:
+    del maven
+    path = str(tmp_path / "k.lock")
+    with connect() as worker:
+        worker.create("orders", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+        result = kraal("add", "org.a:one:1", "--lock", path, "--worker", worker.url)
+    assert result.stdout.splitlines()[-1].endswith("stops: orders-0, orders-1"), result.output
+    gone = kraal("add", "org.a:one:2", "--lock", path, "--worker", "http://127.0.0.1:1")
+    assert (gone.exit_code, "was changed, but the tasks that a restart stops are unknown" in gone.stderr) == (
+        1,
+        True,
+    )
+
+
+def test_only_tasks_that_run_are_stopped() -> None:
+    tasks = [
+        {"id": number, "state": state, "worker_id": "w:1"}
+        for number, state in enumerate(("RUNNING", "FAILED", "PAUSED", "UNASSIGNED"))
+    ]
+    assert tasks_text({"a": {"tasks": tasks}, "b": None}) == "A restart of worker w:1 stops: a-0, a-2"
+    assert tasks_text(json.loads("{}")) == "No tasks are running; a restart of the workers stops none."
+
+
+@pytest.mark.parametrize("command", [["remove", "x"], ["lock"]])
+def test_a_lock_that_is_not_there_is_not_made(command: list[str], tmp_path: Path) -> None:
+    result = kraal(*command, "--lock", str(tmp_path / "k.lock"))
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "does not exist; create it with `kraal plugins add`" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["add", "remove", "lock", "list"])
+def test_each_command_has_help_and_examples(command: str) -> None:
+    text = kraal(command, "--help").stdout
+    assert f"kraal plugins {command}" in text.split("Examples:")[1]
+    assert "Exit codes: 0" in text

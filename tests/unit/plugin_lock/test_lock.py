@@ -1,0 +1,205 @@
+"""A lock of plugins, and what a worker makes of it: every file is checked before any is used."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kraal.plugin_lock import change
+from kraal.plugin_lock.jars import artifacts
+from kraal.plugin_lock.lock import Lock, Locked, PluginsUnfit, lock_text, parse_lock, read_lock, write_lock
+from kraal.plugin_lock.start import jars_of_worker, load_plugins
+from kraal.plugin_lock.wheels import unpack, wheel_name
+
+ROOT = Path(__file__).parents[3]
+CODE = """
+import sys
+from pathlib import Path
+from kraal.plugin_lock.start import jars_of_worker
+from kraal.plugins.registry import Registry
+
+jars = jars_of_worker(Path(sys.argv[1]))
+print([jar.name for jar in jars], Registry.load().connector("Ticks").version, sys.path[-1])
+"""
+PLUGIN = """
+from kraal.plugins.api import ConfigDef, Connector
+
+class Ticks(Connector):
+    kind, version, config_def = "source", "7.8", ConfigDef(())
+
+    def start(self, config, context): ...
+    def task_configs(self, max_tasks): return []
+"""
+
+
+def wheel(directory: Path, name: str, version: str, *, needs: str = "", **extra: str) -> Path:
+    """Write a wheel with a connector, by hand: building one takes seconds."""
+    path = directory / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(f"{name}.py", PLUGIN)
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        file.writestr(f"{info}/METADATA", metadata + (f"Requires-Dist: {needs}\n" if needs else ""))
+        file.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        file.writestr(f"{info}/entry_points.txt", f"[kraal.connectors]\nx.Ticks = {name}:Ticks\n")
+        file.writestr(f"{info}/RECORD", "")
+        for place, text in extra.items():
+            file.writestr(place, text)
+    return path
+
+
+def locked(path: Path, name: str) -> Locked:
+    return Locked(name, path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    """Return a lock of one jar and one wheel, with both files."""
+    files = tmp_path / "plugins"
+    files.mkdir()
+    jar = files / "org__driver__1.jar"
+    jar.write_bytes(b"a jar")
+    path = tmp_path / "plugins.lock"
+    ticks = wheel(files, "ticks_x", "1.0")
+    write_lock(
+        path,
+        Lock(("org:driver:1", ticks.name), (locked(jar, "org:driver:1"),), (locked(ticks, "ticks-x==1.0"),)),
+    )
+    return path
+
+
+def test_a_lock_is_read_as_it_was_written(lock: Path) -> None:
+    found = read_lock(lock)
+    assert parse_lock(lock_text(found)) == found
+    assert [each.module for each in found.everything] == ["org:driver", "ticks-x"]
+
+
+def test_a_worker_finds_the_connector_of_a_wheel_and_gives_spark_the_jars(lock: Path, tmp_path: Path) -> None:
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, str(worker)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    [site] = (tmp_path / "plugins").glob("site-*")
+    assert done.stdout == f"['org__driver__1.jar'] 7.8 {site}\n"
+
+
+def test_a_worker_that_names_no_lock_loads_none(
+    lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lock.parent)
+    (tmp_path / "worker.properties").write_text("a=b\n", encoding="utf-8")
+    assert jars_of_worker(tmp_path / "worker.properties") == ()
+
+
+@pytest.mark.parametrize("name", ["org__driver__1.jar", "ticks_x-1.0-py3-none-any.whl"])
+def test_a_file_that_is_not_what_was_locked_stops_the_start_before_anything_is_loaded(
+    lock: Path, name: str
+) -> None:
+    file = lock.parent / "plugins" / name
+    before = list(sys.path)
+    with file.open("ab") as out:
+        out.write(b"x")
+    with pytest.raises(PluginsUnfit, match=r"does not match .*plugins\.lock: expected sha256 ") as one:
+        load_plugins(lock)
+    assert "\n" not in str(one.value)
+    file.unlink()
+    with pytest.raises(PluginsUnfit, match=r"Cannot read .*No such file"):
+        load_plugins(lock)
+    assert sys.path == before
+    assert not list((lock.parent / "plugins").glob("site-*"))
+
+
+def test_a_standalone_worker_says_so_in_one_sentence_and_exits_with_2(lock: Path, tmp_path: Path) -> None:
+    (lock.parent / "plugins" / "org__driver__1.jar").write_bytes(b"another")
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
+    code = "from kraal.cli.main import main; main(prog_name='kraal')"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "standalone", str(worker)],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"Error: {tmp_path}/plugins/org__driver__1.jar does not match {lock}:")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("version = 2\nadded = []", "unsupported version 2; expected 1"),
+        ("added = []", "'version' is missing"),
+        ("nonsense", "Expected"),
+        (
+            'version=1\nadded=[]\n[[jar]]\nname="a:b:1"\nfile="../b.jar"\nsha256="x"',
+            "'../b.jar' is not a valid name of",
+        ),
+        (
+            'version=1\nadded=[]\n[[jar]]\nname="a:b:1"\nfile="b.whl"\nsha256="x"',
+            "'b.whl' is not a valid name of a .jar",
+        ),
+        ('version=1\nadded=[]\n[[jar]]\nname="a:b:1"\nfile="b.jar"\nsha256="AB"', "'AB' is not a sha256"),
+        ("version=1\nadded=7", "not iterable"),
+        ("version=1\nadded=[]\njar=[7]", "not subscriptable"),
+    ],
+)
+def test_what_is_no_lock_is_said(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "a.lock"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(PluginsUnfit, match="Invalid plugin lock ") as caught:
+        read_lock(path)
+    assert why in str(caught.value)
+
+
+def test_a_lock_is_called_so(tmp_path: Path) -> None:
+    with pytest.raises(PluginsUnfit, match=r"expected a name that ends with \.lock"):
+        read_lock(tmp_path / "plugins.toml")
+
+
+def test_a_wheel_is_unpacked_without_its_scripts_and_never_outside(tmp_path: Path) -> None:
+    data = "good-1.0.data"
+    good = wheel(tmp_path, "good", "1.0", **{f"{data}/purelib/more.py": "A = 1", f"{data}/scripts/run": "rm"})
+    unpack([good], tmp_path / "site")
+    assert {path.name for path in (tmp_path / "site").iterdir()} == {
+        "good.py",
+        "more.py",
+        "good-1.0.dist-info",
+    }
+    bad = wheel(tmp_path, "bad", "1.0", **{"../outside.py": "A = 1"})
+    with pytest.raises(PluginsUnfit, match=r"it contains a file '\.\./outside\.py'"):
+        unpack([bad], tmp_path / "other")
+    assert not (tmp_path / "outside.py").exists()
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["x.whl", "a-1.0.whl", "a b-1-py3-none-any.whl"])
+def test_a_wheel_has_a_wheels_name(name: str) -> None:
+    with pytest.raises(PluginsUnfit, match="Invalid wheel name"):
+        wheel_name(name)
+
+
+def test_versions_are_cut_off_the_names_of_jars() -> None:
+    stems = ["antlr4-runtime-4.13.1", "guava-33.4.0-jre", "log4j-1.2-api-2.24.3", "spark-core_2.13-4.2.0"]
+    assert {"antlr4-runtime", "guava", "log4j-1.2-api", "spark-core_2.13"} <= set(artifacts(stems))
+
+
+@pytest.mark.parametrize("text", ["a b", "-r x", "a@file:///x", "org:name", "http://x/y.zip", "a==1\n"])
+def test_what_names_nothing_is_refused_before_pip_is_asked(tmp_path: Path, text: str) -> None:
+    with pytest.raises(PluginsUnfit, match="expected Maven coordinates"):
+        change.add(tmp_path / "a.lock", [text])
+    assert not (tmp_path / "a.lock").exists()

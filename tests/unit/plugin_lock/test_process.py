@@ -1,0 +1,36 @@
+"""A worker's process gives Spark the jars of its lock, beside its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from kraal.config.worker.standalone import parse_standalone
+from kraal.engine import engine
+from kraal.engine.session.settings import spark_settings
+from kraal.plugins.registry import Registry
+from kraal.testing._simulation.worker import DEFAULTS
+from kraal.worker import process, standalone
+
+
+def test_spark_gets_the_jars_of_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Callable[[], Sequence[Path]]] = []
+
+    def spark_engine(
+        _settings: object, _registry: object, jars: Callable[[], Sequence[Path]], **_: object
+    ) -> None:
+        asked.append(jars)
+
+    monkeypatch.setattr(engine, "SparkEngine", spark_engine)
+    monkeypatch.setattr(process, "ensure", lambda group: [Path(f"{group}.jar")])
+    own = {"offset.storage.file.filename": str(tmp_path / "offsets"), "listeners": "http://127.0.0.1:0"}
+    config = parse_standalone({**DEFAULTS, **own})
+    made = standalone.StandaloneProcess(config, {}, [Path("driver.jar")])
+    made._engine(Registry.load())
+    made._server.close()
+    made._close_stores()
+    jars = asked[0]()
+    assert jars == [Path("spark.jar"), Path("driver.jar")]
+    assert spark_settings({}, jars, Path("/scratch"))["spark.jars"] == "spark.jar,driver.jar"

@@ -1,0 +1,243 @@
+"""A worker's config providers: found by name, configured, asked; and the worker's own config."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from typing_extensions import override
+
+from kraal.config.provider import ConfigData, ConfigProvider
+from kraal.config.providers import EnvVarConfigProvider
+from kraal.config.worker.standalone import load_worker_properties
+from kraal.core.errors import ConfigInvalid, ProviderFailed
+from kraal.core.secrets import secrets
+from kraal.plugins.config_providers import (
+    ProviderClasses,
+    Providers,
+    open_providers,
+    resolve_worker,
+    resolved_worker,
+)
+from kraal.testing._simulation.worker import DEFAULTS
+
+FILE = "org.apache.kafka.common.config.provider.FileConfigProvider"
+VAULT = "com.example.VaultConfigProvider"
+
+
+class Vault(ConfigProvider):
+    """Keeps what its parameters say, for a while."""
+
+    lives: ClassVar[list[Vault]] = []
+
+    def __init__(self) -> None:
+        self.params: Mapping[str, str] = {}
+        self.asked: list[tuple[str, list[str]]] = []
+        self.closed = False
+        self.lives.append(self)
+
+    @override
+    def configure(self, params: Mapping[str, str]) -> None:
+        if "refuse" in params:
+            raise RuntimeError(params["refuse"])
+        self.params = params
+
+    @override
+    def get(self, path: str, keys: Collection[str]) -> ConfigData:
+        self.asked.append((path, sorted(keys)))
+        if path == "broken":
+            raise OSError("the vault is sealed")
+        ttl = self.params.get(f"ttl.{path}")
+        found = {key: f"{key} of {path or 'nowhere'} by {self.params.get('token')}" for key in keys}
+        return ConfigData(data=found, ttl_ms=None if ttl is None else int(ttl))
+
+    @override
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def _no_lives() -> None:
+    Vault.lives.clear()
+
+
+CLASSES = ProviderClasses({VAULT: lambda: Vault, "a.SameConfigProvider": dict, "b.SameConfigProvider": dict})
+
+
+def worker(**more: str) -> dict[str, str]:
+    return {
+        "config.providers": "vault",
+        "config.providers.vault.class": VAULT,
+        "config.providers.vault.param.token": "t",
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+
+
+@pytest.mark.parametrize("name", [FILE, "FileConfigProvider", "File"])
+def test_shipped_providers_are_found_by_java_s_names(name: str, tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("k=a value")
+    raw = {"config.providers": "x", "config.providers.x.class": name}
+    providers = open_providers(raw, ProviderClasses.load())
+    assert providers.resolve({"a": f"${{x:{tmp_path}/p:k}}"}).config == {"a": "a value"}
+
+
+@pytest.mark.parametrize("name", ["Directory", "EnvVar", "DirectoryConfigProvider", "EnvVarConfigProvider"])
+def test_so_are_the_others(name: str) -> None:
+    assert isinstance(ProviderClasses.load().make("k", name), ConfigProvider)
+
+
+def test_a_class_that_nobody_knows_ends_the_start() -> None:
+    raw = {"config.providers": "x", "config.providers.x.class": "NoSuch"}
+    with pytest.raises(ConfigInvalid) as caught:
+        open_providers(raw, ProviderClasses.load())
+    assert str(caught.value) == (
+        "Invalid value NoSuch for configuration config.providers.x.class: Could not load config provider class or "
+        "one of its dependencies, available ConfigProviders are: "
+        "org.apache.kafka.common.config.provider.DirectoryConfigProvider, "
+        "org.apache.kafka.common.config.provider.EnvVarConfigProvider, "
+        "org.apache.kafka.common.config.provider.FileConfigProvider"
+    )
+
+
+@pytest.mark.parametrize(
+    ("load", "reason"),
+    [
+        (lambda: 1 / 0, "it could not be loaded: ZeroDivisionError('division by zero')"),
+        (lambda: dict, "<class 'dict'> is no ConfigProvider"),
+        (lambda: 5, "5 is no ConfigProvider"),
+    ],
+)
+def test_a_class_that_is_no_provider_ends_the_start(load: Callable[[], object], reason: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"Invalid value com\.x for configuration k: ") as caught:
+        ProviderClasses({"com.x": load}).make("k", "com.x")
+    assert str(caught.value).endswith(reason)
+
+
+def test_a_short_name_that_two_classes_have_is_none() -> None:
+    with pytest.raises(ConfigInvalid, match="Invalid value Same"):
+        CLASSES.make("k", "Same")
+
+
+def test_parameters_that_a_provider_refuses_end_the_start() -> None:
+    raw = worker(config__providers__vault__param__refuse="no such place")
+    with pytest.raises(ConfigInvalid) as caught:
+        open_providers(raw, CLASSES)
+    assert str(caught.value) == f"The config provider vault ({VAULT}) cannot be configured: no such place"
+
+
+def test_a_provider_without_a_class_leaves_its_variables_as_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        providers = open_providers({"config.providers": "x, x"}, CLASSES)
+    assert providers.resolve({"a": "${x:y}"}).config == {"a": "${x:y}"}
+    assert [r.getMessage() for r in caplog.records] == [
+        "the config provider x has no config.providers.x.class; its variables stay as they are"
+    ]
+
+
+def test_a_provider_is_asked_once_for_each_path() -> None:
+    providers = open_providers(worker(), CLASSES)
+    config = {"a": "${vault:p:k}${vault:p:l}", "b": "${vault:p:k}", "c": "${vault:q:k}", "d": "${vault:k}"}
+    resolved = providers.resolve({**config, "e": None}).config
+    [vault] = Vault.lives
+    assert vault.asked == [("p", ["k", "l"]), ("q", ["k"]), ("", ["k"])]
+    assert resolved == {
+        "a": "k of p by tl of p by t",
+        "b": "k of p by t",
+        "c": "k of q by t",
+        "d": "k of nowhere by t",
+        "e": None,
+    }
+
+
+def test_the_shortest_time_to_live_counts() -> None:
+    raw = worker() | {
+        f"config.providers.vault.param.ttl.{p}": t for p, t in (("p", "70"), ("q", "9"), ("r", "-1"))
+    }
+    providers = open_providers(raw, CLASSES)
+    assert providers.resolve({"a": "${vault:p:k}", "b": "${vault:q:k}", "c": "${vault:r:k}"}).ttl_ms == 9
+    assert providers.resolve({"c": "${vault:r:k}"}).ttl_ms is None
+    assert providers.resolve({"c": "nothing"}).ttl_ms is None
+
+
+def test_what_a_provider_raises_says_what_was_asked() -> None:
+    providers = open_providers(worker(), CLASSES)
+    with pytest.raises(ProviderFailed) as caught:
+        providers.resolve({"a": "${vault:broken:k}"})
+    assert str(caught.value) == "The config provider vault could not read k at broken: the vault is sealed"
+
+
+def test_what_a_provider_resolved_is_a_secret_from_then_on() -> None:
+    open_providers(worker(), CLASSES).resolve({"greeting": "${vault:p:k}"})
+    assert secrets.scrub("it is k of p by t") == "it is [hidden]"
+
+
+def test_closing_closes_all_whatever_one_raises(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Vault):
+        @override
+        def close(self) -> None:
+            raise RuntimeError("no")
+
+    vault = Vault()
+    Providers({"b": Broken(), "v": vault}).close()
+    assert vault.closed
+    assert "the config provider b could not be closed" in caplog.text
+
+
+def test_a_worker_s_own_config_is_resolved_and_plugin_path_is_not() -> None:
+    raw = worker(group__id="${vault:p:g}", plugin__path="${vault:p:x}")
+    config = resolve_worker(raw, CLASSES)
+    assert config["group.id"] == "g of p by t"
+    assert config["plugin.path"] == "${vault:p:x}"
+    assert [vault.closed for vault in Vault.lives] == [True]
+
+
+def test_a_worker_without_variables_needs_no_provider() -> None:
+    resolve_worker(worker(), CLASSES)
+    assert Vault.lives == []
+
+
+def test_one_provider_s_parameters_may_be_another_s_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VAULT_TOKEN", "a token of the environment")
+    raw = {
+        "config.providers": "env,vault",
+        "config.providers.env.class": "EnvVar",
+        "config.providers.vault.class": VAULT,
+        "config.providers.vault.param.token": "${env:VAULT_TOKEN}",
+    }
+    env = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
+    both = ProviderClasses({VAULT: lambda: Vault, env: lambda: EnvVarConfigProvider})
+    providers = open_providers(resolve_worker(raw, both), both)
+    assert providers.resolve({"a": "${vault:k}"}).config == {
+        "a": "k of nowhere by a token of the environment"
+    }
+
+
+def test_secrets_that_are_written_in_a_worker_s_file_are_hidden_too() -> None:
+    resolve_worker({"ssl.key.password": "written in the file", "group.id": "my group"}, CLASSES)
+    assert secrets.scrub("written in the file, my group") == "[hidden], my group"
+
+
+def test_a_worker_s_file_is_read_without_its_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KRAAL_BROKERS", "broker-1:9092")
+    raw = {
+        **DEFAULTS,
+        "config.providers": "env",
+        "config.providers.env.class": "EnvVarConfigProvider",
+        "bootstrap.servers": "${env:KRAAL_BROKERS}",
+        "poll.interval.ms": "${env:NOT_THERE}",
+    }
+    path = tmp_path / "worker.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in raw.items()))
+    with pytest.raises(ConfigInvalid, match=r"Invalid value \$\{env:NOT_THERE\} for configuration poll"):
+        load_worker_properties(path, resolved=resolved_worker)
+    monkeypatch.setenv("NOT_THERE", "77")
+    config = load_worker_properties(path, resolved=resolved_worker)
+    assert (config.bootstrap_servers, config.raw["poll.interval.ms"]) == ("broker-1:9092", "77")
+    assert config.warnings == ()

@@ -1,0 +1,156 @@
+"""A chain of transforms: order, conditions, what is dropped, and who failed (Kafka's TransformationChain)."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
+from typing_extensions import override
+
+from kraal.config.key import ConfigDef
+from kraal.plugins.api import Predicate, Transformation
+from kraal.plugins.model.records import DataException, Record
+from kraal.plugins.registry import Registry
+from kraal.plugins.transform_chain import Chain, ChainInvalid, StageFailed, make_chain
+
+
+class Append(Transformation):
+    """Writes its text behind the value; drops and fails on request."""
+
+    version: ClassVar[str] = "1"
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+    seen: ClassVar[list[Mapping[str, str]]] = []
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        Append.seen.append(dict(config))
+        if config.get("text") == "refuse":
+            raise ValueError("not that")
+        self._text = config.get("text", "")
+
+    @override
+    def apply(self, record: Record) -> Record | None:
+        if self._text == "drop":
+            return None
+        if self._text == "fail":
+            raise DataException("no more")
+        return Record(topic=record.topic, value=f"{record.value}{self._text}")
+
+
+class IsTopic(Predicate):
+    """True for one topic."""
+
+    version: ClassVar[str] = "1"
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+
+    @override
+    def configure(self, config: Mapping[str, str]) -> None:
+        self._topic = config["topic"]
+
+    @override
+    def test(self, record: Record) -> bool:
+        if self._topic == "fail":
+            raise LookupError("which?")
+        return record.topic == self._topic
+
+
+REGISTRY = Registry.of({"x.Append": Append, "x.IsTopic": IsTopic})
+
+
+def chain(aliases: str, **keys: str) -> Chain:
+    """Make a chain; underscores in names of keys are periods, and every type is given."""
+    config = {"transforms": aliases, "predicates": "p"}
+    config |= {f"transforms.{alias}.type": "x.Append" for alias in aliases.split(",") if alias}
+    config |= {"predicates.p.type": "x.IsTopic", "predicates.p.topic": "here"}
+    return make_chain(REGISTRY, config | {name.replace("_", "."): text for name, text in keys.items()})
+
+
+def value(made: Chain, topic: str = "here") -> Any:
+    found = made.apply(Record(topic=topic, value="-"))
+    return None if found is None else found.value
+
+
+def test_transforms_are_applied_in_the_order_of_the_config() -> None:
+    assert value(chain("b,a", transforms_a_text="A", transforms_b_text="B")) == "-BA"
+
+
+def test_without_transforms_a_record_passes_as_it_is() -> None:
+    made = make_chain(REGISTRY, {"name": "c"})
+    record = Record(topic="t")
+    assert made.apply(record) is record
+    assert not made
+
+
+def test_after_a_drop_nothing_is_asked() -> None:
+    assert value(chain("a,b", transforms_a_text="drop", transforms_b_text="fail")) is None
+
+
+@pytest.mark.parametrize(
+    ("negate", "topic", "expected"),
+    [
+        (None, "here", "-A"),
+        (None, "there", "-"),
+        ("false", "here", "-A"),
+        ("TRUE", "here", "-"),
+        ("true", "there", "-A"),
+    ],
+)
+def test_a_predicate_says_on_which_records(negate: str | None, topic: str, expected: str) -> None:
+    keys = {} if negate is None else {"transforms_a_negate": negate}
+    assert value(chain("a", transforms_a_text="A", transforms_a_predicate="p", **keys), topic) == expected
+
+
+def test_a_transform_gets_its_own_keys_alone() -> None:
+    Append.seen.clear()
+    chain(
+        "a",
+        transforms_a_text="A",
+        transforms_a_predicate="p",
+        transforms_a_negate="true",
+        transforms_ab_text="x",
+    )
+    assert [set(config) for config in Append.seen] == [{"type", "text"}]
+
+
+def test_a_failure_says_which_transform_it_was() -> None:
+    with pytest.raises(StageFailed) as raised:
+        value(chain("a,b", transforms_b_text="fail"))
+    for found in (raised.value, pickle.loads(pickle.dumps(raised.value))):  # noqa: S301 - our own
+        assert (found.alias, found.class_name, str(found)) == ("b", "x.Append", "no more")
+        assert found.java_class == "org.apache.kafka.connect.errors.DataException"
+
+
+def test_a_predicate_s_failure_is_its_transform_s() -> None:
+    with pytest.raises(StageFailed) as raised:
+        value(chain("a", transforms_a_predicate="p", predicates_p_topic="fail"))
+    assert (raised.value.class_name, raised.value.java_class) == ("x.Append", "builtins.LookupError")
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        pytest.param(
+            {"transforms_a_type": "Nope"}, "transforms.a.type: Class Nope could not be found", id="unknown"
+        ),
+        pytest.param(
+            {"transforms_a_type": "x.IsTopic"}, "transforms.a.type: Class x.IsTopic", id="another kind"
+        ),
+        pytest.param({"transforms_a_text": "refuse"}, "transforms.a: not that", id="refused"),
+        pytest.param(
+            {"transforms_a_predicate": "q"},
+            "Unknown configuration 'predicates.q.plugin.version'",
+            id="no such predicate",
+        ),
+        pytest.param(
+            {"transforms_a_predicate": "p", "predicates_p_type": "x.Append"},
+            "predicates.p.type: Class x.Append",
+            id="no predicate",
+        ),
+    ],
+)
+def test_what_cannot_be_set_up_is_refused(keys: dict[str, str], expected: str) -> None:
+    with pytest.raises(ChainInvalid) as raised:
+        chain("a", **keys)
+    assert str(raised.value).startswith(expected)

@@ -1,0 +1,80 @@
+"""What validation says of delivery where the worker's sources write in transactions: KIP-618, contract 1.5."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.worker.distributed import parse_distributed
+from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.registry import Registry
+from tests.fakes.workers.worker_config import LEAST
+
+ENABLED = ProvidedPlugins(
+    Registry.load(), parse_distributed({**LEAST, "exactly.once.source.support": "enabled"})
+)
+PREPARING = ProvidedPlugins(
+    Registry.load(), parse_distributed({**LEAST, "exactly.once.source.support": "preparing"})
+)
+FILE = {"connector.class": "FileStreamSource", "file": "/f", "topic": "t"}
+FILES = {"connector.class": "SparkSource", "spark.format": "text", "path": "/", "topic": "t"}
+TABLES = {**FILES, "spark.format": "jdbc", "jdbc.url": "jdbc:postgresql://h/d", "jdbc.tables": "a"}
+MIRROR = {
+    "connector.class": "MirrorSource",
+    "source.cluster.alias": "a",
+    "target.cluster.alias": "b",
+    "source.cluster.bootstrap.servers": "h:1",
+    "target.cluster.bootstrap.servers": "h:2",
+}
+READS_COMMITTED = {"source.consumer.isolation.level": "read_committed"}
+UNSUPPORTED = "The connector does not support exactly-once semantics with the provided configuration."
+UNKNOWN = "The connector does not implement the API required for preflight validation"
+
+
+def errors(key: str, config: dict[str, str], plugins: ProvidedPlugins = ENABLED) -> list[str]:
+    infos = plugins.check({"name": "n", "exactly.once.support": "required", **config})
+    return [error for info in infos.configs if info.value.name == key for error in info.value.errors]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (FILE, None),
+        ({"connector.class": "VerifiableSource", "topic": "t", "throughput": "1"}, None),
+        (FILES, None),
+        ({**TABLES, "jdbc.incrementing.column": "id"}, None),
+        ({**TABLES, "jdbc.mode": "bulk"}, UNSUPPORTED),
+        ({**FILES, "spark.format": "python", "spark.datasource": "m:C"}, UNKNOWN),
+        (MIRROR, UNSUPPORTED),
+        ({**MIRROR, **READS_COMMITTED}, None),
+        ({**MIRROR, **READS_COMMITTED, "trigger": "realtime"}, UNSUPPORTED),
+    ],
+)
+def test_a_connector_says_whether_it_can(config: dict[str, str], said: str | None) -> None:
+    found = errors("exactly.once.support", config)
+    assert [each[: len(said or "")] for each in found] == ([] if said is None else [said])
+
+
+def test_a_worker_that_prepares_cannot() -> None:
+    assert errors("exactly.once.support", FILE, PREPARING) == [
+        "This worker does not have exactly-once source support enabled."
+    ]
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
+def test_no_connector_says_where_transactions_end(boundary: str) -> None:
+    found = errors("transaction.boundary", {**FILE, "transaction.boundary": boundary})
+    text = (
+        "The connector does not support connector-defined transaction boundaries with the given configuration. Please "
+        "reconfigure it to use a different transaction boundary definition."
+    )
+    assert found == ([text] if boundary == "connector" else [])
+
+
+def test_keys_for_transactions_have_an_effect_with_them(caplog: pytest.LogCaptureFixture) -> None:
+    config = {**FILE, "name": "n", "offsets.storage.topic": "o", "transaction.boundary": "interval"}
+    ENABLED.make(config)
+    assert caplog.records == []
+    PREPARING.make(config)
+    assert [record.getMessage() for record in caplog.records] == [
+        "connector n: these have no effect: offsets.storage.topic, transaction.boundary"
+    ]

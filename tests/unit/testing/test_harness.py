@@ -1,0 +1,372 @@
+"""`kraal.testing` as its users have it: what it costs, what is public, the same seed the same run, faults by name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import pyarrow as pa
+import pytest
+from typing_extensions import override
+
+import kraal.testing
+from kraal.core.errors import NotFound, TimedOut
+from kraal.plugins.api import (
+    ConfigDef,
+    Connector,
+    ConnectorContext,
+    Offset,
+    RetriableError,
+    SinkBatch,
+    SinkTask,
+    SourceBatch,
+    SourcePartition,
+    SourceTask,
+    TaskContext,
+    TopicPartition,
+)
+from kraal.testing import FAKE_SOURCE, Cluster
+
+ROOT = Path(__file__).parents[3]
+RUNNING = ["RUNNING", "RUNNING"]
+WHERE = SourcePartition.of({"counter": "one"})
+MOST = 40
+
+
+class CounterTask(SourceTask):
+    """Ten ticks a batch; does what its config says at tick 20."""
+
+    told: ClassVar[list[str]] = []
+
+    @override
+    def start(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset], context: TaskContext
+    ) -> None:
+        self.config = config
+        self.next = int(str(offsets.get(WHERE, {}).get("next", 0)))
+        self.told.append(f"start {context.connector}-{context.task} at {self.next}")
+
+    @override
+    def poll(self) -> SourceBatch | None:
+        if self.next >= MOST:
+            return None
+        if self.next == 20 and self.config.get("at.20") == "retry":
+            self.told.append("retried")
+            self.config = {"topic": self.config["topic"]}
+            raise RetriableError("come again")
+        if self.next == 20 and self.config.get("at.20") == "fail":
+            raise ValueError("no tick 20")
+        if self.next == 20 and self.config.get("at.20") == "spark":
+            return SourceBatch(topic="ticks", read=lambda spark: spark.range(1), offsets={})
+        first, self.next = self.next, self.next + 10
+        table = pa.table({"value": [f"tick {n}" for n in range(first, self.next)]})
+        return SourceBatch(topic=self.config["topic"], table=table, offsets={WHERE: {"next": self.next}})
+
+    @override
+    def stop(self) -> None:
+        self.told.append("stop")
+
+
+class Counter(Connector):
+    """One task that ticks."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "source"
+    version = "1.0"
+    config_def = ConfigDef(())
+    task_class: ClassVar[type[SourceTask | SinkTask]] = CounterTask
+
+    @override
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+        self.config = config
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        return [self.config]
+
+
+class KeeperTask(SinkTask):
+    """Keeps what it gets."""
+
+    kept: ClassVar[list[tuple[object, int]]] = []
+    assigned: ClassVar[list[str]] = []
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        self.config = config
+
+    @override
+    def open(self, partitions: Collection[TopicPartition]) -> None:
+        self.assigned.append(f"open {sorted(place.partition for place in partitions)}")
+
+    @override
+    def close(self, partitions: Collection[TopicPartition]) -> None:
+        self.assigned.append(f"close {sorted(place.partition for place in partitions)}")
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        if self.config.get("wants") == "sql":
+            batch.frame.createOrReplaceTempView("rows")
+        if self.config.get("wants") == "no two":
+            for row in batch.frame.collect():
+                if row["value"] == "two":
+                    place = TopicPartition(row["topic"], row["partition"])
+                    batch.report(place, row["offset"], ValueError("two is too many"))
+        assert batch.frame.toArrow().num_rows == batch.frame.count()
+        self.kept.extend((row["value"], row["offset"]) for row in batch.frame.collect())
+
+
+class Keeper(Counter):
+    """One task that keeps."""
+
+    kind: ClassVar[Literal["source", "sink"]] = "sink"
+    task_class: ClassVar[type[SourceTask | SinkTask]] = KeeperTask
+
+
+@pytest.fixture(autouse=True)
+def _nothing_told() -> None:
+    CounterTask.told.clear()
+    KeeperTask.kept.clear()
+    KeeperTask.assigned.clear()
+
+
+def ticks(*, to: int = MOST) -> list[str]:
+    return [f"tick {n}" for n in range(to)]
+
+
+def counter(**more: str) -> dict[str, str | None]:
+    return {"connector.class": "Counter", "topic": "ticks", **more}
+
+
+# -- what it costs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", ["kraal.testing", "kraal.testing.local"])
+def test_it_loads_neither_pytest_nor_spark_nor_kafka_clients_nor_tests(module: str) -> None:
+    code = (
+        f"import sys, {module}\n"
+        "heavy = {'pytest', 'pyspark', 'kafka', 'confluent_kafka', 'pyarrow', 'tests'} & set(sys.modules)\n"
+        "sys.exit(', '.join(sorted(heavy)) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(getattr(kraal.testing, name) is not None for name in kraal.testing.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Clustre'"):
+        kraal.testing.Clustre  # noqa: B018 - asking is the test
+
+
+# -- the same seed, the same run ---------------------------------------------------------------------------
+
+STORY = """
+import hashlib, sys
+from kraal.testing import FAKE_SOURCE, Cluster
+with Cluster(3, seed=int(sys.argv[1])) as c:
+    c.create("numbers", {"connector.class": FAKE_SOURCE, "tasks.max": "4"})
+    c.settle()
+    c.feed("numbers-2", 35)
+    c.kill_actor("task numbers-2")
+    c.kill_actor("herder")
+    c.kill_worker(c.leader)
+    c.settle()
+    c.restart("numbers")
+    c.settle()
+print(hashlib.sha256(repr((c.trace, c.now_s, c.counted("numbers-2"))).encode()).hexdigest(), len(c.trace))
+"""
+
+
+def test_a_seed_gives_the_same_messages_in_the_same_order_in_every_process() -> None:
+    """Python's own hashes of texts differ between the processes, so no order may come from a set of them."""
+    runs = [_story(seed, hash_seed) for seed, hash_seed in (("7", "1"), ("7", "2"), ("8", "1"))]
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+    assert int(runs[0].split()[1]) > 500
+
+
+def _story(seed: str, hash_seed: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", STORY, seed],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+# -- plugins -----------------------------------------------------------------------------------------------
+
+
+def test_a_source_s_own_code_runs_and_its_records_can_be_read() -> None:
+    with Cluster(2, plugins=[Counter]) as c:
+        c.create("c", counter())
+        c.wait_until("all ticks were written", lambda: len(c.values("ticks")) == MOST)
+        assert c.values("ticks") == ticks()
+        assert [record.offset for record in c.records("ticks")] == list(range(MOST))
+        assert c.records("nothing") == []
+    assert CounterTask.told == ["start c-0 at 0", "stop"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_killed_task_goes_on_at_its_offsets_and_at_most_one_batch_comes_twice(seed: int) -> None:
+    with Cluster(2, plugins=[Counter], seed=seed) as c:
+        c.create("c", counter())
+        c.wait_until("some ticks were written", lambda: len(c.values("ticks")) >= 20)
+        c.kill_actor("task c-0")
+        c.wait_until("all ticks were written", lambda: "tick 39" in c.values("ticks"))
+        c.settle()
+        found = c.values("ticks")
+    assert list(dict.fromkeys(found)) == ticks()
+    assert len(found) <= MOST + 10
+    assert len([line for line in CounterTask.told if line.startswith("start")]) == 2
+
+
+def test_what_a_plugin_raises_fails_its_task_with_its_trace() -> None:
+    with Cluster(1, plugins=[Counter]) as c:
+        c.create("c", counter(**{"at.20": "fail"}))
+        c.wait_for_states("c", ["RUNNING", "FAILED"])
+        assert c.status("c")["tasks"][0]["trace"].startswith("ValueError: no tick 20\n")
+        assert c.values("ticks") == ticks(to=20)
+        c.configure("c", counter())
+        c.wait_for_states("c", RUNNING)
+        c.wait_until("the rest was written", lambda: c.values("ticks") == ticks())
+
+
+def test_what_a_plugin_wants_tried_again_is() -> None:
+    with Cluster(1, plugins=[Counter]) as c:
+        c.create("c", counter(**{"at.20": "retry"}))
+        c.wait_until("all ticks were written", lambda: c.values("ticks") == ticks())
+    assert "retried" in CounterTask.told
+
+
+def test_a_batch_that_needs_spark_says_where_it_can_be_tested() -> None:
+    with Cluster(1, plugins=[Counter]) as c:
+        c.create("c", counter(**{"at.20": "spark"}))
+        c.wait_for_states("c", ["RUNNING", "FAILED"])
+        assert "CounterTask reads with Spark, and there is none here" in c.status("c")["tasks"][0]["trace"]
+        c.delete("c")
+
+
+def test_transforms_and_converters_are_the_real_ones() -> None:
+    with Cluster(1, plugins=[Counter]) as c:
+        c.create(
+            "c",
+            counter(
+                **{
+                    "value.converter": "JsonConverter",
+                    "value.converter.schemas.enable": "false",
+                    "transforms": "wrap,route",
+                    "transforms.wrap.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+                    "transforms.wrap.field": "text",
+                    "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+                    "transforms.route.regex": "(.*)",
+                    "transforms.route.replacement": "all-$1",
+                }
+            ),
+        )
+        c.wait_until("ticks were written", lambda: len(c.values("all-ticks")) == MOST)
+        assert c.values("all-ticks")[0] == '{"text":"tick 0"}'
+
+
+def test_a_sink_gets_what_is_written_and_goes_on_behind_what_it_committed() -> None:
+    with Cluster(2, plugins=[Keeper]) as c:
+        c.create("k", {"connector.class": "Keeper", "topics": "lines"})
+        c.write("lines", "one", b"two")
+        c.wait_until("both came", lambda: len(KeeperTask.kept) == 2)
+        c.settle()
+        c.kill_actor("task k-0")
+        c.write("lines", "three", None)
+        c.wait_until("all came", lambda: len(KeeperTask.kept) == 4)
+    assert KeeperTask.kept == [("one", 0), ("two", 1), ("three", 2), (None, 3)]
+    assert KeeperTask.assigned == ["open [0]", "close [0]"] * 2, "of each run"
+
+
+def test_a_sink_reports_a_record_which_is_counted_or_fails_it() -> None:
+    config = {"connector.class": "Keeper", "topics": "lines", "wants": "no two"}
+    with Cluster(1, plugins=[Keeper]) as c:
+        c.create("k", {**config, "errors.tolerance": "all"})
+        c.create("strict", config)
+        c.write("lines", "one", "two", "three")
+        c.wait_for_states("strict", ["RUNNING", "FAILED"])
+        c.wait_until("the others came", lambda: len(KeeperTask.kept) == 3)
+        c.wait_for_states("k", RUNNING)
+        trace = c.status("strict")["tasks"][0]["trace"]
+        assert "Tolerance exceeded in error handler: builtins.ValueError: two is too many" in trace
+        c.delete("strict")
+
+
+def test_a_sink_that_wants_a_real_frame_says_so() -> None:
+    with Cluster(1, plugins=[Keeper]) as c:
+        c.create("k", {"connector.class": "Keeper", "topics": "lines", "wants": "sql"})
+        c.write("lines", "one")
+        c.wait_for_states("k", ["RUNNING", "FAILED"])
+        assert "not 'createOrReplaceTempView'; test it with" in c.status("k")["tasks"][0]["trace"]
+        c.delete("k")
+
+
+# -- faults and waits --------------------------------------------------------------------------------------
+
+
+def test_workers_die_freeze_and_come_and_their_work_moves() -> None:
+    with Cluster(3, seed=3) as c:
+        c.create("n", {"connector.class": FAKE_SOURCE, "tasks.max": "3"}, state="PAUSED")
+        c.wait_for_states("n", ["PAUSED"])
+        c.resume("n")
+        c.settle()
+        first = c.owner("n-0")
+        c.kill_worker(first)
+        assert 5 <= c.settle() < 12, "virtual seconds: the session timeout, and a moment"
+        frozen = c.owner("n-0")
+        assert frozen != first
+        c.freeze_worker(frozen)
+        c.settle()
+        assert c.owner("n-0") != frozen
+        c.thaw_worker(frozen)
+        assert c.add_worker() == 3
+        c.settle()
+        assert c.alive == [n for n in range(4) if n != first]
+        c.stop_worker(3)
+        c.settle()
+        c.stop("n")
+        c.wait_for_states("n", ["STOPPED"])
+
+
+def test_a_task_that_is_failed_stays_so_until_it_is_restarted() -> None:
+    with Cluster(2) as c:
+        c.create("n", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+        c.settle()
+        c.fail_task("n-1", "DiskFull: no space left")
+        c.wait_for_states("n", ["RUNNING", "RUNNING", "FAILED"])
+        c.restart("n", only_failed=True)
+        c.settle()
+        c.pause("n")
+        c.wait_for_states("n", ["PAUSED"] * 3)
+
+
+def test_what_cannot_be_done_is_said_with_what_there_is() -> None:
+    with pytest.raises(ValueError, match="at least 1 worker, not 0"):
+        Cluster(0)
+    with Cluster(2, seed=5) as c:
+        with pytest.raises(KeyError, match=r"no actor 'hreder' on w.; there are: .*herder"):
+            c.kill_actor("hreder")
+        with pytest.raises(KeyError, match="no worker 2; there are 0 to 1"):
+            c.kill_worker(2)
+        with pytest.raises(KeyError, match="n-0 runs nowhere"):
+            c.owner("n-0")
+        with pytest.raises(ValueError, match="one of RUNNING, PAUSED, STOPPED, not 'STARTED'"):
+            c.create("n", {"connector.class": FAKE_SOURCE}, state="STARTED")
+        with pytest.raises(NotFound):
+            c.pause("n")
+        with pytest.raises(
+            TimedOut, match=r"3 virtual seconds .* until n was \['RUNNING'\].*seed 5.*it is \[\]"
+        ):
+            c.wait_for_states("n", ["RUNNING"], timeout_s=3)
+        c.kill_worker(1)
+        with pytest.raises(KeyError, match=r"worker 1 is dead; alive are \[0\]"):
+            c.kill_worker(1)
+        c.settle()

@@ -1,0 +1,262 @@
+"""What a worker takes on at once over REST, what it refuses, and what it never refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actors.runtime.mailbox import Address, Question
+from kraal.core.errors import Unavailable
+from kraal.metrics.load import LoadNumbers, load_families
+from kraal.metrics.text import render_all
+from kraal.metrics.thread_pools import PoolState, StuckCall
+from kraal.plugins.registry import Registry
+from kraal.protocol.group import GroupProtocol
+from tests.unit.web.api import Api
+from web.app import create_apps
+from web.health import HealthCheck
+from web.middleware.admission import Admission, Limits, Scarce, refusal
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message
+
+LIMITS = Limits(waiting=2, body_bytes=100)
+BUSY = "The worker is too busy: "
+
+
+@pytest.mark.parametrize(
+    ("what", "taken", "more", "expected"),
+    [
+        pytest.param(Scarce.HERDER, 1, 1, None, id="the last place"),
+        pytest.param(Scarce.HERDER, 2, 1, f"{BUSY}2 requests wait for it", id="no place"),
+        pytest.param(Scarce.WORKERS, 3, 1, f"{BUSY}3 requests wait for other workers", id="workers"),
+        pytest.param(Scarce.PLUGINS, 2, 1, f"{BUSY}2 requests wait for plugins", id="plugins"),
+        pytest.param(Scarce.BODIES, 60, 40, None, id="just enough room"),
+        pytest.param(Scarce.BODIES, 61, 40, f"{BUSY}the bodies of requests have 61 bytes", id="no room"),
+        pytest.param(Scarce.BODIES, 0, 1000, None, id="alone, however large"),
+        pytest.param(
+            Scarce.INTERNAL_BODIES,
+            90,
+            11,
+            f"{BUSY}the bodies of workers' requests have 90 bytes",
+            id="between workers",
+        ),
+    ],
+)
+def test_what_is_too_much(what: Scarce, taken: int, more: int, expected: str | None) -> None:
+    assert refusal(what, taken, more, LIMITS) == expected
+
+
+def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:
+    account, one, other, internal = Admission(LIMITS), dict[str, object](), dict[str, object](), {"": 0}
+    account.body_grows(one, 50, internal=False)
+    account.body_grows(other, 30, internal=False)
+    account.body_grows(one, 20, internal=False)
+    with pytest.raises(Unavailable, match="have 70 bytes") as refused:
+        account.body_grows(other, 1, internal=False)
+    assert refused.value.retry_after_s == 1
+    account.body_grows(internal, 100, internal=True)
+    assert account.numbers({}).body_bytes == 200
+    account.answered(one)
+    account.answered(one)
+    account.body_grows(other, 70, internal=False)
+    account.answered(other)
+    account.answered(internal)
+    assert account.numbers({}).body_bytes == 0
+    assert account.numbers({}).refused == {
+        "herder": 0,
+        "workers": 0,
+        "plugins": 0,
+        "bodies": 1,
+        "internal_bodies": 0,
+    }
+
+
+def settings(**limits: int) -> Settings:
+    return Settings(
+        advertised_url="http://worker:8083/", distributed=True, limits=Limits(**limits), health_timeout_s=0.05
+    )
+
+
+async def answers_of(app: ASGIApp, method: str, path: str, *received: Message) -> list[Message]:
+    """Have an application handle one request, of which this is received."""
+    sent: list[Message] = []
+    coming = iter(received)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return next(coming)
+
+    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": b""}
+    await app({**scope, "headers": [(b"content-type", b"application/json")]}, receive, send)
+    return sent
+
+
+def test_a_body_that_is_left_half_way_leaves_no_trace() -> None:
+    api, path = Api(settings(body_bytes=100)), "/connectors/a/config"
+    half: Message = {"type": "http.request", "body": b"x" * 90, "more_body": True}
+    for _ in range(3):
+        assert asyncio.run(answers_of(api.app, "PUT", path, half, {"type": "http.disconnect"})) == []
+    assert api.request("PUT", path, json.dumps({"a": "x" * 80}))[0] == 201
+
+
+def test_bodies_that_come_at_once_share_the_room() -> None:
+    api, path = Api(settings(body_bytes=100)), "/connectors/a/config"
+    statuses: list[int] = []
+
+    async def both() -> None:
+        gate = asyncio.Event()
+
+        async def receive() -> Message:
+            if not gate.is_set():
+                gate.set()
+                return {"type": "http.request", "body": b'{"a":"' + b"x" * 70, "more_body": True}
+            second = await answers_of(
+                api.app, "PUT", path, {"type": "http.request", "body": b'{"a":"' + b"x" * 70 + b'"}'}
+            )
+            statuses.append(second[0]["status"])
+            assert (b"retry-after", b"1") in second[0]["headers"]
+            return {"type": "http.request", "body": b'"}'}
+
+        async def send(message: Message) -> None:
+            statuses.append(message.get("status", 0))
+
+        scope = {
+            "type": "http",
+            "method": "PUT",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+        }
+        await api.app({**scope, "headers": [(b"content-type", b"application/json")]}, receive, send)
+
+    asyncio.run(both())
+    assert statuses[:2] == [503, 201]
+
+
+def test_without_a_place_health_metrics_and_reads_are_answered_all_the_same() -> None:
+    api = Api(settings(waiting=0))
+    answer = api.client.put("/connectors/a/pause")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert answer.json() == {"error_code": 503, "message": f"{BUSY}0 requests wait for it"}
+    for path in ("/", "/health", "/connectors", "/connectors?expand=status"):
+        assert api.client.get(path).status_code == 200
+    assert api.client.get("/connector-plugins").json()["message"] == f"{BUSY}0 requests wait for plugins"
+
+
+def test_what_other_workers_ask_for_is_never_one_too_many() -> None:
+    api = Api(settings(waiting=0))
+    api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
+    assert api.client.post("/connectors/a/tasks", json=[{}]).status_code == 204
+    assert api.client.put("/connectors/a/fence").status_code == 204
+    assert api.client.put("/connectors/a/pause").status_code == 503
+
+
+def test_all_probes_of_a_moment_are_one_question() -> None:
+    herder, asked = Address("herder"), list[Question]()
+
+    def deliver(message: object) -> bool:
+        assert isinstance(message, Question)
+        asked.append(message)
+        return True
+
+    herder.bind(deliver)
+    pulse = HealthCheck(herder)
+
+    async def probes() -> None:
+        impatient = asyncio.create_task(pulse.feel())
+        patient = [asyncio.create_task(pulse.feel()) for _ in range(100)]
+        await asyncio.sleep(0)
+        impatient.cancel()
+        await asyncio.sleep(0)
+        assert len(asked) == 1
+        asked[0].future.set_result(None)
+        await asyncio.gather(*patient)
+        later = asyncio.create_task(pulse.feel())
+        await asyncio.sleep(0)
+        assert len(asked) == 2, "who comes later asks again"
+        asked[1].future.set_result(None)
+        await later
+
+    asyncio.run(probes())
+
+
+def test_all_scrapes_of_a_moment_are_one(api: Api) -> None:
+    begun: list[int] = []
+
+    def scrape() -> Iterator[str]:
+        begun.append(1)
+        yield from ("a 1\n", "b 2\n")
+
+    app = create_apps(
+        api.address, api.published, Registry.of({}), api._validate, settings(), scrape=scrape
+    ).main
+
+    async def scrapes() -> None:
+        bodies = await asyncio.gather(*(answers_of(app, "GET", "/metrics") for _ in range(50)))
+        assert {sent[1]["body"] for sent in bodies} == {b"a 1\nb 2\n"}
+        assert begun == [1]
+        await answers_of(app, "GET", "/metrics")
+        assert begun == [1, 1], "who comes later gets a new one"
+
+    asyncio.run(scrapes())
+
+
+def test_the_numbers_for_prometheus() -> None:
+    numbers = LoadNumbers(
+        mailboxes={"herder": 3, "task a-0": 1, "task b-0": 2, "connector a": 4, "validation-7": 0},
+        waiting={"herder": 5},
+        refused={"herder": 6, "bodies": 0},
+        body_bytes=7,
+        pools=[PoolState("kraal-job", 16, (StuckCall("a-0", 1.0),)), PoolState("kraal-poller", 16)],
+    )
+    text = render_all(load_families(numbers))
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        'kraal_mailbox_messages{actor="connectors"} 4',
+        'kraal_mailbox_messages{actor="herder"} 3',
+        'kraal_mailbox_messages{actor="tasks"} 3',
+        'kraal_mailbox_messages{actor="validations"} 0',
+        'kraal_rest_waiting_requests{for="herder"} 5',
+        'kraal_rest_refused_requests_total{for="herder"} 6',
+        'kraal_rest_refused_requests_total{for="bodies"} 0',
+        "kraal_rest_body_bytes 7",
+        'kraal_pool_stuck_threads{pool="kraal-job"} 1',
+        'kraal_pool_stuck_threads{pool="kraal-poller"} 0',
+    ]
+
+
+@pytest.mark.parametrize(("connection", "reads"), [("close", 4), ("keep-alive", 1)])
+def test_a_client_that_ends_its_connection_is_heard_out(connection: str, reads: int) -> None:
+    """The server would cut it in the middle of its body, and it would not see the answer."""
+    account, read = Admission(Limits(body_bytes=100)), list[int]()
+    account.body_grows({}, 60, internal=False)
+    api = Api(settings(), admission=account)
+
+    async def receive() -> Message:
+        read.append(1)
+        return {"type": "http.request", "body": b"x" * 60, "more_body": len(read) < 4}
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json"), (b"connection", connection.encode())]
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": "/connectors/a/config",
+        "query_string": b"",
+        "headers": headers,
+    }
+    asyncio.run(api.app(scope, receive, send))
+    assert sent[0]["status"] == 503
+    assert len(read) == reads
+    assert account.numbers({}).body_bytes == 60

@@ -1,0 +1,119 @@
+"""Passwords before the API: as Connect's JaasBasicAuthFilter, and what workers ask of each other."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from actors.messages import herder as messages
+from kraal.config.values import Password
+from kraal.config.worker.basic_auth import BasicAuth
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import GroupProtocol
+from tests.unit.web.api import Api
+from web.settings import Settings
+
+ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
+EVE = "Basic " + base64.b64encode(b"eve:secret").decode()
+REFUSED = '{"error_code":401,"message":"User cannot access the resource."}'
+
+
+def make(**settings: Any) -> Api:
+    auth = BasicAuth({"ann": Password("secret")})
+    return Api(Settings(advertised_url="http://worker:8083/", distributed=True, basic_auth=auth, **settings))
+
+
+@pytest.fixture
+def api() -> Api:
+    return make()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("GET", "/health"),
+        ("GET", "/connectors"),
+        ("HEAD", "/connectors"),
+        ("OPTIONS", "/connectors"),
+        ("POST", "/connectors"),
+        ("PUT", "/connectors/x/config"),
+        ("GET", "/connectors/x/tasks"),
+        ("PUT", "/connectors/x/tasks"),
+        ("POST", "/connectors/x/fence"),
+        ("POST", "/connectors/x/tasks/0/restart"),
+        ("POST", "/connectors/x%2Ftasks"),
+        ("GET", "/connector-plugins"),
+        ("GET", "/openapi.json"),
+        ("GET", "/nowhere"),
+    ],
+)
+def test_nothing_is_answered_without_a_password(api: Api, method: str, path: str) -> None:
+    for headers in ({}, {"Authorization": EVE}, {"Authorization": "Bearer x"}):
+        answer = api.client.request(method, path, headers=headers)
+        assert answer.status_code == 401
+        assert answer.text == ("" if method == "HEAD" else REFUSED)
+        assert answer.headers["www-authenticate"] == 'Basic realm="Kafka Connect"'
+        assert answer.headers["server"].startswith("kraal/")
+        assert answer.headers["content-type"] == "application/json"
+    assert api.herder.asked == []
+    assert api.request(method, path, Authorization=ANN)[0] != 401
+
+
+def test_kept_answers_are_kept_from_strangers(api: Api) -> None:
+    assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
+    assert api.request("GET", "/connectors", Authorization=ANN) == (200, "[]")
+    assert api.request("GET", "/connectors") == (401, REFUSED)
+
+
+def test_two_authorizations_are_none(api: Api) -> None:
+    headers = [("Authorization", ANN), ("Authorization", ANN)]
+    assert api.client.request("GET", "/connectors", headers=headers).status_code == 401
+
+
+INTERNAL = [
+    ("POST", "/connectors/x/tasks", b"[]"),
+    ("POST", "/connectors/a%2Fb/tasks/", b"[]"),
+    ("PUT", "/connectors/x/fence", b""),
+    ("PUT", "/connectors/x/fence/", b""),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), INTERNAL)
+def test_workers_need_no_password_but_a_signature(api: Api, method: str, path: str, body: bytes) -> None:
+    api.herder.publish(protocol=GroupProtocol.SESSIONED)
+    answer = api.client.request(method, path, content=body)
+    assert (answer.status_code, answer.json()["message"]) == (
+        400,
+        "Internal request missing required signature",
+    )
+    assert api.herder.asked == []
+
+
+@pytest.mark.parametrize(("method", "path", "body"), INTERNAL)
+@pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE])
+def test_a_group_without_signatures_is_refused_unless_it_is_allowed(
+    protocol: GroupProtocol, method: str, path: str, body: bytes
+) -> None:
+    strict = make(unsigned_internal=False)
+    strict.herder.publish(protocol=protocol)
+    answer = strict.client.request(method, path, content=body)
+    assert answer.status_code == 400
+    assert answer.json()["message"] == (
+        "Internal request missing required signature: this worker asks for passwords, and the group's protocol is "
+        "one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
+        "internal.requests.unsigned=allow on this one."
+    )
+    assert strict.herder.asked == []
+
+    open_to_all = make(unsigned_internal=True)
+    open_to_all.herder.publish(protocol=protocol)
+    assert open_to_all.client.request(method, path, content=body).status_code == 204
+
+
+def test_a_workers_task_configs_arrive(api: Api) -> None:
+    api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
+    api.client.request("POST", "/connectors/x/tasks", content=b'[{"a":"b"}]')
+    assert api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])]

@@ -1,0 +1,128 @@
+"""CORS as Jetty's CrossOriginHandler does it for Connect 4.3.0: contract R13."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kraal.config.patterns import Pattern
+from kraal.config.worker.keys import allowed_origins
+from tests.unit.web.api import Api
+from tests.unit.web.workers import worker
+from web.middleware.cors import CorsRules
+from web.settings import Settings
+
+URL = "http://worker:8083/"
+CORS = "access-control-"
+
+
+def api(origins: str, methods: str = "") -> Api:
+    return Api(Settings(advertised_url=URL, cors=CorsRules.of(allowed_origins(origins), methods)))
+
+
+def ask(
+    api: Api, method: str, path: str = "/connectors", origin: str | None = "http://a.com", **more: str
+) -> dict[str, str]:
+    sent = {name.replace("_", "-"): value for name, value in more.items()}
+    if origin is not None:
+        sent["Origin"] = origin
+    headers = api.client.request(method, path, headers=sent).headers
+    return {name: value for name, value in headers.items() if name == "vary" or name.startswith(CORS)}
+
+
+@pytest.mark.parametrize("path", ["/connectors", "/connectors/none", "/nowhere"])
+def test_without_rules_origins_mean_nothing(path: str) -> None:
+    assert ask(api(""), "GET", path) == {}
+    assert ask(api(" , "), "OPTIONS", path, Access_Control_Request_Method="PUT") == {}
+
+
+@pytest.mark.parametrize("path", ["/connectors", "/connectors/none", "/nowhere"])
+def test_an_answer_names_an_allowed_origin_and_varies_by_it(path: str) -> None:
+    expected = {"vary": "Origin", "access-control-allow-origin": "http://a.com"}
+    assert ask(api("*"), "GET", path) == expected
+    assert ask(api("*"), "GET", path) == expected
+    assert ask(api("*"), "GET", path, origin=None) == {"vary": "Origin"}
+
+
+@pytest.mark.parametrize(
+    ("rules", "origin", "allowed"),
+    [
+        ("http://a.com", "http://a.com", True),
+        ("http://a.com", "HTTP://A.com", True),
+        ("http://a.com", "http://a.com.evil", False),
+        ("http://b.com, https://.*\\.a\\.com", "https://x.a.com", True),
+        ("https://.*\\.a\\.com", "https://xa.com", False),
+        ("http://a.com", "http://b.com http://a.com", True),
+        ("http://b.com,*", "null", True),
+        ("http://a.com", "null", False),
+    ],
+)
+def test_origins_are_regular_expressions_of_whole_origins(rules: str, origin: str, *, allowed: bool) -> None:
+    found = ask(api(rules), "GET", origin=origin)
+    assert found.get("access-control-allow-origin") == (origin if allowed else None)
+    assert found["vary"] == "Origin"
+
+
+def test_a_preflight_is_told_what_is_allowed_and_goes_on() -> None:
+    one = api("*", "GET, PUT,,POST")
+    answer = one.client.options(
+        "/connectors", headers={"Origin": "http://a.com", "Access-Control-Request-Method": "PUT"}
+    )
+    assert (answer.status_code, answer.headers["allow"]) == (200, "HEAD,POST,GET,OPTIONS")
+    found = {name: value for name, value in answer.headers.items() if name.startswith(CORS)}
+    assert found == {
+        "access-control-allow-origin": "http://a.com",
+        "access-control-allow-methods": "GET,PUT,POST",
+        "access-control-allow-headers": "Content-Type",
+        "access-control-max-age": "60",
+    }
+
+
+def test_methods_are_jettys_unless_named() -> None:
+    found = ask(api("*"), "OPTIONS", Access_Control_Request_Method="PUT")
+    assert found["access-control-allow-methods"] == "GET,POST,HEAD"
+
+
+def test_options_without_a_method_are_no_preflight() -> None:
+    assert set(ask(api("*"), "OPTIONS")) == {"vary", "access-control-allow-origin"}
+
+
+EVIL = "http://(a|aa)+X"
+SLOW = "http://" + "a" * 100 + "-X"
+"""Python's `re` tries longer than anybody can wait."""
+
+
+def test_an_origin_that_is_matched_too_slowly_is_refused_and_remembered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = api(f"{EVIL},http://b.com")
+    for _ in range(2):
+        assert ask(served, "GET", origin=SLOW) == {"vary": "Origin"}
+    assert len([line for line in caplog.messages if "took longer than 500 ms" in line]) == 1
+    assert ask(served, "GET", origin="http://b.com")["access-control-allow-origin"] == "http://b.com"
+
+
+def test_other_requests_are_answered_while_an_origin_is_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    matching, go_on = threading.Event(), threading.Event()
+
+    def fullmatch(_pattern: Pattern, _text: str) -> object:
+        matching.set()
+        assert go_on.wait(30)
+        return None
+
+    monkeypatch.setattr(Pattern, "fullmatch", fullmatch)
+    rules = CorsRules.of(allowed_origins(EVIL), "")
+    with worker(cors=rules) as one, ThreadPoolExecutor(1) as thread:
+        slow = thread.submit(one.ask, "GET", "/", Origin=SLOW)
+        try:
+            assert matching.wait(30)
+            assert one.client.get("/", timeout=10).status_code == 200
+        finally:
+            go_on.set()
+        assert slow.result(30).status_code == 200
+
+
+def test_no_origin_of_any_length_is_matched() -> None:
+    assert ask(api("*"), "GET", origin="http://" + "a" * 1_000) == {"vary": "Origin"}

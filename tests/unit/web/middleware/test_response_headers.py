@@ -1,0 +1,76 @@
+"""Headers that every answer has: contract R13, KIP-577."""
+
+from __future__ import annotations
+
+import http.client
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+from kraal.config.worker.response_headers import parse_header_rules, sets_date
+from tests.unit.web.api import Api
+from web.server import HttpServer, Listener
+from web.settings import Settings
+
+
+def api(rules: str) -> Api:
+    return Api(Settings(advertised_url="http://worker:8083/", response_headers=parse_header_rules(rules)))
+
+
+def headers_of(api: Api, path: str, method: str = "GET") -> list[tuple[str, str]]:
+    return [(name.lower(), value) for name, value in api.client.request(method, path).headers.multi_items()]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/connectors"), ("GET", "/connectors/x"), ("GET", "/nowhere"), ("PATCH", "/"), ("OPTIONS", "/")],
+)
+def test_every_answer_has_them(method: str, path: str) -> None:
+    one = api('set X-Frame-Options: DENY,"add Cache-Control: no-cache, no-store"')
+    for _ in range(2):
+        found = headers_of(one, path, method)
+        assert ("x-frame-options", "DENY") in found
+        assert ("cache-control", "no-cache, no-store") in found
+
+
+def test_rules_are_carried_out_in_their_order() -> None:
+    found = headers_of(api("add X-A: 1,add X-A: 2"), "/connectors")
+    assert [value for name, value in found if name == "x-a"] == ["1", "2"]
+    found = headers_of(api("add X-A: 1,set x-a: 3"), "/connectors")
+    assert [value for name, value in found if name == "x-a"] == ["3"]
+
+
+def test_what_the_answer_has_of_its_own_counts() -> None:
+    one = api("set Content-Type: text/html,add Location: zz")
+    assert dict(headers_of(one, "/connectors"))["content-type"] == "application/json"
+    assert dict(headers_of(one, "/nowhere"))["content-type"] == "text/html"
+    assert dict(headers_of(one, "/connectors"))["location"] == "zz"
+    answer = one.client.post("/connectors", json={"name": "a", "config": {}})
+    assert answer.headers.get_list("location") == ["http://worker:8083/connectors/a"]
+
+
+def test_the_server_may_be_called_otherwise() -> None:
+    found = headers_of(api("set Server: x"), "/connectors")
+    assert [value for name, value in found if name == "server"] == ["x"]
+
+
+@pytest.mark.parametrize(
+    "rules", ["setDate Date: 3600000", "addDate Date: 3600000", "setDate Expires: 3600000"]
+)
+def test_dates_are_so_far_from_now(rules: str) -> None:
+    parsed = parse_header_rules(rules)
+    server = HttpServer([Listener("127.0.0.1", 0)], graceful_s=1, date_header=not sets_date(parsed))
+    server.start(api(rules).app)
+    try:
+        client = http.client.HTTPConnection("127.0.0.1", server.bound[0].port, timeout=10)
+        client.request("GET", "/connectors")
+        found = client.getresponse().headers
+        client.close()
+    finally:
+        server.stop()
+    dates = [parsedate_to_datetime(value) for value in found.get_all("Date", [])]
+    later = [*dates[1:], *map(parsedate_to_datetime, found.get_all("Expires", []))]
+    if rules.startswith("setDate Date"):
+        assert (len(dates), later) == (1, [])
+    else:
+        assert 3590 <= (later[0] - dates[0]).total_seconds() <= 3610

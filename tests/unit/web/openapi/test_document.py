@@ -1,0 +1,208 @@
+"""Our OpenAPI document says what the route tables say, and is one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+
+from kraal.config.values import Password
+from kraal.config.worker.basic_auth import BasicAuth
+from kraal.plugins.registry import Registry
+from tests.unit.web.api import Api
+from web.openapi import document
+from web.openapi.paths import ADMIN, PATHS
+from web.resource import Resource
+from web.settings import Settings
+
+SETTINGS = Settings(advertised_url="http://worker:8083/")
+SECURED = Settings(advertised_url="http://worker:8083/", basic_auth=BasicAuth({"a": Password("b")}))
+
+
+def routed(settings: Settings) -> set[tuple[str, str]]:
+    """Return method and path of all that the application answers, but what stands everywhere."""
+    found: set[tuple[str, str]] = set()
+    for route in Api(settings).app.routes:
+        assert isinstance(route, Route)
+        assert isinstance(route.app, Resource)
+        found |= {(method, route.path) for method in route.app.methods - {"HEAD"}}
+    return found
+
+
+def operations(found: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in found["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), path, operation
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_every_endpoint_is_in_the_document_and_no_other(*, apart: bool) -> None:
+    settings = Settings(advertised_url="http://worker:8083/", admin_apart=apart)
+    documented = {(method, path) for method, path, _ in operations(document(settings))}
+    assert documented == routed(settings)
+
+
+def test_administrators_endpoints_are_below_admin() -> None:
+    assert all(path.startswith("/admin/") for path in ADMIN)
+    assert not any(path.startswith("/admin") for path in PATHS)
+
+
+def test_it_is_served_as_json() -> None:
+    api = Api(SETTINGS)
+    for method in ("GET", "HEAD"):
+        answer = api.client.request(method, "/openapi.json")
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert api.client.get("/openapi.json").json() == document(SETTINGS)
+    assert api.client.put("/openapi.json").status_code == 405
+
+
+def references(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        if isinstance(target := value.get("$ref"), str):
+            yield target
+        for each in value.values():
+            yield from references(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from references(each)
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, SECURED], ids=["open", "secured"])
+def test_it_is_whole(settings: Settings) -> None:
+    found = json.loads(json.dumps(document(settings)))
+    known = {f"#/components/schemas/{name}" for name in found["components"]["schemas"]}
+    assert set(references(found)) == known, "every schema is used, and every one that is used is there"
+    names = [operation["operationId"] for _, _, operation in operations(found)]
+    assert len(set(names)) == len(names)
+    tags = {tag["name"] for tag in found["tags"]}
+    for _, path, operation in operations(found):
+        assert set(operation["tags"]) <= tags
+        named = [each["name"] for each in operation.get("parameters", []) if each["in"] == "path"]
+        assert named == re.findall(r"{(\w+)}", path)
+        assert any(status.startswith("2") for status in operation["responses"])
+
+
+def test_links_lead_to_operations_on_the_same_connector() -> None:
+    found = json.loads(json.dumps(document(SETTINGS)))
+    paths = {operation["operationId"]: path for _, path, operation in operations(found)}
+    seen = 0
+    for _, path, operation in operations(found):
+        for status, answer in operation["responses"].items():
+            for name, link in answer.get("links", {}).items():
+                named_by = "$request.path.connector" if "{connector}" in path else "$response.body#/name"
+                assert link == {"operationId": name, "parameters": {"connector": named_by}}
+                assert re.findall(r"{(\w+)}", paths[name]) == ["connector"]
+                assert status.startswith("2")
+                seen += 1
+    assert seen > 0
+
+
+def test_a_level_may_come_with_other_texts_and_offsets_are_at_least_one() -> None:
+    found = json.loads(json.dumps(document(SETTINGS)))
+    body = found["paths"]["/admin/loggers/{logger}"]["put"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
+    assert matches(body, {"level": "INFO", "other": 1}, found)
+    assert not matches(body, {"other": 1}, found)
+    assert not matches(body, {"level": "INFO", "other": {}}, found)
+    assert found["components"]["schemas"]["SentOffsets"]["properties"]["offsets"]["minItems"] == 1
+
+
+def test_with_passwords_it_says_so() -> None:
+    assert "security" not in document(SETTINGS)
+    found: dict[str, Any] = json.loads(json.dumps(document(SECURED)))
+    assert found["security"] == [{"password": []}]
+    for method, path, operation in operations(found):
+        internal = (method, path) in {
+            ("POST", "/connectors/{connector}/tasks"),
+            ("PUT", "/connectors/{connector}/fence"),
+        }
+        assert (operation.get("security") == []) is internal
+        assert ("401" in operation["responses"]) is not internal
+
+
+def matches(schema: dict[str, Any], value: object, found: dict[str, Any]) -> bool:
+    """Check a value against what our schemas use of JSON schema."""
+    if "$ref" in schema:
+        return matches(found["components"]["schemas"][schema["$ref"].rpartition("/")[2]], value, found)
+    if "anyOf" in schema:
+        return any(matches(each, value, found) for each in schema["anyOf"])
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "boolean": bool,
+        "null": type(None),
+    }
+    types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if not any(isinstance(value, kinds[each]) for each in types):
+        return False
+    if isinstance(value, list):
+        return all(matches(schema["items"], each, found) for each in value)
+    if not isinstance(value, dict) or not {"properties", "additionalProperties"} & set(schema):
+        return "enum" not in schema or value in schema["enum"]
+    fields, more = schema.get("properties", {}), schema["additionalProperties"]
+    in_order = [name for name in fields if name in value]
+    return (
+        [name for name in value if name in fields] == in_order
+        and set(schema.get("required", [])) <= set(value)
+        and all(
+            matches(fields[name], each, found)
+            if name in fields
+            else (more is not False and matches(more, each, found))
+            for name, each in value.items()
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/", None),
+        ("GET", "/health", None),
+        ("GET", "/connectors", None),
+        ("GET", "/connectors?expand=status&expand=info", None),
+        ("POST", "/connectors", '{"name":"new","config":{"a":1}}'),
+        ("POST", "/connectors", '{"name":"one","config":{}}'),
+        ("GET", "/connectors/one", None),
+        ("GET", "/connectors/none", None),
+        ("GET", "/connectors/one/config", None),
+        ("PUT", "/connectors/one/config", '{"a":true}'),
+        ("PUT", "/connectors/one/config", "[]"),
+        ("GET", "/connectors/one/status", None),
+        ("GET", "/connectors/one/tasks", None),
+        ("GET", "/connectors/one/tasks/0/status", None),
+        ("GET", "/connectors/one/topics", None),
+        ("PUT", "/connectors/one/pause", None),
+        ("POST", "/connectors/one/restart", None),
+        ("GET", "/connector-plugins?connectorsOnly=false", None),
+        ("GET", "/connector-plugins/FileStreamSource/config", None),
+        ("GET", "/connector-plugins/Nothing/config", None),
+        ("PUT", "/connector-plugins/x/config/validate", "{}"),
+        ("GET", "/openapi.json", None),
+        ("GET", "/admin/assignments", None),
+    ],
+)
+def test_answers_are_what_the_document_says(method: str, path: str, body: str | None) -> None:
+    api = Api(SETTINGS, Registry.load())
+    api.herder.put("one", {"k": "v"}, tasks=2, topics=frozenset({"t"}))
+    api.herder.publish(is_leader=True)
+    answer = api.client.request(method, path, content=body, headers={"Content-Type": "application/json"})
+    found: dict[str, Any] = json.loads(json.dumps(document(SETTINGS)))
+    asked = path.partition("?")[0]
+    (responses,) = [
+        operation["responses"]
+        for each, template, operation in operations(found)
+        if each == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", template).replace(".", r"\."), asked)
+    ]
+    content = responses[str(answer.status_code)].get("content")
+    if content is None:
+        assert answer.content == b""
+    else:
+        assert matches(content["application/json"]["schema"], answer.json(), found), answer.text

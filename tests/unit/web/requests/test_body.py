@@ -1,0 +1,172 @@
+"""What is said of request bodies that cannot be used, and what becomes of those that can."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from actors.messages import herder as messages
+from kraal.core.ids import ConnectorName
+from tests.unit.web.api import Api
+from web.settings import Settings
+
+NOT_TEXT = "must be a string, number, boolean or null, but is"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("", "The request body is empty; it must be a JSON object"),
+        (" \n", "The request body is empty; it must be a JSON object"),
+        ('{"name":', "The request body is not JSON: Expecting value (line 1, column 9)"),
+        (
+            '{"name":"a",\n"config":{}} x',
+            "The request body is not JSON: Extra data (line 2, column 14)",
+        ),
+        (
+            '{"config":{"a":NaN}}',
+            "The request body is not JSON: NaN is no JSON number",
+        ),
+        (b'{"name":"\xff"}', "The request body is not UTF-8 at byte 10"),
+        ("[" * 100_000, "The request body is nested too deeply"),
+        ("null", "The request body must be a JSON object, but is null"),
+        ("[]", "The request body must be a JSON object, but is an array"),
+        ('"x"', "The request body must be a JSON object, but is a string"),
+        ("1", "The request body must be a JSON object, but is a number"),
+        ("true", "The request body must be a JSON object, but is a boolean"),
+        (
+            '{"name":"a","config":{},"x\\"":1}',
+            'Unknown field "x\\"" in the request body; its fields are name, config, initial_state',
+        ),
+        ('{"name":"a"}', "Field config is missing in the request body; it must be an object"),
+        (
+            '{"name":"a","config":null}',
+            "Field config is missing in the request body; it must be an object",
+        ),
+        ('{"name":"a","config":"x"}', "Field config must be a JSON object, but is a string"),
+        ('{"name":{},"config":{}}', f"Field name {NOT_TEXT} an object"),
+        ('{"name":"a","config":{"b":{}}}', f"Value of config key b {NOT_TEXT} an object"),
+        ('{"name":"a","config":{"b":[1]}}', f"Value of config key b {NOT_TEXT} an array"),
+        (
+            '{"name":"a","config":{"b":"\\ud800"}}',
+            'Value of config key b holds half of a surrogate pair: "\\ud800"',
+        ),
+        ('{"name":"a","config":{"\\udfff":""}}', 'A key holds half of a surrogate pair: "\\udfff"'),
+        ('{"name":"a","config":{},"initial_state":[]}', f"Field initial_state {NOT_TEXT} an array"),
+        (
+            '{"name":"a","config":{},"initial_state":"x"}',
+            "Invalid value x for initial_state: it must be one of RUNNING, PAUSED, STOPPED (in any letter case).",
+        ),
+        (
+            '{"name":"a","config":{},"initial_state":1}',
+            "Invalid value 1 for initial_state: it must be one of RUNNING, PAUSED, STOPPED (in any letter case).",
+        ),
+    ],
+)
+def test_a_create_request_that_cannot_be_used_is_a_bad_request(
+    api: Api, body: str | bytes, message: str
+) -> None:
+    code, text = api.request("POST", "/connectors", body)
+    assert json.loads(text) == {"error_code": 400, "message": message}
+    assert code == 400
+    assert api.herder.asked == []
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("", "The request body is empty; it must be a JSON object"),
+        ("[]", "The request body must be a JSON object, but is an array"),
+        ('{"a":[]}', f"Value of config key a {NOT_TEXT} an array"),
+    ],
+)
+def test_a_config_that_cannot_be_used_is_a_bad_request(
+    api: Api, method: str, body: str, message: str
+) -> None:
+    code, text = api.request(method, "/connectors/a/config", body)
+    assert (code, json.loads(text)["message"]) == (400, message)
+
+
+def test_a_missing_body_is_a_bad_request(api: Api) -> None:
+    answer = api.client.put("/connectors/a/config")
+    assert answer.status_code == 400
+    assert answer.json()["message"] == "The request body is empty; it must be a JSON object"
+
+
+def test_values_of_a_config_are_text_as_they_were_written(api: Api) -> None:
+    api.request(
+        "PUT",
+        "/connectors/a/config",
+        '{"i":1,"f":1.50,"e":1e3,"l":1E400,"z":-0.0,"b":true,"c":false,"n":null,"u":"é😀\\ud83d\\ude00",'
+        '"big":123456789012345678901234567890,"":"","twice":"x","twice":"y"}',
+    )
+    config = {
+        "i": "1",
+        "f": "1.50",
+        "e": "1e3",
+        "l": "1E400",
+        "z": "-0.0",
+        "b": "true",
+        "c": "false",
+        "n": None,
+        "u": "é😀😀",
+        "big": "123456789012345678901234567890",
+        "": "",
+        "twice": "y",
+    }
+    assert api.herder.asked == [messages.PutConfig(name=ConnectorName("a"), config=config)]
+    sent = api.herder.asked[0]
+    assert isinstance(sent, messages.PutConfig)
+    assert list(sent.config) == list(config)
+    assert all(value is None or type(value) is str for value in sent.config.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("1", "1"), ("true", "true"), ("null", ""), ('"\\t a \\u0000"', "a"), ('"\\u00a0"', "\u00a0")],
+)
+def test_the_name_is_read_and_trimmed_as_in_java(api: Api, name: str, meant: str) -> None:
+    api.request("POST", "/connectors", f'{{"name":{name},"config":{{}}}}')
+    assert api.herder.asked == [messages.CreateConnector(name=ConnectorName(meant), config={})]
+
+
+def test_a_byte_order_mark_is_skipped(api: Api) -> None:
+    assert api.request("PUT", "/connectors/a/config", b'\xef\xbb\xbf{"a":1}')[0] == 201
+
+
+@pytest.mark.parametrize("announced", [True, False])
+def test_a_body_above_the_limit_is_refused(*, announced: bool) -> None:
+    api = Api(Settings(advertised_url="http://x/", max_body_bytes=100))
+    read = []
+
+    def chunks() -> Iterator[bytes]:
+        for number in range(1000):
+            read.append(number)
+            yield b"x" * 50
+
+    body = b"x" * 101 if announced else chunks()
+    answer = api.client.put(
+        "/connectors/a/config", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert answer.status_code == 413
+    assert answer.json()["message"] == "The request body is larger than the 100 bytes that this worker takes"
+    assert answer.headers["Connection"] == "close"
+
+
+def test_a_body_at_the_limit_is_taken() -> None:
+    body = '{"a":"x"}'
+    api = Api(Settings(advertised_url="http://x/", max_body_bytes=len(body)))
+    assert api.request("PUT", "/connectors/a/config", body)[0] == 201
+
+
+@pytest.mark.parametrize("sent", ["application/json", "Application/JSON; charset=utf-8"])
+def test_json_content_types_are_taken(api: Api, sent: str) -> None:
+    assert api.request("PUT", "/connectors/a/config", "{}", Content_Type=sent)[0] == 201
+
+
+def test_a_command_takes_no_notice_of_its_body(api: Api) -> None:
+    api.herder.put("a", {})
+    assert api.request("PUT", "/connectors/a/pause", "no json") == (202, "")

@@ -1,0 +1,231 @@
+"""Requests that another worker has to carry out: R12, F1 to F6, C13."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from actors.messages import herder as messages
+from kraal.core.errors import NotLeader, NotOwner
+from kraal.core.ids import ConnectorName, TaskId
+from tests.unit.web.workers import Stranger, Worker, follow, worker
+
+CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+NO_LEADER = (
+    "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+)
+CREATE = '{"name":"a b/é","config":{"x":1.50},"initial_state":"PAUSED"}'
+
+
+def test_a_follower_creates_by_its_leader(follower: Worker, leader: Worker) -> None:
+    follow(follower, leader.url)
+    answer = follower.ask("POST", "/connectors", CREATE)
+    assert answer.status_code == 201
+    assert answer.json() == {
+        "name": "a b/é",
+        "config": {"x": "1.50", "name": "a b/é"},
+        "tasks": [],
+        "type": "source",
+    }
+    assert answer.headers["Location"] == f"{leader.url}connectors/a%20b%2F%C3%A9"
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers.get_list("Server") == ["kraal/0.1.0"]
+    assert len(answer.headers.get_list("Content-Length")) == 1
+    assert leader.client.get(answer.headers["Location"]).status_code == 200
+    assert leader.api.herder.asked == follower.api.herder.asked
+
+
+def test_what_a_leader_replaces_was_not_created(follower: Worker, leader: Worker) -> None:
+    follow(follower, leader.url)
+    answers = [follower.ask("PUT", "/connectors/a/config", "{}") for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert "Location" not in answers[1].headers
+    patched = follower.ask("PATCH", "/connectors/a/config", '{"k":"v"}')
+    assert (patched.status_code, patched.json()["config"]) == (200, {"name": "a", "k": "v"})
+
+
+ANYTHING = [
+    ("POST", "/connectors", "", CREATE),
+    ("PUT", "/connectors/a/config", "", ' {"x" : null}'),
+    ("PATCH", "/connectors/a/config", "", '{"x":null}'),
+    ("DELETE", "/connectors/a", "", None),
+    ("PUT", "/connectors/a/stop", "", None),
+    ("POST", "/connectors/a/restart", "", None),
+    ("POST", "/connectors/a/restart", "includeTasks=true&onlyFailed=false", None),
+    ("POST", "/connectors/a/restart", "includeTasks=false&onlyFailed=true", None),
+    ("POST", "/connectors/a/restart", "includeTasks=true&onlyFailed=true", None),
+    ("POST", "/connectors/a/tasks/12/restart", "", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "query", "body"), ANYTHING)
+@pytest.mark.parametrize(("hop", "next_hop"), [("", "true"), ("true", "false"), ("TRUE", "false")])
+def test_the_very_request_goes_on(
+    follower: Worker,
+    peer: tuple[str, Stranger],
+    method: str,
+    path: str,
+    query: str,
+    body: str | None,
+    hop: str,
+    next_hop: str,
+) -> None:
+    url, found = peer
+    follow(follower, url)
+    sent = "&".join(part for part in (f"forward={hop}" if hop else "", query) if part)
+    assert follower.ask(method, f"{path}?{sent}", body).status_code == 204
+    [seen] = found.seen
+    assert seen.method == method
+    assert seen.target == f"{path}?forward={next_hop}" + (f"&{query}" if query else "")
+    assert seen.body == (body or "").encode()
+    assert seen.headers["accept"] == "application/json"
+    assert seen.headers["user-agent"] == "kafka-connect"
+    assert seen.headers.get("content-type") == ("application/json" if body else None)
+    assert set(seen.headers) <= {"accept", "user-agent", "content-type", "content-length", "host"}
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/connectors/a?x=1&forward=true&y=%2F&y", "/connectors/a?forward=false&x=1&y=%2F&y"),
+        ("/connectors/a?forwards=1", "/connectors/a?forward=true&forwards=1"),
+        ("/connectors/a%2Fb%20%25%C3%A9%3F%23;v=1", "/connectors/a%2Fb%20%25%C3%A9%3F%23;v=1?forward=true"),
+    ],
+)
+def test_names_and_other_parameters_go_on_as_they_came(
+    follower: Worker, peer: tuple[str, Stranger], path: str, target: str
+) -> None:
+    url, found = peer
+    follow(follower, url)
+    follower.ask("DELETE", path)
+    assert [seen.target for seen in found.seen] == [target]
+
+
+@pytest.mark.parametrize(
+    ("query", "target"),
+    [
+        ("?includeTasks=TRUE", "?forward=true&includeTasks=true&onlyFailed=false"),
+        ("?onlyFailed=true&x=1", "?forward=true&includeTasks=false&onlyFailed=true"),
+        ("?includeTasks=false&onlyFailed=no", "?forward=true"),
+    ],
+)
+def test_a_restart_goes_on_with_both_parameters_or_none(
+    follower: Worker, peer: tuple[str, Stranger], query: str, target: str
+) -> None:
+    url, found = peer
+    follow(follower, url)
+    follower.ask("POST", f"/connectors/a/restart{query}")
+    assert [seen.target for seen in found.seen] == [f"/connectors/a/restart{target}"]
+
+
+def test_only_the_authorization_of_a_caller_goes_on(follower: Worker, peer: tuple[str, Stranger]) -> None:
+    url, found = peer
+    follow(follower, url)
+    found.headers["Set-Cookie"] = "peer=1"
+    for value in ("Basic dTpw", "Bearer x"):
+        answer = follower.ask(
+            "DELETE", "/connectors/a", Authorization=value, Cookie="c=1", X_Other="y", Accept_Encoding="gzip"
+        )
+        assert "Set-Cookie" not in answer.headers
+    follower.ask("DELETE", "/connectors/a")
+    assert [seen.headers.get("authorization") for seen in found.seen] == ["Basic dTpw", "Bearer x", None]
+    for seen in found.seen:
+        assert set(seen.headers) - {"authorization"} == {"accept", "user-agent", "host"}
+
+
+def test_connections_are_used_again(follower: Worker, peer: tuple[str, Stranger]) -> None:
+    url, found = peer
+    follow(follower, url)
+    for _ in range(5):
+        follower.ask("DELETE", "/connectors/a")
+    assert len({seen.connection for seen in found.seen}) == 1
+
+
+def test_a_large_config_goes_on(follower: Worker, leader: Worker) -> None:
+    follow(follower, leader.url)
+    value = "ü" * 450_000
+    answer = follower.ask("PUT", "/connectors/a/config", json.dumps({"k": value}, ensure_ascii=False))
+    assert answer.json()["config"]["k"] == value
+    assert leader.api.published.latest.config.connectors[ConnectorName("a")].config["k"] == value
+
+
+# -- hops --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/connectors/a/restart", messages.RestartConnector(name=ConnectorName("a"))),
+        ("/connectors/a/tasks/0/restart", messages.RestartTask(task=TaskId(ConnectorName("a"), 0))),
+    ],
+)
+def test_an_owner_is_found_by_way_of_the_leader(
+    follower: Worker, leader: Worker, path: str, message: object
+) -> None:
+    with worker() as owner:
+        owner.api.herder.put("a", {}, tasks=1)
+        follow(follower, leader.url)
+        leader.api.herder.error = NotOwner(owner.url)
+        answer = follower.ask("POST", path)
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert owner.api.herder.asked == leader.api.herder.asked == follower.api.herder.asked == [message]
+
+
+def test_a_third_worker_refuses_to_send_on(follower: Worker, leader: Worker) -> None:
+    with worker() as third:
+        follow(follower, leader.url)
+        follow(leader, third.url)
+        follow(third, follower.url)
+        answer = follower.ask("DELETE", "/connectors/a")
+        assert (answer.status_code, answer.json()) == (409, {"error_code": 409, "message": CONFLICT})
+        assert [len(each.api.herder.asked) for each in (follower, leader, third)] == [1, 1, 1]
+
+
+def test_workers_that_name_each_other_stop_after_two_hops(follower: Worker, leader: Worker) -> None:
+    follow(follower, leader.url)
+    follow(leader, follower.url)
+    answer = follower.ask("DELETE", "/connectors/a")
+    assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
+    assert [len(each.api.herder.asked) for each in (follower, leader)] == [2, 1]
+
+
+@pytest.mark.parametrize("value", ["false", "FALSE", "", "1", "false&forward=true"])
+def test_a_request_that_may_not_go_on_is_a_conflict(
+    follower: Worker, peer: tuple[str, Stranger], value: str
+) -> None:
+    url, found = peer
+    for where in (url, None):
+        follow(follower, where)
+        answer = follower.ask("DELETE", f"/connectors/a?forward={value}")
+        assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
+        assert "Retry-After" not in answer.headers
+    assert found.seen == []
+
+
+@pytest.mark.parametrize("query", ["", "?forward=true"])
+def test_without_a_known_leader_a_client_is_to_try_again(follower: Worker, query: str) -> None:
+    for error in (NotLeader(None), NotOwner(None)):
+        follower.api.herder.error = error
+        answer = follower.ask("DELETE", f"/connectors/a{query}")
+        assert (answer.status_code, answer.json()["message"]) == (409, NO_LEADER)
+        assert answer.headers["Retry-After"] == "1"
+
+
+def test_no_worker_sends_to_itself(follower: Worker) -> None:
+    for url in (follower.url, follower.url.removesuffix("/")):
+        follow(follower, url)
+        answer = follower.ask("DELETE", "/connectors/a")
+        assert (answer.status_code, answer.json()["message"]) == (409, CONFLICT)
+    assert len(follower.api.herder.asked) == 2
+
+
+def test_reads_are_not_sent_on(follower: Worker, peer: tuple[str, Stranger]) -> None:
+    url, found = peer
+    follower.api.herder.put("a", {}, tasks=1)
+    follow(follower, url)
+    below = ("", "/status", "/config", "/tasks", "/tasks/0/status", "/topics")
+    for path in ("/connectors", *(f"/connectors/a{each}" for each in below), "/"):
+        for method in ("GET", "HEAD", "OPTIONS"):
+            assert follower.ask(method, path).status_code == 200
+    assert found.seen == []

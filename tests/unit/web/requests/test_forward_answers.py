@@ -1,0 +1,183 @@
+"""What a client hears of a request that was sent on: R12."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import pytest
+
+from kraal.core.errors import BadRequest
+from tests.unit.web.workers import Stranger, Worker, follow, worker
+from web.middleware.admission import Limits
+
+IO_ERROR = "IO Error trying to forward REST request: "
+
+
+def test_the_errors_of_a_leader_are_the_answer(follower: Worker, leader: Worker) -> None:
+    follow(follower, leader.url)
+    leader.api.herder.put("a", {})
+    taken = follower.ask("POST", "/connectors", '{"name":"a","config":{}}')
+    assert (taken.status_code, taken.json()["message"]) == (409, "Connector a already exists")
+    leader.api.herder.error = BadRequest("two\nlines")
+    refused = follower.ask("PUT", "/connectors/a/config", "{}")
+    assert (refused.status_code, refused.json()) == (400, {"error_code": 400, "message": "two\nlines"})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "sent", "retry_after"),
+    [
+        (410, '{"error_code":409,"message":"Gone"}', {}, None),
+        (500, '{"error_code":500,"message":null}', {}, None),
+        (401, '{"error_code":401,"message":"User cannot access the resource."}', {}, None),
+        (409, '{"error_code":409,"message":"in a moment"}', {"Retry-After": "7"}, "7"),
+        (409, '{"error_code":409,"message":"Cannot complete request momentarily due to x"}', {}, "1"),
+    ],
+)
+def test_an_error_comes_back_as_it_was(
+    follower: Worker,
+    peer: tuple[str, Stranger],
+    status: int,
+    body: str,
+    sent: dict[str, str],
+    retry_after: str | None,
+) -> None:
+    url, found = peer
+    found.status, found.body, found.headers = status, body.encode(), sent
+    follow(follower, url)
+    answer = follower.ask("DELETE", "/connectors/a")
+    assert (answer.status_code, answer.text) == (status, body)
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers.get("Retry-After") == retry_after
+
+
+@pytest.mark.parametrize(
+    ("status", "body"), [(200, b""), (202, b'{"name":"a"}'), (204, b""), (201, b'{"a":"\xc3\xa9"}')]
+)
+def test_a_success_comes_back_as_it_was(
+    follower: Worker, peer: tuple[str, Stranger], status: int, body: bytes
+) -> None:
+    url, found = peer
+    found.status, found.body = status, body
+    follow(follower, url)
+    answer = follower.ask("DELETE", "/connectors/a")
+    assert (answer.status_code, answer.content) == (status, body)
+    assert answer.headers.get("Content-Type") == ("application/json" if body else None)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (302, b"", "Unexpected status code when handling forwarded request: 302"),
+        (304, b"", "Unexpected status code when handling forwarded request: 304"),
+        (404, b"<html>", f"{IO_ERROR}URL answered 404 with a body that is not JSON"),
+        (503, b"", f"{IO_ERROR}URL answered 503 with a body that is not JSON"),
+        (500, b"[" * 100_000, f"{IO_ERROR}URL answered 500 with a body that is not JSON"),
+        (400, b'{"message":"x"}', f"{IO_ERROR}URL answered 400 without an error that can be read"),
+        (400, b'["x"]', f"{IO_ERROR}URL answered 400 without an error that can be read"),
+        (200, b"\xff", f"{IO_ERROR}URL answered 200 with a body that is not JSON"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_an_error(
+    follower: Worker, peer: tuple[str, Stranger], status: int, body: bytes, message: str
+) -> None:
+    url, found = peer
+    found.status, found.body, found.headers = status, body, {"Location": "/elsewhere"}
+    follow(follower, url)
+    answer = follower.ask("DELETE", "/connectors/a")
+    assert answer.json() == {"error_code": 500, "message": message.replace("URL", url)}
+    assert answer.status_code == 500
+    assert len(found.seen) == 1
+
+
+def test_a_leader_that_is_gone_is_an_error(follower: Worker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+    follow(follower, url)
+    answer = follower.ask("DELETE", "/connectors/a")
+    assert (answer.status_code, answer.json()["message"]) == (500, f"{IO_ERROR}Connection refused ({url})")
+
+
+def test_a_leader_that_hangs_up_is_an_error(follower: Worker) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def hang_up() -> None:
+            connection, _ = listening.accept()
+            connection.recv(65_536)
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        follow(follower, url)
+        answer = follower.ask("DELETE", "/connectors/a")
+        thread.join(10)
+    assert answer.status_code == 500
+    assert answer.json()["message"] == f"{IO_ERROR}Server disconnected without sending a response. ({url})"
+
+
+def test_a_leader_that_does_not_speak_tls_is_an_error(follower: Worker, peer: tuple[str, Stranger]) -> None:
+    url = peer[0].replace("http:", "https:")
+    follow(follower, url)
+    answer = follower.ask("DELETE", "/connectors/a")
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith(IO_ERROR)
+    assert answer.json()["message"].endswith(f" ({url})")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://host:1/", "http://[", "http://host:port/", ""])
+def test_a_url_that_is_none_is_an_error(follower: Worker, url: str) -> None:
+    follow(follower, url)
+    answer = follower.ask("DELETE", "/connectors/a")
+    assert answer.status_code == 500
+    assert answer.json()["message"].startswith("Error trying to forward REST request: ")
+
+
+def test_a_leader_that_hangs_delays_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("web.requests.forward.MARGIN_S", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent, worker(request_timeout_s=1.0) as follower:
+        follower.api.herder.put("a", {})
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        follow(follower, url)
+        answers: list[tuple[int, str]] = []
+
+        def delete() -> None:
+            answer = follower.ask("DELETE", "/connectors/a")
+            answers.append((answer.status_code, answer.json()["message"]))
+
+        threads = [threading.Thread(target=delete) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        assert follower.ask("GET", "/connectors/a/status").status_code == 200
+        assert answers == []
+        for thread in threads:
+            thread.join(10)
+    assert answers == [(500, f"{IO_ERROR}{url} gave no answer within 1 s")] * 5
+
+
+def test_with_too_many_requests_on_their_way_a_worker_is_too_busy() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, worker(limits=Limits(waiting=1)) as follower:
+        follow(follower, f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
+        thread.start()
+        connection, _ = silent.accept()
+        answer = follower.ask("DELETE", "/connectors/a")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+        assert answer.json()["message"] == "The worker is too busy: 1 requests wait for other workers"
+        connection.close()
+        thread.join(10)
+
+
+def test_a_worker_that_ends_closes_its_connections() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        with worker() as follower:
+            follow(follower, f"http://127.0.0.1:{listening.getsockname()[1]}/")
+            thread = threading.Thread(target=lambda: follower.ask("DELETE", "/connectors/a"))
+            thread.start()
+            connection, _ = listening.accept()
+            connection.settimeout(10)
+            assert connection.recv(65_536).startswith(b"DELETE /connectors/a?forward=true HTTP/1.1\r\n")
+            connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            thread.join(10)
+        assert connection.recv(65_536) == b""
+        connection.close()

@@ -1,0 +1,154 @@
+"""Requests sent on to workers over HTTPS, and whose credentials go where."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import cache
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from kraal.config.values import Password
+from kraal.config.worker.basic_auth import BasicAuth
+from kraal.config.worker.rest_tls import LISTENERS, listener_context, peer_context
+from kraal.core.errors import ConfigInvalid
+from kraal.core.ids import ConnectorName
+from kraal.peers import PeerFailed, send_task_configs
+from tests.fakes.kafka.certificates import make_authority
+from tests.unit.web.workers import Stranger, Worker, follow, stranger, worker
+
+ROOT = make_authority("root")
+ME = ROOT.vouch_for("me", address="127.0.0.1")
+SETTINGS = {
+    "ssl.client.auth": "required",
+    "ssl.keystore.type": "PEM",
+    "ssl.keystore.key": ME.key_pem(),
+    "ssl.keystore.certificate.chain": ME.chain_pem,
+    "ssl.truststore.type": "PEM",
+    "ssl.truststore.certificates": ROOT.pem,
+}
+ANN = "Basic " + base64.b64encode(b"ann:secret").decode()
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch")
+
+
+@pytest.fixture(scope="module")
+def secure_peer(scratch: Path) -> Iterator[tuple[str, Stranger]]:
+    with stranger(listener_context(SETTINGS, LISTENERS, scratch)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def secure(scratch: Path) -> Iterator[Worker]:
+    """Return a worker of an HTTPS group, that asks for certificates."""
+    with secure_worker(scratch) as found:
+        yield found
+
+
+def secure_worker(scratch: Path, **settings: object) -> AbstractContextManager[Worker]:
+    peers = cache(lambda: peer_context(SETTINGS, scratch))
+    tls = listener_context(SETTINGS, LISTENERS, scratch)
+    return worker(tls, trusts=peer_context(SETTINGS, scratch), peer_tls=peers, **settings)
+
+
+def test_workers_reach_each_other_with_their_own_certificates(secure: Worker, scratch: Path) -> None:
+    secure.forget()
+    with secure_worker(scratch) as leader:
+        follow(secure, leader.url)
+        answer = secure.ask("POST", "/connectors", '{"name":"a","config":{}}')
+        assert (answer.status_code, answer.headers["location"]) == (201, f"{leader.url}connectors/a")
+        assert ConnectorName("a") in leader.api.published.latest.config.connectors
+
+
+def test_passwords_go_on_with_the_request(scratch: Path) -> None:
+    auth = BasicAuth({"ann": Password("secret")})
+    with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
+        follow(one, other.url)
+        assert one.ask("DELETE", "/connectors/a").status_code == 401
+        answer = one.ask("DELETE", "/connectors/a", Authorization=ANN)
+        assert (answer.status_code, answer.json()["message"]) == (404, "Connector a not found")
+        assert len(other.api.herder.asked) == 1
+
+
+@pytest.mark.parametrize("by_https", [True, False])
+@pytest.mark.parametrize("to_https", [True, False])
+def test_credentials_go_on_only_over_the_scheme_that_they_came_by(
+    secure: Worker,
+    secure_peer: tuple[str, Stranger],
+    peer: tuple[str, Stranger],
+    scratch: Path,
+    *,
+    by_https: bool,
+    to_https: bool,
+) -> None:
+    url, found = secure_peer if to_https else peer
+    found.forget()
+    secure.forget()
+    if by_https:
+        follow(secure, url)
+        answer = secure.ask("DELETE", "/connectors/a", Authorization=ANN)
+    else:
+        with worker(peer_tls=lambda: peer_context(SETTINGS, scratch)) as plain:
+            follow(plain, url)
+            answer = plain.ask("DELETE", "/connectors/a", Authorization=ANN)
+    assert answer.status_code == 204
+    (seen,) = found.seen
+    assert seen.headers.get("authorization") == (ANN if by_https is to_https else None)
+
+
+def test_a_worker_that_is_not_trusted_is_not_asked(
+    follower: Worker, secure_peer: tuple[str, Stranger]
+) -> None:
+    url, found = secure_peer
+    found.forget()
+    follow(follower, url)
+    answer = follower.ask("DELETE", "/connectors/a", Authorization=ANN)
+    assert (answer.status_code, found.seen) == (500, [])
+    assert answer.json()["message"].startswith("IO Error trying to forward REST request: ")
+    assert "CERTIFICATE_VERIFY_FAILED" in answer.json()["message"]
+
+
+def no_context() -> object:
+    raise ConfigInvalid("the key store is gone", [])
+
+
+def test_keys_that_are_gone_are_the_reason_that_is_told(secure_peer: tuple[str, Stranger]) -> None:
+    url, found = secure_peer
+    found.forget()
+    with worker(peer_tls=no_context) as one:
+        follow(one, url)
+        answer = one.ask("DELETE", "/connectors/a")
+    assert (answer.status_code, answer.json()["message"]) == (
+        500,
+        "Error trying to forward REST request: the key store is gone",
+    )
+    assert found.seen == []
+
+
+def test_task_configs_go_to_an_https_leader(secure_peer: tuple[str, Stranger], scratch: Path) -> None:
+    url, found = secure_peer
+    found.forget()
+    name, key = ConnectorName("x"), b"0" * 32
+    send_task_configs(
+        url, name, [{"a": "b"}], key=key, algorithm="HmacSHA256", tls=lambda: peer_context(SETTINGS, scratch)
+    )
+    assert [seen.body for seen in found.seen] == [b'[{"a":"b"}]']
+    with pytest.raises(PeerFailed, match="IO Error trying to forward REST request"):
+        send_task_configs(url, name, [], key=key, algorithm="HmacSHA256")
+
+
+def test_a_client_without_a_certificate_is_sent_away(secure: Worker) -> None:
+    with (
+        httpx2.Client(
+            base_url=secure.url, trust_env=False, verify=ssl.create_default_context(cadata=ROOT.pem)
+        ) as client,
+        pytest.raises(httpx2.TransportError),
+    ):
+        client.get("/connectors")

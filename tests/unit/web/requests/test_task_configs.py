@@ -1,0 +1,240 @@
+"""Bodies of requests between workers: what is refused unread, what is refused unparsed, and what parsing may cost."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import threading
+import tracemalloc
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from actors.messages import herder as messages
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.core.errors import BadRequest
+from kraal.core.ids import Config, ConnectorName
+from kraal.protocol.group import GroupProtocol
+from kraal.protocol.records import SessionKeyRecord
+from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, signature_headers
+from tests.unit.web.api import Api
+from tests.unit.web.workers import Worker
+from web.requests.task_configs import MOST_CONFIGS, MOST_SETTINGS, parse_task_configs
+from web.settings import Settings
+
+KEY = b"0" * 32
+TASKS = "POST /connectors/x/tasks"
+FENCE = "PUT /connectors/x/fence"
+ENDLESS = 64 * 1024 * 1024
+MISSING = "Internal request missing required signature"
+INVALID = "Internal request contained invalid signature."
+
+
+def sessioned(api: Api, key: bytes | None = KEY) -> None:
+    """Make a worker one of a group that signs requests."""
+    record = None if key is None else SessionKeyRecord(key=key, algorithm="HmacSHA256", created_ms=0)
+    api.herder.publish(config=ClusterState(session_key=record), protocol=GroupProtocol.SESSIONED)
+
+
+@pytest.fixture
+def signing(follower: Worker) -> Worker:
+    """Return a worker of a group that signs requests, behind a socket."""
+    sessioned(follower.api)
+    return follower
+
+
+def answer_to_a_head(worker: Worker, line: str, headers: Mapping[str, str]) -> tuple[int, str]:
+    """Announce a body, send no byte of it, and return the answer that comes all the same."""
+    address = urlsplit(worker.url)
+    sent = {"Host": address.netloc, "Content-Length": str(ENDLESS), **headers}
+    head = "\r\n".join([f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items()), "", ""])
+    with socket.create_connection((str(address.hostname), address.port or 0), timeout=10) as client:
+        client.sendall(head.encode())
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("line", [TASKS, FENCE])
+@pytest.mark.parametrize(
+    ("headers", "message"),
+    [
+        pytest.param({}, MISSING, id="no signature"),
+        pytest.param({SIGNATURE_HEADER: "AAAA"}, MISSING, id="no algorithm"),
+        pytest.param({ALGORITHM_HEADER: "HmacSHA256"}, MISSING, id="an algorithm alone"),
+        pytest.param({SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"}, "base64", id="not base64"),
+        pytest.param({SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "X"}, "not available", id="unknown"),
+        pytest.param({SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA1"}, "does not support", id="weak"),
+    ],
+)
+def test_a_signature_that_cannot_be_checked_is_refused_before_the_body(
+    signing: Worker, line: str, headers: Mapping[str, str], message: str
+) -> None:
+    status, text = answer_to_a_head(signing, line, headers)
+    assert status == 400
+    assert message in text
+    assert signing.api.herder.asked == []
+
+
+@pytest.mark.parametrize("line", [TASKS, FENCE])
+def test_a_client_that_ends_the_connection_is_answered_although_its_body_is_large(
+    signing: Worker, line: str
+) -> None:
+    """It sends all before it listens, so the connection must not be reset meanwhile."""
+    address = urlsplit(signing.url)
+    connection = http.client.HTTPConnection(str(address.hostname), address.port or 0, timeout=30)
+    method, path = line.split()
+    for _ in range(5):
+        connection.request(method, path, b"[" + b" " * 8_000_000 + b"]", {"Connection": "close"})
+        answer = connection.getresponse()
+        assert (answer.status, MISSING in answer.read().decode()) == (400, True)
+        connection.close()
+    assert signing.api.herder.asked == []
+
+
+def test_a_worker_without_a_session_key_refuses_before_the_body(signing: Worker) -> None:
+    sessioned(signing.api, None)
+    headers = {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "HmacSHA256"}
+    assert answer_to_a_head(signing, TASKS, headers)[0] == 503
+
+
+def test_a_worker_with_passwords_refuses_unsigned_requests_before_parsing() -> None:
+    api = Api(Settings(advertised_url="http://x/", distributed=True, unsigned_internal=False))
+    api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
+    answer = api.client.post("/connectors/x/tasks", content=b"[")
+    assert (answer.status_code, MISSING in answer.json()["message"]) == (400, True)
+
+
+@pytest.mark.parametrize("body", [b"[", b"", b"null", b'[{"a":{}}]', b"\xff"])
+def test_a_wrongly_signed_body_is_not_parsed(body: bytes) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
+    sessioned(api)
+    answer = api.client.post("/connectors/x/tasks", content=body, headers=signature_headers(b"1" * 32, body))
+    assert (answer.status_code, answer.json()["message"]) == (403, INVALID)
+
+
+@pytest.mark.parametrize("protocol", [GroupProtocol.SESSIONED, GroupProtocol.COMPATIBLE])
+def test_a_fence_request_has_a_small_body(protocol: GroupProtocol) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
+    sessioned(api)
+    api.herder.publish(protocol=protocol)
+    for size, status in ((1024, 204), (1025, 413)):
+        body = b" " * size
+        answer = api.client.put("/connectors/x/fence", content=body, headers=signature_headers(KEY, body))
+        assert answer.status_code == status
+
+
+def test_other_requests_are_answered_while_a_body_is_parsed(
+    signing: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsing, go_on = threading.Event(), threading.Event()
+
+    def slow(body: bytes) -> list[Config]:
+        parsing.set()
+        assert go_on.wait(30)
+        return parse_task_configs(body)
+
+    monkeypatch.setattr("web.routes.internal.parse_task_configs", slow)
+    body = b'[{"a":"b"}]'
+    with ThreadPoolExecutor(1) as thread:
+        post: Callable[..., Any] = signing.client.post
+        answer = thread.submit(
+            post, "/connectors/x/tasks", content=body, headers=signature_headers(KEY, body)
+        )
+        try:
+            assert parsing.wait(30)
+            assert signing.client.get("/", timeout=10).status_code == 200
+        finally:
+            go_on.set()
+        assert answer.result(30).status_code == 204
+    configs = [{"a": "b"}]
+    assert signing.api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
+
+
+# -- reading task configs ----------------------------------------------------------------------------------
+
+
+def test_values_are_text_as_they_were_written() -> None:
+    body = (
+        '\ufeff [ {"i":1.50 ,"e":-1E400,"t":true,\n"f":false,"n":null,"u":"é\\u00e9😀\\ud83d\\ude00\\"\\\\",'
+        '"":"","twice":"x","twice":"y"} , {} ]\r\n'
+    )
+    expected = {"i": "1.50", "e": "-1E400", "t": "true", "f": "false", "n": None, "u": 'éé😀😀"\\'}
+    assert parse_task_configs(body.encode()) == [expected | {"": "", "twice": "y"}, {}]
+    assert parse_task_configs(b"[]") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("", "The request body is empty; it must be a JSON array"),
+        (" \n", "The request body is empty; it must be a JSON array"),
+        ("{}", "The request body must be a JSON array, but is an object"),
+        ("null", "The request body must be a JSON array, but is null"),
+        ("-1", "The request body must be a JSON array, but is a number"),
+        ("[", "The request body is not JSON: Expecting value (line 1, column 2)"),
+        ("[{}", "The request body is not JSON: Expecting ',' delimiter (line 1, column 4)"),
+        ("[{},]", "The request body is not JSON: Expecting value (line 1, column 5)"),
+        ("[{}] x", "The request body is not JSON: Extra data (line 1, column 6)"),
+        ("[{},\n é]", "The request body is not JSON: Expecting value (line 2, column 2)"),
+        ('[{"é":\n"é" 1}]', "The request body is not JSON: Expecting ',' delimiter (line 2, column 5)"),
+        ("[{a", "The request body is not JSON: Expecting property name enclosed in double quotes (line 1, column 3)"),
+        ('[{"a" 1}]', "The request body is not JSON: Expecting ':' delimiter (line 1, column 7)"),
+        ('[{"a":01}]', "The request body is not JSON: Expecting ',' delimiter (line 1, column 8)"),
+        ('[{"a":NaN}]', "The request body is not JSON: Expecting value (line 1, column 7)"),
+        ('[{"a":"b]', "The request body is not JSON: Unterminated string starting at (line 1, column 7)"),
+        ('[{"a":"\\', "The request body is not JSON: Unterminated string starting at (line 1, column 7)"),
+        ('[{"a":"\\x"}]', "The request body is not JSON: Invalid \\escape (line 1, column 8)"),
+        ('[{"a":"\t"}]', "The request body is not JSON: Invalid control character at (line 1, column 8)"),
+        ('[{"a":"\\ud800"}]', 'Value of config key a holds half of a surrogate pair: "\\ud800"'),
+        ('[{"\\udfff":1}]', 'A key holds half of a surrogate pair: "\\udfff"'),
+        ("[{},[]]", "The config of task 1 must be a JSON object, but is an array"),
+        ("[[", "The config of task 0 must be a JSON object, but is an array"),
+        ('[{"a":{', "Value of config key a must be a string, number, boolean or null, but is an object"),
+        ('[{"a":[', "Value of config key a must be a string, number, boolean or null, but is an array"),
+    ],
+)  # fmt: skip
+def test_a_body_that_cannot_be_used_is_a_bad_request(body: str, message: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_task_configs(body.encode())
+    assert str(refused.value) == message
+
+
+def test_what_is_not_utf_8_is_a_bad_request() -> None:
+    with pytest.raises(BadRequest, match=r"^The request body is not UTF-8 at byte 9$"):
+        parse_task_configs(b'[{"a":"b\xff"}]')
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(b"[" * 8_000_000, "but is an array", id="nested arrays"),
+        pytest.param(b"[" + b"[]," * 3_000_000, "but is an array", id="many arrays"),
+        pytest.param(b'[{"a":' * 1_000_000, "but is an array", id="nested objects"),
+        pytest.param(
+            b'[{"a":"' + b"\\n" * 6_000_000 + b'"}]', "longer than 10000000 bytes", id="a long value"
+        ),
+        pytest.param(b"[{" + b" " * 8_000_000, "Expecting property name", id="blanks"),
+        pytest.param(b'[{"a":' + b"9" * 8_000_000 + b"}", "Expecting ',' delimiter", id="a long number"),
+    ],
+)
+def test_a_refused_body_takes_little_memory(body: bytes, message: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRequest, match=message):
+            parse_task_configs(body)
+        assert tracemalloc.get_traced_memory()[1] < 30_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_one_request_has_a_limited_number_of_configs_and_settings() -> None:
+    with pytest.raises(BadRequest, match=f"more than {MOST_CONFIGS} task configs"):
+        parse_task_configs(b"[" + b",".join([b"{}"] * (MOST_CONFIGS + 1)) + b"]")
+    settings = b",".join(b'"%x":1' % number for number in range(1000))
+    config = b"{" + settings + b"}"
+    with pytest.raises(BadRequest, match=f"more than {MOST_SETTINGS} settings"):
+        parse_task_configs(b"[" + b",".join([config] * (MOST_SETTINGS // 1000 + 1)) + b"]")

@@ -1,0 +1,60 @@
+"""`/admin/assignments` over HTTP: the leader answers, whomever one asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.cluster.static_plans import Leader
+from tests.unit.web.api import Api
+from tests.unit.web.workers import Stranger, Worker
+from web.settings import Settings
+
+PATH = "/admin/assignments"
+
+
+def decided() -> Leader:
+    leader = Leader(c1=2)
+    leader.join("w1")
+    leader.join("w2", "c1 c1-0")
+    leader.rebalance()
+    return leader
+
+
+def test_the_leader_shows_what_it_decided() -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/"))
+    api.herder.publish(**decided().parts())
+    answer = api.client.get(PATH)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert [worker["tasks"] for worker in answer.json()["workers"]] == [["c1-1"], ["c1-0"]]
+    assert api.client.put(PATH).status_code == 405
+    assert api.herder.asked == [], "nobody is asked"
+
+
+def test_a_follower_has_the_leader_answer(follower: Worker, leader: Worker) -> None:
+    leader.api.herder.publish(**decided().parts())
+    follower.api.herder.publish(is_leader=False, leader_url=leader.url)
+    answer = follower.ask("GET", PATH)
+    assert (answer.status_code, answer.json()) == (200, leader.ask("GET", PATH).json())
+
+
+def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[str, Stranger]) -> None:
+    url, found = peer
+    found.status, found.body = 404, b'{"error_code":404,"message":"HTTP 404 Not Found"}'
+    found.headers = {"Content-Type": "application/json"}
+    follower.api.herder.publish(is_leader=False, leader_url=url)
+    answer = follower.ask("GET", PATH)
+    assert answer.json() == {
+        "error_code": 404,
+        "message": (
+            f"Only the leader knows who may run what, and the leader at {url} does not say: it is a worker of Apache "
+            "Kafka, or has /admin on listeners of its own (admin.listeners)"
+        ),
+    }
+    found.status, found.body = 500, b'{"error_code":500,"message":"no"}'
+    assert follower.ask("GET", PATH).json() == {"error_code": 500, "message": "no"}
+
+
+@pytest.mark.parametrize("hop", ["", "?forward=true"])
+def test_while_nobody_is_known_to_lead_it_is_to_be_asked_again(follower: Worker, hop: str) -> None:
+    follower.api.herder.publish(is_leader=False, leader_url=None)
+    assert follower.ask("GET", PATH + hop).status_code == 409

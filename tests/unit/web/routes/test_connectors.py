@@ -1,0 +1,309 @@
+"""`/connectors` and all below it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from actors.messages import herder as messages
+from kraal.cluster.state.statuses import ConnectorStatuses
+from kraal.core.errors import (
+    ActorDied,
+    ConfigInvalid,
+    KraalError,
+    Momentary,
+    NotLeader,
+    NotOwner,
+    StoreError,
+    Unavailable,
+)
+from kraal.core.ids import ConnectorName, State, TargetState, TaskId
+from tests.unit.web.api import Api, raw_get, status
+from web.middleware.admission import Limits
+from web.settings import Settings
+
+CONFIG = {"connector.class": "FileStreamSource", "topic": "t"}
+A = ConnectorName("a")
+
+
+def test_a_created_connector_is_answered_with_its_location(api: Api) -> None:
+    answer = api.client.post("/connectors", json={"name": " a\n", "config": CONFIG})
+    assert answer.status_code == 201
+    assert answer.headers["Location"] == "http://worker:8083/connectors/a"
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.text == (
+        '{"name":"a","config":{"connector.class":"FileStreamSource","topic":"t","name":"a"},'
+        '"tasks":[],"type":"source"}'
+    )
+    assert api.herder.asked == [messages.CreateConnector(name=A, config=CONFIG)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "target"),
+    [
+        ("RUNNING", TargetState.STARTED),
+        ("paused", TargetState.PAUSED),
+        ("Stopped", TargetState.STOPPED),
+        (None, None),
+    ],
+)
+def test_initial_state_is_passed_on(api: Api, sent: str | None, target: TargetState | None) -> None:
+    api.client.post("/connectors", json={"name": "a", "config": CONFIG, "initial_state": sent})
+    assert api.herder.asked == [messages.CreateConnector(name=A, config=CONFIG, initial_state=target)]
+
+
+def test_a_second_connector_of_the_same_name_is_a_conflict(api: Api) -> None:
+    api.herder.put("a", CONFIG)
+    answer = api.client.post("/connectors", json={"name": "a", "config": CONFIG})
+    assert answer.status_code == 409
+    assert answer.text == '{"error_code":409,"message":"Connector a already exists"}'
+    assert "Retry-After" not in answer.headers
+
+
+def test_put_config_creates_and_then_replaces(api: Api) -> None:
+    first = api.client.put("/connectors/a%20b/config", json=CONFIG)
+    assert first.status_code == 201
+    assert first.headers["Location"] == "http://worker:8083/connectors/a%20b"
+    second = api.client.put("/connectors/a%20b/config", json={**CONFIG, "topic": "u"})
+    assert second.status_code == 200
+    assert "Location" not in second.headers
+    assert '"topic":"u"' in second.text
+
+
+def test_put_config_does_not_trim_the_name(api: Api) -> None:
+    api.client.put("/connectors/%20a%20/config", json=CONFIG)
+    assert api.herder.asked == [messages.PutConfig(name=ConnectorName(" a "), config=CONFIG)]
+
+
+def test_patch_config_answers_the_merged_connector(api: Api) -> None:
+    api.herder.put("a", CONFIG)
+    answer = api.request("PATCH", "/connectors/a/config", '{"topic":null,"x":1}')
+    assert answer == (
+        200,
+        '{"name":"a","config":{"connector.class":"FileStreamSource","name":"a","x":"1"},"tasks":[],"type":"source"}',
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected", "message"),
+    [
+        (
+            "PUT",
+            "/connectors/a/pause",
+            202,
+            messages.SetTargetState(name=A, target=TargetState.PAUSED),
+        ),
+        ("PUT", "/connectors/a/resume", 202, messages.SetTargetState(name=A, target=TargetState.STARTED)),
+        ("PUT", "/connectors/a/stop", 204, messages.SetTargetState(name=A, target=TargetState.STOPPED)),
+        ("DELETE", "/connectors/a", 204, messages.DeleteConnector(name=A)),
+        ("POST", "/connectors/a/restart", 204, messages.RestartConnector(name=A)),
+        (
+            "POST",
+            "/connectors/a/restart?includeTasks=1&onlyFailed=no",
+            204,
+            messages.RestartConnector(name=A),
+        ),
+        ("POST", "/connectors/a/tasks/0/restart", 204, messages.RestartTask(task=TaskId(A, 0))),
+        ("PUT", "/connectors/a/topics/reset", 200, messages.ResetTopics(name=A)),
+    ],
+)
+def test_commands_without_an_answer_have_an_empty_body(
+    api: Api, method: str, path: str, expected: int, message: object
+) -> None:
+    api.herder.put("a", CONFIG)
+    answer = api.client.request(method, path)
+    assert (answer.status_code, answer.content) == (expected, b"")
+    assert "Content-Type" not in answer.headers
+    assert answer.headers.get("Content-Length") == (None if expected == 204 else "0")
+    assert api.herder.asked == [message]
+
+
+@pytest.mark.parametrize(
+    ("query", "tasks", "failed"),
+    [
+        ("includeTasks=TRUE", True, False),
+        ("onlyFailed=true", False, True),
+        ("includeTasks=true&onlyFailed=true", True, True),
+    ],
+)
+def test_a_planned_restart_is_answered_with_its_plan(
+    api: Api, query: str, *, tasks: bool, failed: bool
+) -> None:
+    api.herder.put("a", CONFIG)
+    assert api.request("POST", f"/connectors/a/restart?{query}") == (202, '{"name":"a","plan":true}')
+    assert api.herder.asked == [messages.RestartConnector(name=A, include_tasks=tasks, only_failed=failed)]
+
+
+def test_gets_render_from_the_snapshot_and_ask_nobody(api: Api) -> None:
+    failed = ConnectorStatuses(
+        connector=status(State.RUNNING), tasks={1: status(State.RUNNING), 0: status(State.FAILED, "why")}
+    )
+    api.herder.put("a", CONFIG, tasks=2, statuses=failed, topics=frozenset({"t"}))
+    info = (
+        '{"name":"a","config":{"connector.class":"FileStreamSource","topic":"t","name":"a"},'
+        '"tasks":[{"connector":"a","task":0},{"connector":"a","task":1}],"type":"source"}'
+    )
+    running = '"state":"RUNNING","worker_id":"worker:8083","version":"0.1.0"'
+    state = (
+        f'{{"name":"a","connector":{{{running}}},"tasks":[{{"id":0,"state":"FAILED","worker_id":"worker:8083",'
+        f'"version":"0.1.0","trace":"why"}},{{"id":1,{running}}}],"type":"source"}}'
+    )
+    for path, body in {
+        "/connectors": '["a"]',
+        "/connectors/": '["a"]',
+        "/connectors?expand=": '{"a":{}}',
+        "/connectors?expand=STATUS&expand=x": '{"a":{}}',
+        "/connectors?expand=info": f'{{"a":{{"info":{info}}}}}',
+        "/connectors?expand=info&expand=status": f'{{"a":{{"info":{info},"status":{state}}}}}',
+        "/connectors?expand=status&expand=x&expand=info": f'{{"a":{{"status":{state},"info":{info}}}}}',
+        "/connectors/a": info,
+        "/connectors/a/": info,
+        "/connectors/a/config": '{"connector.class":"FileStreamSource","topic":"t","name":"a"}',
+        "/connectors/a/status": state,
+        "/connectors/a/tasks/1/status": f'{{"id":1,{running}}}',
+        "/connectors/a/topics": '{"a":{"topics":["t"]}}',
+        "/connectors/a/tasks": (
+            '[{"id":{"connector":"a","task":0},"config":{"connector.class":"FileStreamSource","topic":"t","task":"0"}},'
+            '{"id":{"connector":"a","task":1},"config":{"connector.class":"FileStreamSource","topic":"t","task":"1"}}]'
+        ),
+    }.items():
+        for attempt in ("rendered", "kept"):
+            assert api.request("GET", path) == (200, body), (path, attempt)
+    assert api.herder.asked == []
+
+
+def test_a_connector_without_status_is_skipped_when_status_is_asked(api: Api) -> None:
+    api.herder.put("a", CONFIG)
+    api.herder.put("b", CONFIG, statuses=ConnectorStatuses())
+    assert api.client.get("/connectors").json() == ["a", "b"]
+    assert list(api.client.get("/connectors?expand=info").json()) == ["a", "b"]
+    assert list(api.client.get("/connectors?expand=info&expand=status").json()) == ["a"]
+
+
+def test_an_answer_is_kept_until_the_next_snapshot(api: Api) -> None:
+    api.herder.put("a", CONFIG)
+    assert api.client.get("/connectors").json() == ["a"]
+    assert api.client.get("/connectors").json() == ["a"]
+    api.herder.put("b", CONFIG)
+    assert api.client.get("/connectors").json() == ["a", "b"]
+    api.herder.remove("a")
+    assert api.client.get("/connectors").json() == ["b"]
+
+
+def test_a_kept_answer_is_the_same_as_the_rendered_one(api: Api) -> None:
+    api.herder.put("a", CONFIG)
+    rendered, kept = (api.client.get("/connectors/a/status") for _ in range(2))
+    assert sorted(rendered.headers.items()) == sorted(kept.headers.items())
+    assert rendered.headers["Server"].startswith("kraal/")
+    assert api.client.get("/connectors/a/status", headers={"Accept": "text/html"}).status_code == 406
+    assert api.client.get("/connectors/a/status", headers={"Content-Type": "text/html"}).status_code == 415
+    assert api.client.head("/connectors/a/status").headers["Content-Length"] == str(len(kept.content))
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "a/b", "100%", "%2F", "é😀", "a+b", "a;x=1", "a?b#c", "..a", '"q"', "[x]"]
+)
+def test_any_name_can_be_created_found_and_deleted(api: Api, name: str) -> None:
+    created = api.client.post("/connectors", json={"name": name, "config": CONFIG})
+    assert created.status_code == 201
+    where = created.headers["Location"].removeprefix("http://worker:8083")
+    assert api.client.get("/connectors").json() == [name]
+    for path in (where, f"/connectors/{quote(name, safe='')}"):
+        assert api.client.get(path).json()["name"] == name
+        assert api.client.get(f"{path}/status").json()["name"] == name
+        assert api.client.get(f"{path}/topics").json() == {name: {"topics": []}}
+    assert api.client.delete(where).status_code == 204
+    assert api.client.get("/connectors").json() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "segment"),
+    [("g:?#[]@!$&'()*+,;=~ é", "g:%3F%23%5B%5D@!$&'()*+,;=~%20%C3%A9"), ("a/b%", "a%2Fb%25")],
+)
+def test_location_encodes_as_java_does(api: Api, name: str, segment: str) -> None:
+    answer = api.client.post("/connectors", json={"name": name, "config": CONFIG})
+    assert answer.headers["Location"] == f"http://worker:8083/connectors/{segment}"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/connectors/a%zz/status", "Path segment a%zz holds a % that two hexadecimal digits do not follow"),
+        ("/connectors/a%ff/status", "Path segment a%ff is not UTF-8 when decoded"),
+    ],
+)
+async def test_a_name_that_cannot_be_decoded_is_a_bad_request(api: Api, path: str, message: str) -> None:
+    sent = await raw_get(api, path)
+    assert sent[0]["status"] == 400
+    assert message in str(sent[1]["body"])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message", "retry_after"),
+    [
+        pytest.param(
+            Momentary("Cannot complete request momentarily"),
+            409,
+            '"Cannot complete request momentarily"',
+            "1",
+            id="a rebalance is in the way",
+        ),
+        pytest.param(
+            NotLeader(None),
+            409,
+            '"Cannot complete request momentarily due to no known leader URL, '
+            'likely because a rebalance was underway."',
+            "1",
+            id="nobody leads",
+        ),
+        pytest.param(
+            NotOwner("http://worker:8083/"),
+            409,
+            '"Cannot complete request because of a conflicting operation (e.g. worker rebalance)"',
+            None,
+            id="the owner is said to be this worker",
+        ),
+        pytest.param(ConfigInvalid("two\nlines", ["x"]), 400, '"two\\nlines"', None, id="invalid config"),
+        pytest.param(StoreError("no"), 500, '"no"', None, id="the log failed"),
+        pytest.param(ActorDied("herder died"), 500, '"herder died"', None, id="the herder died"),
+        pytest.param(Unavailable("starting", retry_after_s=3), 503, '"starting"', "3", id="starting"),
+        pytest.param(Unavailable("stopping"), 503, '"stopping"', None, id="stopping"),
+        pytest.param(KraalError("é"), 500, '"é"', None, id="any other of ours"),
+        pytest.param(ValueError("oops"), 500, '"oops"', None, id="anything else"),
+        pytest.param(ValueError(), 500, "null", None, id="anything else without a message"),
+    ],
+)
+def test_errors_of_the_herder_become_answers(
+    api: Api, error: Exception, code: int, message: str, retry_after: str | None
+) -> None:
+    api.herder.error = error
+    answer = api.client.put("/connectors/a/pause")
+    assert answer.status_code == code
+    assert answer.text == f'{{"error_code":{code},"message":{message}}}'
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.headers.get("Retry-After") == retry_after
+    assert answer.headers["Server"].startswith("kraal/")
+
+
+def test_a_worker_with_too_many_open_questions_is_too_busy() -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", limits=Limits(waiting=0)))
+    answer = api.client.delete("/connectors/a")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+    assert api.herder.asked == []
+
+
+@pytest.mark.parametrize(
+    ("tracking", "reset", "method", "path", "message"),
+    [
+        (False, True, "GET", "/connectors/a/topics", "Topic tracking is disabled."),
+        (False, False, "PUT", "/connectors/a/topics/reset", "Topic tracking is disabled."),
+        (True, False, "PUT", "/connectors/a/topics/reset", "Topic tracking reset is disabled"),
+    ],
+)
+def test_topic_tracking_can_be_forbidden(
+    method: str, path: str, message: str, *, tracking: bool, reset: bool
+) -> None:
+    api = Api(Settings(advertised_url="http://x/", topic_tracking=tracking, topic_reset=reset))
+    assert api.request(method, path) == (403, f'{{"error_code":403,"message":"{message}"}}')
+    assert api.herder.asked == []

@@ -1,0 +1,288 @@
+"""What workers ask of the leader: contract 1.4 and 4.8, D23, D38."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from actors.messages import herder as messages
+from kraal.cluster.state.cluster_state import ClusterState
+from kraal.core.errors import BadRequest, NotFound, NotLeader
+from kraal.core.ids import ConnectorName
+from kraal.protocol.group import GroupProtocol
+from kraal.protocol.records import SessionKeyRecord
+from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, signature_headers
+from tests.unit.web.api import Api
+from tests.unit.web.workers import Stranger, Worker
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx2
+
+KEY = b"0" * 32
+BODY = b'[{"a":"b"}]'
+TASKS = ("POST", "/connectors/x/tasks")
+FENCE = ("PUT", "/connectors/x/fence")
+PUT_TASKS = messages.PutTaskConfigs(name=ConnectorName("x"), configs=[{"a": "b"}])
+FENCE_X = messages.FenceZombies(name=ConnectorName("x"))
+MISSING = "Internal request missing required signature"
+INVALID = "Internal request contained invalid signature."
+
+
+@pytest.fixture
+def api() -> Api:
+    """Return the API of a group's leader, which knows the session key."""
+    found = Api(Settings(advertised_url="http://worker:8083/", distributed=True))
+    known(found, KEY)
+    found.herder.publish(protocol=GroupProtocol.SESSIONED)
+    return found
+
+
+def known(api: Api, key: bytes | None) -> None:
+    record = None if key is None else SessionKeyRecord(key=key, algorithm="HmacSHA256", created_ms=0)
+    api.herder.publish(config=ClusterState(session_key=record))
+
+
+def send(
+    api: Api, endpoint: tuple[str, str], body: bytes = b"", headers: dict[str, str] | None = None
+) -> httpx2.Response:
+    return api.client.request(*endpoint, content=body, headers=headers or {})
+
+
+def refused(answer: httpx2.Response) -> tuple[int, str]:
+    assert list(answer.json()) == ["error_code", "message"]
+    return answer.status_code, answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "signature", "message"),
+    [
+        (TASKS, BODY, "TwetV7oPehg79lJcxA7hDWF3F4kOBayfSVK1IEfjJt8=", PUT_TASKS),
+        (FENCE, b"", "vhwRQys0GZozEzsl9+bjquUnCkjSE7r1YPgl9S0CY1E=", FENCE_X),
+    ],
+)
+def test_a_signed_request_is_carried_out(
+    api: Api, endpoint: tuple[str, str], body: bytes, signature: str, message: object
+) -> None:
+    answer = send(api, endpoint, body, {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: "HmacSHA256"})
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert api.herder.asked == [message]
+
+
+@pytest.mark.parametrize("endpoint", [TASKS, FENCE])
+@pytest.mark.parametrize(
+    ("headers", "code", "message"),
+    [
+        pytest.param({}, 400, MISSING, id="none"),
+        pytest.param({SIGNATURE_HEADER: "AAAA"}, 400, MISSING, id="no algorithm"),
+        pytest.param({ALGORITHM_HEADER: "HmacSHA256"}, 400, MISSING, id="no signature"),
+        pytest.param(
+            {SIGNATURE_HEADER: "AAAA", ALGORITHM_HEADER: "None"},
+            400,
+            "Algorithm None not available",
+            id="no such algorithm",
+        ),
+        pytest.param(
+            signature_headers(KEY, BODY, "HmacSHA1"),
+            400,
+            "This worker does not support the 'HmacSHA1' key signing algorithm used by other workers. This "
+            "worker is currently configured to use: [HmacSHA256]. Check that all workers' configuration files "
+            "permit the same set of signature algorithms, and correct any misconfigured worker and restart it.",
+            id="an algorithm that is not allowed",
+        ),
+        pytest.param(signature_headers(b"1" * 32, BODY), 403, INVALID, id="of another key"),
+        pytest.param(signature_headers(KEY, b"[]"), 403, INVALID, id="of another body"),
+        pytest.param(
+            {SIGNATURE_HEADER: base64.b64encode(b"").decode(), ALGORITHM_HEADER: "HmacSHA256"},
+            403,
+            INVALID,
+            id="empty",
+        ),
+    ],
+)
+def test_a_signature_is_checked_before_anything_is_looked_up(
+    api: Api, endpoint: tuple[str, str], headers: dict[str, str], code: int, message: str
+) -> None:
+    api.herder.error = NotFound("Connector x not found")
+    body = BODY if endpoint is TASKS else b""
+    assert refused(send(api, endpoint, body, headers)) == (code, message)
+    assert api.herder.asked == []
+
+
+def test_a_signature_that_is_no_base64_is_a_bad_request(api: Api) -> None:
+    answer = send(api, TASKS, BODY, {SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"})
+    assert answer.status_code == 400
+
+
+def test_a_worker_without_a_key_is_still_starting(api: Api) -> None:
+    known(api, None)
+    assert refused(send(api, TASKS, BODY)) == (400, MISSING)
+    assert refused(send(api, TASKS, BODY, signature_headers(KEY, BODY))) == (
+        503,
+        "This worker is still starting up and has not been able to read a session key from the config topic yet",
+    )
+
+
+def test_more_algorithms_may_be_allowed() -> None:
+    allowed = ("HmacSHA256", "HmacSHA1")
+    api = Api(Settings(advertised_url="http://x/", distributed=True, verification_algorithms=allowed))
+    known(api, KEY)
+    api.herder.publish(protocol=GroupProtocol.SESSIONED)
+    assert send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA1")).status_code == 204
+    answer = send(api, TASKS, BODY, signature_headers(KEY, BODY, "HmacSHA512"))
+    assert "is currently configured to use: [HmacSHA256, HmacSHA1]." in refused(answer)[1]
+
+
+@pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.COMPATIBLE])
+def test_groups_of_older_protocols_do_not_sign(api: Api, protocol: GroupProtocol) -> None:
+    api.herder.publish(protocol=protocol)
+    known(api, None)
+    assert send(api, TASKS, BODY).status_code == 204
+    assert send(api, FENCE).status_code == 204
+    assert api.herder.asked == [PUT_TASKS, FENCE_X]
+
+
+def test_before_the_group_is_known_requests_have_to_be_signed(api: Api) -> None:
+    api.herder.publish(protocol=None)
+    assert refused(send(api, TASKS, BODY)) == (400, MISSING)
+    assert send(api, TASKS, BODY, signature_headers(KEY, BODY)).status_code == 204
+
+
+@pytest.mark.parametrize(
+    "sent", [None, "application/x-www-form-urlencoded", "text/plain", "application/json"]
+)
+def test_any_content_type_is_taken(api: Api, sent: str | None) -> None:
+    headers = signature_headers(KEY, BODY) | ({} if sent is None else {"Content-Type": sent})
+    assert send(api, TASKS, BODY, headers).status_code == 204
+    of_nothing = signature_headers(KEY, b"") | ({} if sent is None else {"Content-Type": sent})
+    assert send(api, FENCE, b"", of_nothing).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "The request body is empty; it must be a JSON array"),
+        (b"[", "The request body is not JSON: Expecting value (line 1, column 2)"),
+        (b"{}", "The request body must be a JSON array, but is an object"),
+        (b"null", "The request body must be a JSON array, but is null"),
+        (b"[{},[]]", "The config of task 1 must be a JSON object, but is an array"),
+        (
+            b'[{"a":{}}]',
+            "Value of config key a must be a string, number, boolean or null, but is an object",
+        ),
+    ],
+)
+def test_a_signed_body_that_cannot_be_used_is_a_bad_request(api: Api, body: bytes, message: str) -> None:
+    assert refused(send(api, TASKS, body, signature_headers(KEY, body))) == (400, message)
+    assert api.herder.asked == []
+
+
+def test_values_of_task_configs_become_text(api: Api) -> None:
+    body = b' [ {"i":1.50, "b":true, "n":null} , {} ] '
+    assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
+    configs = [{"i": "1.50", "b": "true", "n": None}, {}]
+    assert api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("x"), configs=configs)]
+
+
+def test_many_large_task_configs_are_taken(api: Api) -> None:
+    body = json.dumps([{"key": "v" * 10_000} for _ in range(500)]).encode()
+    assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 204
+
+
+def test_a_body_above_the_limit_is_refused() -> None:
+    api = Api(Settings(advertised_url="http://x/", distributed=True, max_internal_body_bytes=10))
+    known(api, KEY)
+    body = b"x" * 11
+    assert send(api, TASKS, body, signature_headers(KEY, body)).status_code == 413
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotFound("Connector x not found"),
+        BadRequest("Cannot submit non-empty set of task configs for stopped connector x"),
+    ],
+)
+def test_the_errors_of_the_herder_are_the_answer(api: Api, error: NotFound | BadRequest) -> None:
+    api.herder.error = error
+    answer = send(api, TASKS, BODY, signature_headers(KEY, BODY))
+    assert refused(answer) == (error.status, str(error))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "message"),
+    [
+        (
+            TASKS,
+            "Kafka Connect in standalone mode does not support externally setting task configurations.",
+        ),
+        (FENCE, "Kafka Connect in standalone mode does not support exactly-once source connectors."),
+    ],
+)
+def test_a_standalone_worker_has_nobody_to_take_this_from(endpoint: tuple[str, str], message: str) -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/"))
+    assert refused(send(api, endpoint, BODY)) == (400, message)
+    assert api.herder.asked == []
+
+
+def test_names_arrive_decoded(api: Api) -> None:
+    endpoint = ("POST", "/connectors/a%2Fb%20c/tasks")
+    assert send(api, endpoint, BODY, signature_headers(KEY, BODY)).status_code == 204
+    assert api.herder.asked == [messages.PutTaskConfigs(name=ConnectorName("a/b c"), configs=[{"a": "b"}])]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "text"),
+    [
+        ("OPTIONS", "/connectors/x/tasks", 200, "HEAD, POST, GET, OPTIONS"),
+        ("OPTIONS", "/connectors/x/fence", 200, "OPTIONS, PUT"),
+        ("PUT", "/connectors/x/tasks", 405, '{"error_code":405,"message":"HTTP 405 Method Not Allowed"}'),
+        ("GET", "/connectors/x/fence", 405, '{"error_code":405,"message":"HTTP 405 Method Not Allowed"}'),
+        ("HEAD", "/connectors/x/fence", 405, ""),
+    ],
+)
+def test_other_methods(api: Api, method: str, path: str, code: int, text: str) -> None:
+    answer = api.client.request(method, path)
+    assert (answer.status_code, answer.text) == (code, text)
+    assert api.herder.asked == []
+
+
+def test_reading_tasks_goes_on_as_before(api: Api) -> None:
+    api.herder.put("x", {}, tasks=1)
+    assert api.client.get("/connectors/x/tasks").status_code == 200
+    assert api.client.head("/connectors/x/tasks").status_code == 200
+    assert api.client.get("/connectors/x/tasks", headers={"Content-Type": "text/plain"}).status_code == 415
+
+
+# -- by way of another worker ------------------------------------------------------------------------------
+
+
+def test_a_request_that_is_sent_on_is_not_signed_again(follower: Worker, peer: tuple[str, Stranger]) -> None:
+    url, found = peer
+    known(follower.api, KEY)
+    follower.api.herder.publish(protocol=GroupProtocol.SESSIONED)
+    follower.api.herder.error = NotLeader(url)
+    for (method, path), body in ((TASKS, BODY), (FENCE, b"")):
+        headers = signature_headers(KEY, body)
+        assert follower.client.request(method, path, content=body, headers=headers).status_code == 204
+    tasks, fence = found.seen
+    assert (tasks.target, tasks.body) == ("/connectors/x/tasks?forward=true", BODY)
+    assert (fence.target, fence.body) == ("/connectors/x/fence?forward=true", b"")
+    for seen in (tasks, fence):
+        assert not {SIGNATURE_HEADER.lower(), ALGORITHM_HEADER.lower()} & seen.headers.keys()
+
+
+def test_so_a_second_worker_of_a_signing_group_refuses_it(follower: Worker, leader: Worker) -> None:
+    for each in (follower, leader):
+        known(each.api, KEY)
+        each.api.herder.publish(protocol=GroupProtocol.SESSIONED)
+    follower.api.herder.error = NotLeader(leader.url)
+    answer = follower.client.post(TASKS[1], content=BODY, headers=signature_headers(KEY, BODY))
+    assert refused(answer) == (400, MISSING)
+    for each in (follower, leader):
+        each.api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
+    assert follower.client.post(TASKS[1], content=BODY).status_code == 204
+    assert leader.api.herder.asked == [PUT_TASKS]

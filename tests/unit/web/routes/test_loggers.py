@@ -1,0 +1,137 @@
+"""`/admin/loggers` over HTTP. Source: LoggingResource of Kafka 4.3.0, KIP-495, KIP-976."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+
+from actors.messages.herder import SetLoggerLevel
+from kraal.core.errors import StoreError
+from kraal.core.log_levels import Loggers
+from tests.unit.web.api import Api
+from web.settings import Settings
+
+PATH = "/admin/loggers"
+DEBUG = '{"level": "DEBUG"}'
+
+
+@pytest.fixture
+def api() -> Api:
+    """Return an API whose loggers are its own: kraal with INFO, kraal.engine, other, and root with WARN."""
+    root = logging.RootLogger(logging.WARNING)
+    manager = root.manager = logging.Manager(root)
+    manager.getLogger("kraal").setLevel(logging.INFO)
+    for name in ("kraal.engine", "other"):
+        manager.getLogger(name)
+    return Api(Settings(advertised_url="http://worker:8083/"), loggers=Loggers(root, lambda: 1_700))
+
+
+def test_all_loggers_with_their_levels(api: Api) -> None:
+    status, text = api.request("GET", PATH)
+    assert status == 200
+    assert text == (
+        '{"kraal":{"level":"INFO","last_modified":null},'
+        '"kraal.engine":{"level":"INFO","last_modified":null},'
+        '"other":{"level":"WARN","last_modified":null},'
+        '"root":{"level":"WARN","last_modified":null}}'
+    )
+
+
+def test_one_logger(api: Api) -> None:
+    assert api.request("GET", f"{PATH}/kraal.spark") == (200, '{"level":"INFO","last_modified":null}')
+    assert api.request("GET", f"{PATH}/Root") == (200, '{"level":"WARN","last_modified":null}')
+
+
+@pytest.mark.parametrize(("path", "name"), [("nobody", "nobody"), ("a%2Fb", "a/b"), ("%20", " ")])
+def test_an_unknown_logger_is_not_found(api: Api, path: str, name: str) -> None:
+    assert api.request("GET", f"{PATH}/{path}") == (
+        404,
+        f'{{"error_code":404,"message":"Logger {name} not found."}}',
+    )
+
+
+@pytest.mark.parametrize("query", ["", "?scope=worker", "?scope=WORKER", "?other=cluster"])
+def test_a_level_is_set_on_this_worker(api: Api, query: str) -> None:
+    assert api.request("PUT", f"{PATH}/kraal{query}", DEBUG) == (200, '["kraal","kraal.engine"]')
+    assert api.request("GET", f"{PATH}/kraal.spark") == (200, '{"level":"DEBUG","last_modified":1700}')
+    assert api.request("PUT", f"{PATH}/kraal{query}", '{"level": "debug"}') == (200, "[]")
+    assert api.herder.asked == []
+
+
+def test_an_unknown_scope_is_this_worker_with_a_warning(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "web.routes.loggers"):
+        assert api.request("PUT", f"{PATH}/other?scope=galaxy", DEBUG) == (200, '["other"]')
+    assert [r.getMessage() for r in caplog.records if r.name == "web.routes.loggers"] == [
+        "Received invalid scope 'galaxy' in request to adjust logging level; will default to worker"
+    ]
+
+
+@pytest.mark.parametrize("scope", ["cluster", "Cluster"])
+def test_a_level_for_the_cluster_is_the_herder_s_business(api: Api, scope: str) -> None:
+    assert api.request("PUT", f"{PATH}/kraal?scope={scope}", '{"level": "debug"}') == (204, "")
+    assert api.herder.asked == [SetLoggerLevel(namespace="kraal", level="debug")]
+    assert api.request("GET", f"{PATH}/kraal") == (200, '{"level":"INFO","last_modified":null}')
+
+
+def test_a_level_that_could_not_be_written_is_an_error(api: Api) -> None:
+    api.herder.error = StoreError("Error writing logger level to Kafka")
+    assert api.request("PUT", f"{PATH}/kraal?scope=cluster", DEBUG) == (
+        500,
+        '{"error_code":500,"message":"Error writing logger level to Kafka"}',
+    )
+
+
+@pytest.mark.parametrize("scope", ["worker", "cluster"])
+@pytest.mark.parametrize(
+    ("body", "status", "message"),
+    [
+        ("{}", 400, "Desired 'level' parameter was not specified in request."),
+        ('{"level": null}', 400, "Desired 'level' parameter was not specified in request."),
+        ('{"Level": "INFO"}', 400, "Desired 'level' parameter was not specified in request."),
+        ('{"level": "loud"}', 404, "invalid log level 'loud'."),
+        ('{"level": ""}', 404, "invalid log level ''."),
+        ('{"level": 10}', 404, "invalid log level '10'."),
+        ("[]", 400, "The request body must be a JSON object, but is an array"),
+        (
+            '{"level": []}',
+            400,
+            "Value of config key level must be a string, number, boolean or null, but is an array",
+        ),
+        ("", 400, "The request body is empty; it must be a JSON object"),
+    ],
+)
+def test_a_body_without_a_level_is_refused(
+    api: Api, scope: str, body: str, status: int, message: str
+) -> None:
+    answer = api.client.put(
+        f"{PATH}/kraal?scope={scope}", content=body, headers={"Content-Type": "application/json"}
+    )
+    assert (answer.status_code, answer.json()) == (status, {"error_code": status, "message": message})
+    assert api.herder.asked == []
+    assert api.request("GET", f"{PATH}/kraal")[1] == '{"level":"INFO","last_modified":null}'
+
+
+def test_other_methods_and_types(api: Api) -> None:
+    assert api.request("POST", PATH)[0] == 405
+    assert api.request("DELETE", f"{PATH}/kraal")[0] == 405
+    assert api.request("PUT", f"{PATH}/kraal", DEBUG, Content_Type="text/plain")[0] == 415
+    assert api.client.options(f"{PATH}/kraal").headers["Allow"] == "HEAD,GET,OPTIONS,PUT"
+    assert api.client.options(PATH).headers["Allow"] == "HEAD,GET,OPTIONS"
+
+
+def test_a_slash_at_the_end_makes_no_difference(api: Api) -> None:
+    assert api.request("GET", f"{PATH}/") == api.request("GET", PATH)
+
+
+def test_a_name_has_an_end(api: Api) -> None:
+    """Python would keep each of its parts."""
+    known = api.request("GET", PATH)
+    text = "The logger's name has 1001 characters; 1000 at most are allowed."
+    for query in ("", "?scope=cluster"):
+        status, said = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
+        assert (status, json.loads(said)["message"]) == (400, text)
+    assert api.request("GET", PATH) == known
+    assert api.herder.asked == []
+    assert api.request("PUT", f"{PATH}/{'a' * 1000}", DEBUG)[0] == 200

@@ -1,0 +1,97 @@
+"""`/connector-plugins`."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from kraal.core.errors import BadRequest, KraalError
+from kraal.plugins.validation.infos import ConfigInfo, ConfigInfos, ConfigValueInfo
+from tests.unit.plugins.shipped import registry as shipped
+from tests.unit.web.api import Api
+from web.settings import Settings
+
+SETTINGS = Settings(advertised_url="http://worker:8083/")
+
+
+def test_connectors_are_listed_without_other_plugins() -> None:
+    answer = Api(SETTINGS, shipped()).client.get("/connector-plugins")
+    assert answer.status_code == 200
+    assert [each["type"] for each in answer.json()] == ["sink", "source"]
+    assert list(answer.json()[0]) == ["class", "type", "version"]
+
+
+@pytest.mark.parametrize(
+    ("query", "all_kinds"),
+    [
+        ("connectorsOnly=true", False),
+        ("connectorsOnly=TRUE", False),
+        ("connectorsOnly=false", True),
+        ("connectorsOnly=", False),
+    ],
+)
+def test_connectors_only_can_be_switched_off(query: str, *, all_kinds: bool) -> None:
+    listed = Api(SETTINGS, shipped()).client.get(f"/connector-plugins?{query}").json()
+    assert ("converter" in {each["type"] for each in listed}) is all_kinds
+
+
+def test_a_plugin_is_described_by_alias_or_name() -> None:
+    api = Api(SETTINGS, shipped())
+    by_alias = api.client.get("/connector-plugins/FileStreamSource/config")
+    assert by_alias.status_code == 200
+    by_name = api.client.get(
+        "/connector-plugins/org.apache.kafka.connect.file.FileStreamSourceConnector/config"
+    )
+    assert by_name.text == by_alias.text
+    assert "topic" in {key["name"] for key in by_alias.json()}
+
+
+def test_validate_answers_200_even_when_there_are_errors(api: Api) -> None:
+    value = ConfigValueInfo(name="a", value=None, recommended_values=(), errors=("é bad",), visible=True)
+    api.infos = ConfigInfos(
+        name="x", error_count=1, groups=("G",), configs=(ConfigInfo(definition=None, value=value),)
+    )
+    assert api.request("PUT", "/connector-plugins/My%2FPlugin/config/validate", '{"a":1,"b":null}') == (
+        200,
+        (
+            '{"name":"x","error_count":1,"groups":["G"],"configs":[{"definition":null,"value":'
+            '{"name":"a","value":null,"recommended_values":[],"errors":["é bad"],"visible":true}}]}'
+        ),
+    )
+    assert api.validated == [("My/Plugin", {"a": "1", "b": None})]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(BadRequest("does not match"), 400), (KraalError("x: no class"), 500), (OSError("disk"), 500)],
+)
+def test_errors_of_validation_become_answers(api: Api, error: Exception, code: int) -> None:
+    api.validation_error = error
+    answered, text = api.request("PUT", "/connector-plugins/x/config/validate", "{}")
+    assert (answered, json.loads(text)) == (code, {"error_code": code, "message": str(error)})
+
+
+def test_a_plugin_that_blocks_blocks_nobody_else() -> None:
+    api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=0.2))
+    entered, let_go = threading.Event(), threading.Event()
+
+    def block() -> None:
+        entered.set()
+        let_go.wait(30)
+
+    api.before_validation = block
+    answers: list[tuple[int, str]] = []
+
+    def validate() -> None:
+        answers.append(api.request("PUT", "/connector-plugins/x/config/validate", "{}"))
+
+    with api.client:  # one event loop for all requests
+        thread = threading.Thread(target=validate)
+        thread.start()
+        assert entered.wait(10)
+        assert api.client.get("/connectors").status_code == 200
+        thread.join(10)
+        let_go.set()
+    assert answers == [(500, '{"error_code":500,"message":"Request timed out"}')]

@@ -1,0 +1,210 @@
+"""`/`, `/health`, time-outs, content negotiation, and requests that nobody waits for."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from actors.messages import herder as messages
+from kraal.cluster.views.snapshot import Snapshot, Stage
+from kraal.core.errors import Unavailable
+from kraal.metrics.thread_pools import PoolState, StuckCall
+from tests.unit.web.api import Api
+from web.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.types import Message
+
+SOON = Settings(
+    advertised_url="http://worker:8083/",
+    version="9.9",
+    commit="abc",
+    request_timeout_s=0.05,
+    health_timeout_s=0.05,
+)
+BUSY = Stage(what="stopping connector x", began_ms=1_700_000_000_120)
+IDLE = Stage(what="shutting down", began_ms=0, completed_ms=1_700_000_000_000)
+BUSY_TEXT = "The worker is currently stopping connector x, which began at 2023-11-14T22:13:20.120Z."
+IDLE_TEXT = (
+    "The last operation the worker completed was shutting down, which began at 1970-01-01T00:00:00Z "
+    "and completed at 2023-11-14T22:13:20Z."
+)
+
+
+def test_root_says_who_the_worker_is() -> None:
+    api = Api(SOON)
+    answer = api.client.get("/")
+    assert answer.text == '{"version":"4.3.0","commit":"abc","kafka_cluster_id":null}'
+    assert answer.headers["Server"] == "kraal/9.9"
+    api.herder.publish(kafka_cluster_id="k")
+    assert api.client.get("/").json()["kafka_cluster_id"] == "k"
+    assert api.client.get("/", headers={"Content-Type": "text/plain"}).status_code == 200
+
+
+def test_health_asks_the_herder(api: Api) -> None:
+    assert api.request("GET", "/health") == (
+        200,
+        '{"status":"healthy","message":"Worker has completed startup and is ready to handle requests."}',
+    )
+    assert api.herder.asked == [messages.Ping()]
+
+
+@pytest.mark.parametrize(
+    ("ready", "stage", "code", "status", "message"),
+    [
+        (False, None, 503, "starting", "Worker is still starting up."),
+        (False, BUSY, 503, "starting", f"Worker is still starting up. {BUSY_TEXT}"),
+        (
+            True,
+            None,
+            500,
+            "unhealthy",
+            "Worker was unable to handle this request and may be unable to handle other requests.",
+        ),
+        (
+            True,
+            IDLE,
+            500,
+            "unhealthy",
+            f"Worker was unable to handle this request and may be unable to handle other requests. {IDLE_TEXT}",
+        ),
+    ],
+)
+def test_health_of_a_herder_that_does_not_answer(
+    stage: Stage | None, code: int, status: str, message: str, *, ready: bool
+) -> None:
+    api = Api(SOON)
+    api.herder.silent = True
+    api.herder.publish(ready=ready, stage=stage)
+    assert api.request("GET", "/health") == (code, f'{{"status":"{status}","message":"{message}"}}')
+
+
+def test_health_fails_while_calls_that_do_not_return_hold_a_pool_altogether(api: Api) -> None:
+    began_s = datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp()
+    calls = [StuckCall(f"numbers-{number}", began_s + number) for number in range(12)]
+    api.pools = [PoolState("kraal-control", 8), PoolState("kraal-job", 16, tuple(calls))]
+    assert api.request("GET", "/health")[0] == 200, "four threads are left"
+    api.pools = [PoolState("kraal-control", 8), PoolState("kraal-job", 12, tuple(calls))]
+    names = ", ".join(sorted(call.owner for call in calls)[:10])
+    message = (
+        "All 12 threads of the pool kraal-job are held by calls that do not return, the first since "
+        f"2026-01-31T12:00:00+00:00, by: {names} and 2 more. Restart the worker."
+    )
+    assert api.request("GET", "/health") == (500, f'{{"status":"unhealthy","message":"{message}"}}')
+
+
+def test_health_of_a_herder_that_refuses_is_an_error(api: Api) -> None:
+    api.herder.error = Unavailable("The worker is shutting down")
+    assert api.request("GET", "/health") == (
+        503,
+        '{"error_code":503,"message":"The worker is shutting down"}',
+    )
+
+
+@pytest.mark.parametrize(
+    ("stage", "message"),
+    [
+        (None, "Request timed out"),
+        (BUSY, f"Request timed out. {BUSY_TEXT}"),
+        (IDLE, f"Request timed out. {IDLE_TEXT}"),
+    ],
+)
+def test_a_request_that_times_out_says_what_the_worker_does(stage: Stage | None, message: str) -> None:
+    api = Api(SOON)
+    api.herder.silent = True
+    api.herder.publish(stage=stage)
+    code, text = api.request("DELETE", "/connectors/a")
+    assert (code, json.loads(text)) == (500, {"error_code": 500, "message": message})
+
+
+def test_gets_answer_while_the_herder_does_not() -> None:
+    api = Api(SOON)
+    api.herder.silent = True
+    api.herder.put("a", {})
+    assert api.client.get("/connectors/a/status").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "code"),
+    [
+        ("", 200),
+        ("*/*", 200),
+        ("*", 200),
+        ("application/json", 200),
+        ("APPLICATION/JSON;q=0.3", 200),
+        ("application/*", 200),
+        ("text/html, application/json;q=0", 200),
+        ("text/html", 406),
+        ("text/*", 406),
+        ("application/xml, text/plain", 406),
+        ("foo", 406),
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/connectors", "/connector-plugins", "/health"])
+def test_accept_must_allow_json(api: Api, path: str, accept: str, code: int) -> None:
+    assert api.request("GET", path, Accept=accept)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", "/connectors"),
+        ("POST", "/connectors/a"),
+        ("GET", "/connectors/a/pause"),
+        ("POST", "/connectors/a/stop"),
+        ("PUT", "/connectors/a/restart"),
+        ("HEAD", "/connectors/a/tasks/0/restart"),
+        ("POST", "/connector-plugins/a/config/validate"),
+        ("DELETE", "/health"),
+    ],
+)
+def test_a_wrong_method_has_no_allow_header(api: Api, method: str, path: str) -> None:
+    answer = api.client.request(method, path)
+    assert answer.status_code == 405
+    assert "Allow" not in answer.headers
+    assert "Content-Type" not in answer.headers
+
+
+async def test_a_client_that_has_gone_gets_no_answer(api: Api) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        raise ClientDisconnect
+
+    path = "/connectors/a/config"
+    scope = {"type": "http", "method": "PUT", "path": path, "raw_path": path.encode()}
+    await api.app({**scope, "query_string": b"", "headers": []}, receive, send)
+    assert sent == []
+
+
+async def test_a_server_without_raw_paths_is_served_too(api: Api) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b""}
+
+    api.herder.put("a b", {})
+    scope = {"type": "http", "method": "GET", "path": "/connectors/a b", "query_string": b"", "headers": []}
+    await api.app(scope, receive, send)
+    assert sent[0]["status"] == 200
+
+
+def test_a_worker_that_has_not_read_its_config_yet_does_not_say_that_it_has_no_connectors(api: Api) -> None:
+    api.herder.put("c", {})
+    known = api.published.latest
+    api.published.publish(Snapshot(worker_id=known.worker_id))
+    api.herder.on_await = lambda: api.published.publish(known)
+    assert api.request("GET", "/")[0] == 200
+    assert api.herder.asked == []
+    assert api.request("GET", "/connectors") == (200, '["c"]')
+    assert api.herder.asked == [messages.AwaitLive()]

@@ -1,0 +1,97 @@
+"""What web.http_protocol and web.server rely on in uvicorn beyond its documented API."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import socket
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from packaging.requirements import Requirement
+from typing_extensions import override
+from uvicorn.lifespan.on import LifespanOn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from web.http_protocol import BoundedHttp
+
+ROOT = Path(__file__).parents[3]
+
+
+async def application(_scope: object, _receive: object, _send: object) -> None:
+    """Answer nothing."""
+
+
+def config() -> uvicorn.Config:
+    return uvicorn.Config(application, http=BoundedHttp, ws="none", lifespan="off", log_config=None)
+
+
+def test_the_required_range_is_one_minor_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (found,) = (each for each in map(Requirement, project["dependencies"]) if each.name == "uvicorn")
+    major, minor, *_ = map(int, version("uvicorn").split("."))
+    allowed = [found.specifier.contains(f"{major}.{each}.9") for each in (minor - 1, minor, minor + 1)]
+    assert allowed == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("replaced", "parameters"),
+    [
+        (HttpToolsProtocol.data_received, ["data"]),
+        (HttpToolsProtocol.on_message_begin, []),
+        (HttpToolsProtocol.on_headers_complete, []),
+        (HttpToolsProtocol.on_body, ["body"]),
+        (HttpToolsProtocol.on_message_complete, []),
+        (HttpToolsProtocol.send_400_response, ["msg"]),
+        (uvicorn.Server.startup, ["sockets"]),
+        (uvicorn.Server.capture_signals, []),
+        (LifespanOn.startup, []),
+        (LifespanOn.shutdown, []),
+    ],
+)
+def test_methods_that_are_replaced_or_called(replaced: Callable[..., Any], parameters: list[str]) -> None:
+    assert list(inspect.signature(replaced).parameters) == ["self", *parameters]
+
+
+async def test_state_that_is_read() -> None:
+    loaded = config()
+    loaded.load()
+    assert (loaded.http_protocol_class, loaded.ssl) == (BoundedHttp, None)
+    server = uvicorn.Server(loaded)
+    made = BoundedHttp(config=loaded, server_state=server.server_state, app_state={})
+    assert {"transport", "scope"} <= vars(made).keys()
+    assert made.connections is server.server_state.connections, "the server's graceful end waits for them"
+    assert LifespanOn(loaded).should_exit is False
+
+
+async def test_a_server_serves_with_the_steps_that_are_replaced() -> None:
+    """`serve` captures signals, starts up, and ends what `servers` holds once `should_exit` is set."""
+    steps: list[str] = []
+
+    class Closed:
+        def close(self) -> None:
+            steps.append("close")
+
+        async def wait_closed(self) -> None:
+            steps.append("closed")
+
+    class Server(uvicorn.Server):
+        @override
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            steps.append(f"startup {sockets}")
+            self.servers = [Closed()]  # type: ignore[list-item]
+            self.started = self.should_exit = True
+
+        @override
+        @contextlib.contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            steps.append("signals")
+            yield
+
+    await Server(config()).serve(sockets=[])
+    assert steps == ["signals", "startup []", "close", "closed"]

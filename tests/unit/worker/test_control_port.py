@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import gc
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+from confluent_kafka import Producer
+from typing_extensions import override
+
+from actors.messages.supervisor import ListActors, Supervise
+from actors.runtime.clock import ThreadClock
+from actors.runtime.mailbox import Address, ask
+from actors.runtime.system import Begin, ThreadSystem
+from actors.supervisor import Supervisor
+from kraal.cluster.decisions.restart_budget import RestartBudget
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core import lease_clock
+from kraal.core.errors import ConfigInvalid, KraalError
+from kraal.testing._simulation.engine import FakeEngine
+from kraal.testing._simulation.worker import DEFAULTS
+from kraal.worker.control_port import HOST, LONGEST, ControlPort, is_loopback
+from kraal.worker.standalone import StandaloneProcess
+
+if TYPE_CHECKING:
+    from kraal.engine.api import Engine
+    from kraal.plugins.registry import Registry
+
+T = TypeVar("T")
+
+
+class Standalone(StandaloneProcess):
+    """A standalone worker without Spark and Kafka."""
+
+    @override
+    def _engine(self, registry: Registry) -> Engine:
+        return FakeEngine()
+
+    @override
+    def _cluster_id(self) -> str:
+        return "cluster"
+
+
+@contextmanager
+def running(raw: dict[str, str]) -> Iterator[Standalone]:
+    """Run a worker until the body has ended; its actors and REST are there by then."""
+    process = Standalone(parse_standalone(raw), {})
+    thread = threading.Thread(target=process.run)
+    thread.start()
+    try:
+        yield process
+    finally:
+        process.end()
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+def wait_for(look: Callable[[], T | None]) -> T:
+    """Return what `look` finds, within 30 s."""
+    never = threading.Event()
+    deadline = time.monotonic() + 30
+    while (found := look()) is None:
+        assert time.monotonic() < deadline
+        never.wait(0.01)
+    return found
+
+
+class Idle:
+    """Does nothing, and tells when it begins."""
+
+    def __init__(self, begun: threading.Semaphore) -> None:
+        self._begun = begun
+
+    def receive(self, message: object) -> object:
+        if isinstance(message, Begin):
+            self._begun.release()
+        return None
+
+
+class Stage:
+    """A supervisor with one actor, and a control port."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.supervisor = Address("supervisor")
+        self._system, self._clock = ThreadSystem(), ThreadClock()
+        self._system.spawn(
+            self.supervisor,
+            lambda: Supervisor(
+                address=self.supervisor, system=self._system, clock=self._clock, budget=RestartBudget()
+            ),
+            lambda _: None,
+        )
+        self.supervisor.tell(
+            Supervise(address=Address("idler"), factory=lambda: Idle(self.begun), gave_up=lambda _: None)
+        )
+        self.control = ControlPort(0, self.supervisor)
+
+    def say(self, line: bytes) -> dict[str, object]:
+        with socket.create_connection((HOST, self.control.port), timeout=10) as connection:
+            connection.sendall(line)
+            connection.shutdown(socket.SHUT_WR)
+            said: dict[str, object] = json.loads(connection.makefile("rb").readline())
+        return said
+
+    def close(self) -> None:
+        self.control.close()
+        self._system.close(5)
+        self._clock.close()
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage()
+    assert made.begun.acquire(timeout=10)
+    yield made
+    made.close()
+
+
+def test_an_actor_that_is_named_dies_and_is_restarted(stage: Stage) -> None:
+    assert stage.say(b'{"do": "list"}\n') == {"actors": {"idler": 0}}
+    assert stage.say(b'{"do": "crash", "actor": "idler"}\n') == {"crashed": "idler"}
+    assert stage.begun.acquire(timeout=10), "it began again"
+    assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 1}
+
+
+def test_threads_are_told_by_name(stage: Stage) -> None:
+    threads = stage.say(b'{"do": "threads"}\n')["threads"]
+    assert isinstance(threads, list)
+    assert {"clock", "test-control"} <= set(threads)
+
+
+def test_a_simulated_suspension_moves_the_clock_of_leases_alone(stage: Stage) -> None:
+    before_s = lease_clock.now_s() - time.monotonic()
+    assert stage.say(b'{"do": "suspend", "seconds": 60}\n') == {"suspended_s": 60}
+    assert lease_clock.now_s() - time.monotonic() - before_s == pytest.approx(60, abs=1)
+
+
+class Owner:
+    """Has a client of librdkafka."""
+
+    def __init__(self) -> None:
+        self.client = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+
+
+def test_clients_are_told_by_who_has_them_also_those_the_collector_passes_over(stage: Stage) -> None:
+    owner = Owner()
+    gc.freeze()
+    try:
+        assert "'Producer of Owner': 1" in str(stage.say(b'{"do": "clients"}\n'))
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+    del owner
+    assert "Producer of Owner" not in str(stage.say(b'{"do": "clients"}\n'))
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (b'{"do": "crash", "actor": "nobody"}\n', "No actor is called nobody; there are: idler"),
+        (b'{"do": "crash"}\n', "actor: the name of an actor is missing"),
+        (b'{"do": "crash", "actor": 1}\n', "actor: the name of an actor is missing"),
+        (b'{"do": "dance"}\n', 'do="dance": must be one of: list, threads, clients, crash, suspend'),
+        (b'{"do": "suspend"}\n', "seconds: must be a positive number"),
+        (b'{"do": "suspend", "seconds": -1}\n', "seconds: must be a positive number"),
+        (b'{"do": "suspend", "seconds": NaN}\n', "seconds: must be a positive number"),
+        (b"[]\n", 'The request is no JSON object; an example: {"do": "list"}'),
+        (b"POST / HTTP/1.1\r\n", 'The request is no JSON; an example: {"do": "list"}'),
+        (b"\xff\n", 'The request is no JSON; an example: {"do": "list"}'),
+        (b'{"do": "list"}', f"A request is one line of at most {LONGEST} bytes."),
+        (b"x" * LONGEST, f"A request is one line of at most {LONGEST} bytes."),
+    ],
+)
+def test_what_is_no_request_is_told_why_and_kills_nobody(stage: Stage, line: bytes, error: str) -> None:
+    assert stage.say(line) == {"error": error}
+    assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 0}
+
+
+def test_it_listens_on_loopback_only(stage: Stage) -> None:
+    # Another address of this machine's own network: nobody listens there.
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.2", stage.control.port)) != 0
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("::1", True), ("10.0.0.1", False), ("0.0.0.0", False), ("localhost", False)],  # noqa: S104
+)
+def test_loopback_is_told_from_the_rest(host: str, *, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+def test_a_port_that_is_taken_is_named(stage: Stage) -> None:
+    with pytest.raises(KraalError, match=rf"kraal.test.control.port={stage.control.port} cannot be used on"):
+        ControlPort(stage.control.port, stage.supervisor)
+
+
+def test_a_worker_has_it_only_when_its_file_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = {
+        **DEFAULTS,
+        "offset.storage.file.filename": str(tmp_path / "o"),
+        "listeners": "http://127.0.0.1:0",
+    }
+    assert parse_standalone(plain).test_control_port is None
+    with running(plain):
+        assert "test control port" not in caplog.text
+    with running({**plain, "kraal.test.control.port": "0"}) as process:
+        control = wait_for(lambda: process._control)
+        with socket.create_connection((HOST, control.port), timeout=10) as connection:
+            connection.sendall(b'{"do": "list"}\n')
+            actors = json.loads(connection.makefile("rb").readline())["actors"]
+        assert {"herder", "worker", "config reader", "offsets"} <= set(actors)
+    assert f"The test control port listens at 127.0.0.1:{control.port}" in caplog.text
+    with socket.socket() as probe:
+        assert probe.connect_ex((HOST, control.port)) != 0, "it ended with the worker"
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "0.0.0.0:1", "any"])
+def test_what_is_no_port_is_refused(port: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"kraal\.test\.control\.port"):
+        parse_standalone({**DEFAULTS, "kraal.test.control.port": port})

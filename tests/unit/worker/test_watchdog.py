@@ -1,0 +1,131 @@
+"""A worker whose shutdown hangs in a library ends nevertheless, and shows where it hung."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kraal.worker import process, watchdog
+
+ROOT = Path(__file__).parents[3]
+WORKER = """
+import ctypes, sys, threading
+from pathlib import Path
+from kraal.worker import process, watchdog
+from kraal.config.worker.standalone import parse_standalone
+from kraal.core.logging import log_to_stderr
+from tests.unit.worker.test_process import Standalone, properties
+
+process.SHUTDOWN_EXTRA_S = process.CLOSING_S = process.HUNG_S = {bound_s} / 3
+watchdog.SAME_S = 0.0
+
+def the_culprit():
+    print("hangs", flush=True)
+    {culprit}
+
+class Hanging(Standalone):
+    def {where}(self, *args):
+        the_culprit()
+        super().{where}(*args)
+
+log_to_stderr()
+raw = properties(Path(sys.argv[1]), listeners="http://127.0.0.1:0", rest__advertised__listener="http")
+del raw["rest.extension.classes"], raw["admin.listeners"]
+made = Hanging(parse_standalone({{**raw, "task.shutdown.graceful.timeout.ms": "1"}}), {{}})
+made.end_on_signals()
+code = made.run()
+print("ended", flush=True)
+raise SystemExit(code)
+"""
+LETS_GO = "threading.Event().wait()"
+HOLDS_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(1000)"
+
+
+@contextmanager
+def worker(
+    tmp_path: Path, *, bound_s: float, culprit: str, where: str = "_shut_down", started: str = "_started"
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a worker, up to where it has begun; its shutdown may take so many seconds."""
+    script = WORKER.format(bound_s=bound_s, culprit=culprit, where=where)
+    if started != where:
+        script = script.replace(
+            "log_to_stderr()",
+            "Hanging._started = lambda self, assembly: print('runs', flush=True)\nlog_to_stderr()",
+        )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=env
+    ) as made:
+        try:
+            assert made.stdout is not None
+            line = made.stdout.readline()
+            assert line, made.communicate(timeout=30)[1]
+            yield made
+        finally:
+            made.kill()
+
+
+def ending(made: subprocess.Popen[str]) -> str:
+    """Wait for the end of the process; return what it wrote to standard error."""
+    return made.communicate(timeout=60)[1]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [pytest.param("_shut_down", id="in its shutdown"), pytest.param("_started", id="before its shutdown")],
+)
+def test_a_shutdown_that_hangs_ends_with_the_stacks_and_an_exit_code_of_its_own(
+    tmp_path: Path, where: str
+) -> None:
+    with worker(tmp_path, bound_s=1.0, culprit=LETS_GO, where=where) as made:
+        made.send_signal(signal.SIGTERM)
+        said = ending(made)
+    assert made.returncode == watchdog.HUNG == 5
+    assert "CRITICAL" in said
+    assert "the shutdown has not ended in 1.001 s: the process exits with code 5" in said
+    assert "in the_culprit" in said
+
+
+def test_a_shutdown_that_keeps_the_interpreter_ends_with_the_stacks(tmp_path: Path) -> None:
+    with worker(tmp_path, bound_s=3.0, culprit=HOLDS_THE_INTERPRETER) as made:
+        made.send_signal(signal.SIGTERM)
+        said = ending(made)
+    assert made.returncode == 1, "faulthandler's"
+    assert "in the_culprit" in said
+    assert "the process exits" not in said
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) -> None:
+    with worker(tmp_path, bound_s=3000.0, culprit=LETS_GO) as made:
+        assert made.stdout is not None
+        made.send_signal(signal.SIGTERM)
+        assert made.stdout.readline() == "hangs\n"
+        made.send_signal(second)
+        said = ending(made)
+    assert made.returncode == watchdog.HUNG
+    assert "a second signal came before the shutdown was over: the process exits with code 5" in said
+    assert "in the_culprit" in said
+
+
+def test_a_shutdown_in_good_order_is_left_alone(tmp_path: Path) -> None:
+    with worker(tmp_path, bound_s=60.0, culprit="pass") as made:
+        assert made.stdout is not None
+        made.send_signal(signal.SIGTERM)
+        said = ending(made)
+    assert made.returncode == 0
+    assert "Traceback" not in said
+    assert "the process exits" not in said
+
+
+def test_a_worker_has_longer_than_it_says_that_it_needs() -> None:
+    assert process.HUNG_S > 0
+    assert watchdog.SAME_S >= 1.0

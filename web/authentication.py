@@ -1,0 +1,99 @@
+"""Outermost middleware: authentication, cached answers, the undecoded path, the `Server` header.
+
+It also answers unexpected exceptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from starlette.requests import ClientDisconnect
+
+from web.errors import on_unexpected
+from web.middleware.basic_auth import may_pass, refusal
+from web.middleware.response_cache import key_of
+from web.requests.paths import use_raw_path
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_PLAIN_ACCEPTS = {b"*/*", b"application/json"}
+
+
+class AuthenticationMiddleware:
+    """The outermost layer. Its first lines are the fast path of all GETs: keep them short."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._services = services
+        self._auth = services.settings.basic_auth
+        self._server = (b"server", f"kraal/{services.settings.version}".encode())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer an HTTP request; pass other events on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if scope.get("raw_path") is None:  # optional in ASGI
+            scope["raw_path"] = quote(scope["path"]).encode()
+        if self._auth is not None and not may_pass(self._auth, scope):
+            await refusal()(scope, receive, self._signed(send))
+            return
+        if scope["method"] == "GET" and _asks_for_json(scope["headers"]):
+            body = self._services.rendered.find(self._services.published.latest, key_of(scope))
+            if body is not None:
+                await self._send_kept(body, send)
+                return
+        await self._handle(scope, receive, send)
+
+    async def _send_kept(self, body: bytes, send: Send) -> None:
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            self._server,
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    def _signed(self, send: Send) -> Send:
+        """Return a `send` that adds the `Server` header."""
+
+        async def send_signed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], self._server]
+            await send(message)
+
+        return send_signed
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = False
+        signed = self._signed(send)
+
+        async def send_noting(message: Message) -> None:
+            nonlocal started
+            started = True
+            await signed(message)
+
+        use_raw_path(scope)
+        try:
+            await self._app(scope, receive, send_noting)
+        except ClientDisconnect:
+            return  # the client is gone
+        except Exception as error:
+            if started:
+                raise
+            response = on_unexpected(scope["method"], scope["path"], error)
+            await response(scope, receive, send_noting)
+        finally:
+            self._services.admission.answered(scope)
+
+
+def _asks_for_json(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the headers allow no other answer than plain JSON."""
+    for name, value in headers:
+        if (name == b"accept" and value not in _PLAIN_ACCEPTS) or name == b"content-type":
+            return False
+    return True

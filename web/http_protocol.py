@@ -1,0 +1,69 @@
+"""HTTP/1.1 connections: uvicorn's protocol over llhttp, with two additions.
+
+First, a limit for everything outside the body, such as the head, because llhttp buffers it without limit. Second,
+unknown methods: llhttp would reject such a request as invalid (400), but Connect answers it with 404 or 405.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from typing_extensions import override
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_MOST_BYTES: Final = 64 * 1024
+"""Maximum bytes of an unfinished head, trailer or chunk size."""
+_METHOD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+(?= )")
+_KNOWN: Final = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
+_STAND_IN: Final = b"TRACE"
+"""A method that llhttp knows and no path supports."""
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """One connection. Thread: the event loop's only."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._between = True
+        """The last request is complete and no new one has started."""
+        self._unfinished = 0
+        """Bytes received since the parser last finished an element."""
+        self._finished = False
+        """Whether the parser finished an element of the latest data."""
+        self._method: str | None = None
+        """Actual method of a request that the parser sees with the stand-in."""
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        """Process data from the client."""
+        if self._between and (found := _METHOD.match(data)) and found[0] not in _KNOWN:
+            self._method = found[0].decode("ascii")
+            data = _STAND_IN + data[found.end() :]
+        self._finished = False
+        super().data_received(data)
+        self._unfinished = 0 if self._finished else self._unfinished + len(data)
+        if self._unfinished > _MOST_BYTES and not self.transport.is_closing():
+            self.send_400_response("The request's head is too long.")
+
+    @override
+    def on_message_begin(self) -> None:
+        self._between, self._finished = False, True
+        super().on_message_begin()
+
+    @override
+    def on_headers_complete(self) -> None:
+        self._finished = True
+        super().on_headers_complete()
+        if self._method is not None:
+            self.scope["method"], self._method = self._method, None
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._finished = True
+        super().on_body(body)
+
+    @override
+    def on_message_complete(self) -> None:
+        self._between = self._finished = True
+        super().on_message_complete()

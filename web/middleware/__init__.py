@@ -1,0 +1,1 @@
+"""Middleware that every request passes before its endpoint."""

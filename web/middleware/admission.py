@@ -1,0 +1,123 @@
+"""Admission control of the REST API: requests over a limit get 503 with `Retry-After` at once.
+
+The alternative would be an unbounded queue. The decision is a pure function of numbers; `Admission` keeps them.
+
+Each resource that requests wait for has its own limit, so that one that hangs does not block the others: the herder,
+other workers, the threads that run plugin code, and the memory for bodies. Bodies count as their bytes arrive, until
+their request is answered; bytes that are announced but never sent do not count. Requests between workers may use as
+many bytes again, so that clients with large bodies do not delay a connector's task configs; the limit of requests to
+the herder does not apply to them.
+
+Requests that wait for no resource are never refused: GETs from the snapshot, `/health`, whose callers share one
+question, and `/metrics`, whose callers share one scrape.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from kraal.core.errors import Unavailable
+from kraal.metrics.load import LoadNumbers
+
+RETRY_AFTER_S: Final = 1
+_BODY: Final = "kraal.body"
+
+
+class Scarce(StrEnum):
+    """Resources that requests wait for or fill."""
+
+    HERDER = "herder"
+    WORKERS = "workers"
+    PLUGINS = "plugins"
+    BODIES = "bodies"
+    INTERNAL_BODIES = "internal_bodies"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of concurrent requests and bodies."""
+
+    waiting: int = 1_000
+    """Requests that wait for the herder; the same for other workers and for plugins. `rest.waiting.requests.max`"""
+    body_bytes: int = 64 * 1024 * 1024
+    """Bytes of client requests, and as many again of worker requests. `rest.bodies.max.bytes`"""
+
+
+_TEXTS: Final[Mapping[Scarce, str]] = {
+    Scarce.HERDER: "{} requests wait for it",
+    Scarce.WORKERS: "{} requests wait for other workers",
+    Scarce.PLUGINS: "{} requests wait for plugins",
+    Scarce.BODIES: "the bodies of requests have {} bytes",
+    Scarce.INTERNAL_BODIES: "the bodies of workers' requests have {} bytes",
+}
+
+
+def refusal(what: Scarce, taken: int, more: int, limits: Limits) -> str | None:
+    """Return why `more` is too much, or None. Pure.
+
+    `taken` is the share of other requests, in requests or bytes. A sole request is never refused for its size.
+    """
+    if what in (Scarce.BODIES, Scarce.INTERNAL_BODIES):
+        too_much = taken > 0 and taken + more > limits.body_bytes
+    else:
+        too_much = taken + more > limits.waiting
+    return f"The worker is too busy: {_TEXTS[what].format(taken)}" if too_much else None
+
+
+class Admission:
+    """Usage of one worker's REST API across all listeners. Thread: the event loop's; others may read."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._refused: Counter[Scarce] = Counter()
+        self._bytes: Counter[Scarce] = Counter()
+        self._gauges: dict[Scarce, Callable[[], int]] = {}
+
+    def watch(self, what: Scarce, gauge: Callable[[], int]) -> None:
+        """Use `gauge` as the number of waiting requests; any thread may call it."""
+        self._gauges[what] = gauge
+
+    def enter(self, what: Scarce) -> None:
+        """Admit a request that is about to wait. Raises Unavailable."""
+        self._check(what, self._waiting(what), 1)
+
+    def has_room(self, what: Scarce) -> bool:
+        """Whether one more request may wait; for optional requests."""
+        return refusal(what, self._waiting(what), 1, self._limits) is None
+
+    def _waiting(self, what: Scarce) -> int:
+        gauge = self._gauges.get(what)
+        return 0 if gauge is None else gauge()
+
+    def body_grows(self, scope: Any, size: int, *, internal: bool) -> None:
+        """Count `size` more bytes of a request's body. Raises Unavailable; the bytes are not counted then."""
+        what = Scarce.INTERNAL_BODIES if internal else Scarce.BODIES
+        _, own = scope.get(_BODY, (what, 0))
+        others = self._bytes[what] - own
+        self._check(what, others, own + size)
+        self._bytes[what] += size
+        scope[_BODY] = (what, own + size)
+
+    def answered(self, scope: Any) -> None:
+        """Release the body of a request that has ended."""
+        what, own = scope.pop(_BODY, (Scarce.BODIES, 0))
+        self._bytes[what] -= own
+
+    def _check(self, what: Scarce, taken: int, more: int) -> None:
+        why = refusal(what, taken, more, self._limits)
+        if why is not None:
+            self._refused[what] += 1
+            raise Unavailable(why, retry_after_s=RETRY_AFTER_S)
+
+    def numbers(self, mailboxes: Mapping[str, int]) -> LoadNumbers:
+        """Return the worker's load; `mailboxes` are the mailbox sizes by actor name. Any thread."""
+        return LoadNumbers(
+            mailboxes=mailboxes,
+            waiting={what.value: gauge() for what, gauge in self._gauges.items()},
+            refused={what.value: self._refused[what] for what in Scarce},
+            body_bytes=self._bytes.total(),
+        )

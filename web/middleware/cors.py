@@ -1,0 +1,112 @@
+"""Cross-origin requests: the pages of other origins that may use the REST API (contract R13).
+
+As in Jetty's handler in Connect, each answer varies by `Origin`; one to an allowed origin names it, and one to a
+preflight also lists what else is allowed. Nothing is refused: the browser enforces the rules. Preflights are passed
+to the path's own OPTIONS.
+
+Anybody can send an origin, before authentication, and it is matched with the administrator's regular expressions.
+Matching therefore runs on one thread outside the event loop; few origins may wait for it, and results are cached.
+Source: RestServer.initializeResources (Kafka 4.3.0), CrossOriginHandler (Jetty 12).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from anyio import CapacityLimiter, to_thread
+
+from kraal.config.patterns import Pattern
+from kraal.core.errors import PatternTooSlow
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_VARY: Final = (b"vary", b"Origin")
+_MAX_AGE: Final = (b"access-control-max-age", b"60")
+_ALLOW_HEADERS: Final = (b"access-control-allow-headers", b"Content-Type")
+_METHODS: Final = "GET,POST,HEAD"
+_LONGEST: Final = 1_000
+"""Maximum length in bytes of an `Origin` header to match; a host name has at most 253."""
+_MOST_WAITING: Final = 100
+_MOST_KNOWN: Final = 1_000
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CorsRules:
+    """Rules from `access.control.allow.origin` and `.methods`."""
+
+    origins: tuple[Pattern, ...]
+    """Patterns that match a whole origin."""
+    methods: str = _METHODS
+    """Separated by commas, without blanks."""
+
+    @classmethod
+    def of(cls, origins: tuple[Pattern, ...], methods: str) -> CorsRules | None:
+        """Make the rules from the config's texts; None when no origin is allowed."""
+        named = ",".join(name for each in methods.split(",") if (name := each.strip()))
+        return cls(origins, named or _METHODS) if origins else None
+
+
+class CrossOrigin:
+    """Adds the headers that let a browser show answers to pages of other origins."""
+
+    def __init__(self, app: ASGIApp, rules: CorsRules) -> None:
+        self._app = app
+        self._rules = rules
+        self._methods = (b"access-control-allow-methods", rules.methods.encode("latin-1"))
+        self._known: dict[bytes, bool] = {}
+        self._limiter: CapacityLimiter | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request and add headers to its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        added = await self._headers(scope)
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        await self._app(scope, receive, send_more)
+
+    async def _headers(self, scope: Scope) -> list[tuple[bytes, bytes]]:
+        headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
+        origin = next((value for name, value in headers if name == b"origin"), None)
+        if origin is None or not await self._allowed(origin):
+            return [_VARY]
+        allowed = [_VARY, (b"access-control-allow-origin", origin)]
+        if scope["method"] == "OPTIONS" and any(
+            name == b"access-control-request-method" for name, _ in headers
+        ):
+            allowed += [self._methods, _ALLOW_HEADERS, _MAX_AGE]
+        return allowed
+
+    async def _allowed(self, origins: bytes) -> bool:
+        allowed = self._known.get(origins)
+        if allowed is not None:
+            return allowed
+        if self._limiter is None:  # requires a running event loop
+            self._limiter = CapacityLimiter(1)
+        if len(origins) > _LONGEST or self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
+            return False
+        allowed = await to_thread.run_sync(
+            self._matches, origins.decode("latin-1").split(), limiter=self._limiter
+        )
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[origins] = allowed
+        return allowed
+
+    def _matches(self, origins: Iterable[str]) -> bool:
+        try:
+            return any(pattern.fullmatch(origin) for origin in origins for pattern in self._rules.origins)
+        except PatternTooSlow as error:
+            log.warning("Refused an origin: access.control.allow.origin: %s", error)
+            return False

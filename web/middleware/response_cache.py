@@ -1,0 +1,49 @@
+"""Response cache: bodies of GET requests, valid while the snapshot they show is the latest.
+
+Dashboards repeat the same few GETs, and between two changes of the cluster the answer is the same bytes. A cached GET
+costs one dictionary look-up instead of routing, rendering and encoding. Entries need no invalidation: each snapshot
+has its own set of answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraal.cluster.views.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
+
+Key = tuple[bytes, bytes]
+"""Raw path and query string."""
+
+_MAX_ANSWERS = 4_096
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+def key_of(scope: Scope) -> Key:
+    """Return what, besides the snapshot, determines the answer to a GET."""
+    return scope["raw_path"], scope["query_string"]
+
+
+class ResponseCache:
+    """Bodies by path and query, all of one snapshot. Thread: the event loop's only."""
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._bodies: dict[Key, bytes] = {}
+        self._size = 0
+
+    def find(self, snapshot: Snapshot, key: Key) -> bytes | None:
+        """Return the body cached for exactly this snapshot, if any."""
+        return self._bodies.get(key) if snapshot is self._snapshot else None
+
+    def keep(self, snapshot: Snapshot, key: Key, body: bytes) -> None:
+        """Cache a body; drops those of another snapshot, or all when they use too much memory."""
+        full = len(self._bodies) >= _MAX_ANSWERS or self._size + len(body) > _MAX_BYTES
+        if snapshot is not self._snapshot or full:
+            self._snapshot = snapshot
+            self._bodies = {}
+            self._size = 0
+        self._bodies[key] = body
+        self._size += len(body)

@@ -1,0 +1,58 @@
+"""Response headers from `response.http.headers.config`.
+
+They are set first, as by Jetty's filter, which runs before the answer is made. The answer's own headers, such as
+`Content-Type` and `Location`, therefore override them; but a rule may replace `Server`.
+Source: HeaderFilter (Jetty 12); seen on Kafka Connect 4.3.0.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from kraal.config.worker.response_headers import HeaderRule
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+class ResponseHeaders:
+    """Adds the headers of the rules, applied in order."""
+
+    def __init__(self, app: ASGIApp, rules: Sequence[HeaderRule]) -> None:
+        self._app = app
+        self._rules = rules
+        self._sets_server = any(rule.name.lower() == "server" and not rule.add for rule in rules)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request and add headers to its answer."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = self._with(message["headers"])
+            await send(message)
+
+        await self._app(scope, receive, send_more)
+
+    def _with(self, answered: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        now = time.time()
+        found: list[tuple[bytes, bytes]] = []
+        for rule in self._rules:
+            name = rule.name.lower().encode()
+            if not rule.add:
+                found = [each for each in found if each[0] != name]
+            found.append((name, _value(rule, now)))
+        names = {name.lower() for name, _ in answered} - {b"server"}
+        kept = [each for each in found if each[0] not in names]
+        return kept + [each for each in answered if each[0] != b"server" or not self._sets_server]
+
+
+def _value(rule: HeaderRule, now_s: float) -> bytes:
+    if rule.offset_ms is None:
+        return rule.value.encode("latin-1")
+    return formatdate(now_s + rule.offset_ms / 1000, usegmt=True).encode()

@@ -1,0 +1,76 @@
+"""Rendering of answers: JSON bytes as Java emits them, locations, times."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from kraal.cluster.views.snapshot import Stage
+
+JSON = "application/json"
+
+_KEPT_IN_PATHS = ":@!$&'()*+,;=~"
+"""Characters that Java's UriBuilder keeps in a path segment, besides letters, digits, `-`, `.` and `_`."""
+
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+"""Characters that Java stores as surrogate pairs and escapes as two."""
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def to_json(value: Any) -> bytes:
+    """Encode compactly, in the order of the dicts; half a surrogate pair becomes `?`, as in Java."""
+    text = _encode(value)
+    if not text.isascii():
+        text = _BEYOND.sub(_as_pair, text)
+    return text.encode("utf-8", "replace")
+
+
+def _as_pair(found: re.Match[str]) -> str:
+    code = ord(found[0]) - 0x10000
+    return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
+
+
+def json_answer(
+    value: Any, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Answer with a JSON value."""
+    return Response(to_json(value), status, {"Content-Type": JSON, **(headers or {})})
+
+
+def empty_answer(status: int) -> Response:
+    """Answer with a status and no body."""
+    return Response(status_code=status)
+
+
+def location(advertised_url: str, name: str) -> str:
+    """Return the URL of the connector `name` on this worker, usable for any worker's answer."""
+    return f"{advertised_url}connectors/{quote(name, safe=_KEPT_IN_PATHS)}"
+
+
+def instant(ms: int) -> str:
+    """Format milliseconds since the epoch like Java's Instant: no fraction when it is zero."""
+    seconds, rest = divmod(ms, 1000)
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{rest:03d}Z" if rest else f"{text}Z"
+
+
+def stage_sentence(stage: Stage) -> str:
+    """Describe what the worker is doing or did last. Source: Stage.summarize."""
+    if stage.completed_ms is None:
+        return f"The worker is currently {stage.what}, which began at {instant(stage.began_ms)}."
+    return (
+        f"The last operation the worker completed was {stage.what}, which began at "
+        f"{instant(stage.began_ms)} and completed at {instant(stage.completed_ms)}."
+    )
+
+
+def timeout_text(stage: Stage | None) -> str:
+    """Return the message of a request that timed out (contract R9)."""
+    return "Request timed out" if stage is None else f"Request timed out. {stage_sentence(stage)}"

@@ -1,0 +1,1 @@
+"""Parsing of requests, and questions to the herder or another worker."""

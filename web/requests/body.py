@@ -1,0 +1,266 @@
+"""Request bodies: read within a limit, parsed as JSON and converted for messages.
+
+An invalid body is the client's error: 400 with a message that names the problem and its position (Java answers 500
+with its library's text). As in Jackson, values of config maps are strings: a number is kept as written (`1.50`,
+`1E400`), `true` and `false` become text, null stays null; and the last value of a duplicate key counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kraal.cluster.decisions.offsets import NOTHING_GIVEN, Pair
+from kraal.config.connector.files import parse_initial_state
+from kraal.core.errors import BadRequest, Unavailable
+from kraal.core.ids import Config, ConnectorName, Json, TargetState
+from web.errors import TooLarge, UnsupportedMediaType, library_text
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+_CREATE_FIELDS = ("name", "config", "initial_state")
+_TRIMMED = "".join(map(chr, range(0x21)))
+"""Characters that Java's String.trim removes."""
+
+_OFFSETS_FIELDS = ("offsets",)
+_OFFSET_FIELDS = ("partition", "offset")
+_DEEPEST = 100
+"""Maximum nesting of partition and offset values; Python's own limit depends on the call stack."""
+_LONGEST_NUMBER = 1000
+"""In digits; Python refuses to parse very long numbers."""
+
+_PASSED_OVER = 16
+"""A body of up to this multiple of the limit is read to its end and discarded."""
+_PATIENCE_S = 5.0
+
+NOT_SCALAR = "must be a string, number, boolean or null, but is"
+_HALF_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _Number(str):
+    """A JSON number as written."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateRequest:
+    """The body of `POST /connectors`. Source: CreateConnectorRequest; KIP-980."""
+
+    name: ConnectorName
+    config: Config
+    initial_state: TargetState | None
+
+
+async def read_body(services: Services, request: Request) -> bytes:
+    """Read the whole body. Raises TooLarge, UnsupportedMediaType, and Unavailable if there is no room."""
+    body = await read_raw(services, request, services.settings.max_body_bytes)
+    if body and "content-type" not in request.headers:
+        raise UnsupportedMediaType(library_text(UnsupportedMediaType.status))
+    return body
+
+
+async def read_raw(services: Services, request: Request, limit: int, *, internal: bool = False) -> bytes:
+    """Read the whole body, at most `limit` bytes of any type. Raises TooLarge, and Unavailable if there is no room.
+
+    `internal`: sent by a worker, with a separate limit.
+    """
+    announced = request.headers.get("content-length", "0")
+    body = bytearray()
+    if announced.isdecimal() and int(announced) > limit:
+        if int(announced) <= limit * _PASSED_OVER and "expect" not in request.headers:
+            await _pass_over(request)
+        raise _too_large(limit)
+    refused: Unavailable | None = None
+    async for chunk in request.stream():
+        if refused is not None:
+            continue
+        body += chunk
+        if len(body) > limit:
+            raise _too_large(limit)
+        try:
+            services.admission.body_grows(request.scope, len(chunk), internal=internal)
+        except Unavailable as error:
+            # The server discards the rest, unless the connection closes and interrupts the client's sending.
+            if request.headers.get("connection", "").lower() != "close":
+                raise
+            refused = error
+            body.clear()
+            services.admission.answered(request.scope)
+    if refused is not None:
+        raise refused
+    return bytes(body)
+
+
+async def pass_over_before_close(request: Request) -> None:
+    """Read and discard the body of a refused request if the connection closes with the answer.
+
+    Otherwise the client would see a connection reset instead of the answer. Bounded in time; stores nothing.
+    """
+    if request.headers.get("connection", "").lower() == "close" and "expect" not in request.headers:
+        await _pass_over(request)
+
+
+async def _pass_over(request: Request) -> None:
+    """Read and discard a body: most clients read the answer only after sending, and would find the connection reset."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_S):
+            async for _ in request.stream():
+                pass
+
+
+def parse_config(body: bytes) -> Config:
+    """Parse a body that is a config map. Raises BadRequest."""
+    return config_map(parse_json(body), "The request body")
+
+
+def parse_create_request(body: bytes) -> CreateRequest:
+    """Parse the body of `POST /connectors`; its name is trimmed. Raises BadRequest."""
+    fields = _record(parse_json(body), "the request body", _CREATE_FIELDS)
+    if fields.get("config") is None:
+        raise BadRequest("Field config is missing in the request body; it must be an object")
+    name = _text(fields.get("name"), "Field name") or ""
+    state = _text(fields.get("initial_state"), "Field initial_state")
+    return CreateRequest(
+        name=ConnectorName(name.strip(_TRIMMED)),
+        config=config_map(fields["config"], "Field config"),
+        initial_state=None if state is None else parse_initial_state(state),
+    )
+
+
+def parse_offsets(body: bytes) -> list[Pair]:
+    """Parse the body of `PATCH /connectors/{c}/offsets`: at least one pair. Raises BadRequest."""
+    offsets = _record(parse_json(body), "the request body", _OFFSETS_FIELDS).get("offsets")
+    if offsets is not None and not isinstance(offsets, list):
+        raise BadRequest(f"Field offsets must be a JSON array, but is {_kind(offsets)}")
+    if not offsets:
+        raise BadRequest(NOTHING_GIVEN)
+    pairs: list[Pair] = []
+    for number, each in enumerate(offsets):
+        what = f"offsets[{number}]"
+        found = _record(each, what, _OFFSET_FIELDS)
+        pairs.append((_fields(found, "partition", what), _fields(found, "offset", what)))
+    return pairs
+
+
+def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | None:
+    """Return a partition or an offset; None when it is null or missing. Raises BadRequest."""
+    value = found.get(name)
+    if value is None:
+        return None
+    fields = _object(value, f"Field {name} of {what}")
+    return {sound(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
+
+
+def _plain(value: Any, what: str, depth: int = 0) -> Json:
+    """Return a value of a partition or an offset with numbers converted. Raises BadRequest."""
+    if depth > _DEEPEST:
+        raise BadRequest(f"A value in {what} is nested too deeply: more than {_DEEPEST} levels")
+    match value:
+        case _Number():
+            text = str(value)
+            if len(text) > _LONGEST_NUMBER:
+                raise BadRequest(f"A number in {what} is too long: it has {len(text)} characters")
+            if not any(sign in text for sign in ".eE"):
+                return int(text)
+            number = float(text)
+            if not math.isfinite(number):
+                raise BadRequest(f"A number in {what} is too large: {text}")
+            return number
+        case str():
+            return sound(value, f"A text in {what}")
+        case list():
+            return [_plain(each, what, depth + 1) for each in value]
+        case dict():
+            return {
+                sound(key, f"A key in {what}"): _plain(each, what, depth + 1) for key, each in value.items()
+            }
+        case _:
+            plain: Json = value
+            return plain
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON; numbers stay text. Raises BadRequest with line and column."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise BadRequest(f"The request body is not UTF-8 at byte {exc.start + 1}") from exc
+    if not text.strip():
+        raise BadRequest("The request body is empty; it must be a JSON object")
+    try:
+        return json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno}, column {exc.colno}"
+        raise BadRequest(f"The request body is not JSON: {exc.msg} ({where})") from exc
+    except RecursionError as exc:
+        raise BadRequest("The request body is nested too deeply") from exc
+
+
+def config_map(value: Any, what: str) -> Config:
+    """Return `value` as a config; `what` names it in errors. Raises BadRequest."""
+    return {
+        sound(key, "A key"): _text(each, f"Value of config key {key}")
+        for key, each in _object(value, what).items()
+    }
+
+
+def _record(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return an object that has only known fields. Raises BadRequest for others."""
+    fields = _object(value, what[0].upper() + what[1:])
+    for name in fields:
+        if name not in known:
+            raise BadRequest(f"Unknown field {json.dumps(name)} in {what}; its fields are {', '.join(known)}")
+    return fields
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise BadRequest(f"{what} must be a JSON object, but is {_kind(value)}")
+    return value
+
+
+def _text(value: Any, what: str) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return sound(str(value), what)
+        case _:
+            raise BadRequest(f"{what} {NOT_SCALAR} {_kind(value)}")
+
+
+def sound(text: str, what: str) -> str:
+    """Return `text` if it can be encoded as UTF-8. Raises BadRequest."""
+    if _HALF_SURROGATE.search(text):
+        raise BadRequest(f"{what} holds half of a surrogate pair: {json.dumps(text)}")
+    return text
+
+
+def _kind(value: Any) -> str:
+    kinds: list[tuple[type, str]] = [
+        (dict, "an object"),
+        (list, "an array"),
+        (bool, "a boolean"),
+        (_Number, "a number"),
+        (str, "a string"),
+    ]
+    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
+
+
+def _refuse_constant(name: str) -> Callable[[], None]:
+    raise BadRequest(f"The request body is not JSON: {name} is no JSON number")
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The request body is larger than the {limit} bytes that this worker takes")

@@ -1,0 +1,27 @@
+"""Questions to the herder, with the request timeout."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from actors.runtime.mailbox import Ask, ask_async
+from kraal.core.errors import TimedOut
+from web.middleware.admission import Scarce
+from web.rendering import timeout_text
+from web.settings import Services
+
+R = TypeVar("R")
+
+
+async def ask_herder(services: Services, message: Ask[R], *, always: bool = False) -> R:
+    """Ask the herder and await its answer. Raises the message's errors, Unavailable, and TimedOut with the stage.
+
+    A question that timed out is not canceled: it may still take effect. For operations of the leader or an owner, see
+    `web.requests.forward`. `always`: ask even if too many requests wait.
+    """
+    if not always:
+        services.admission.enter(Scarce.HERDER)
+    try:
+        return await ask_async(services.herder, message, timeout_s=services.settings.request_timeout_s)
+    except TimedOut as exc:
+        raise TimedOut(timeout_text(services.published.latest.stage)) from exc

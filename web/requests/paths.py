@@ -1,0 +1,64 @@
+"""Raw paths: routing uses the undecoded path, and handlers decode the names in it once.
+
+Servers decode a path before routing, which turns the `%2F` in a connector's name into a separator and `%25` into the
+start of another escape. The middleware therefore puts the undecoded path into `scope["path"]`, the route table
+matches it, and the functions here decode single segments.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+from kraal.core.errors import BadRequest, NotFound
+from kraal.core.ids import ConnectorName, TaskId
+from web.errors import library_text
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import Scope
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_JAVA_INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
+_JAVA_INTEGERS = range(-(2**31), 2**31)
+
+
+def use_raw_path(scope: Scope) -> None:
+    """Have the route table match the undecoded path, without a trailing slash."""
+    raw: bytes = scope["raw_path"]
+    scope["path"] = raw.decode("latin-1").removesuffix("/") or "/"
+
+
+def decoded(segment: str) -> str:
+    """Decode one segment of a path. Raises BadRequest."""
+    if _BROKEN_ESCAPE.search(segment):
+        raise BadRequest(f"Path segment {segment} holds a % that two hexadecimal digits do not follow")
+    try:
+        return unquote_to_bytes(segment).decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise BadRequest(f"Path segment {segment} is not UTF-8 when decoded") from exc
+
+
+def connector_of(request: Request) -> ConnectorName:
+    """Return the connector in the path."""
+    return ConnectorName(decoded(request.path_params["connector"]))
+
+
+def task_of(request: Request) -> TaskId:
+    """Return the task in the path. Raises NotFound when its number is not a Java integer."""
+    number = decoded(request.path_params["task"])
+    if not _JAVA_INTEGER.fullmatch(number) or int(number) not in _JAVA_INTEGERS:
+        raise NotFound(library_text(404))
+    return TaskId(connector_of(request), int(number))
+
+
+def plugin_of(request: Request) -> str:
+    """Return the plugin in the path, by class or alias."""
+    return decoded(request.path_params["plugin"])
+
+
+def is_true(request: Request, parameter: str, *, default: bool = False) -> bool:
+    """Read a query parameter: `true` in any letter case is True, a missing value the default, anything else False."""
+    text = request.query_params.get(parameter)
+    return text.lower() == "true" if text else default

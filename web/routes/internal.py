@@ -1,0 +1,100 @@
+"""Internal requests from workers to the leader: write task configs, fence zombies (contract 1.4, 4.8).
+
+Both are signed with the group's session key if the group's protocol has signatures (KIP-507). They need no password,
+so anybody can send them; everything that the mode and the headers can rule out is rejected before the body is read.
+The signature covers the raw body, and is checked before the body is parsed and before any look-up, so strangers learn
+nothing about connectors. (Java parses first.) Checking and parsing run on a thread.
+
+Requests must be signed while this worker does not know its group's protocol: otherwise a starting worker would obey
+anybody. In a group without signatures, a worker with password authentication rejects them unless configured
+otherwise, because workers have no passwords. Source: InternalClusterResource, DistributedHerder (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from anyio import to_thread
+
+from actors.messages.herder import FenceZombies, PutTaskConfigs
+from kraal.core.errors import BadRequest, KraalError
+from kraal.core.ids import Config
+from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Expected, Signature, expected
+from web.rendering import empty_answer
+from web.requests.body import pass_over_before_close, read_raw
+from web.requests.forward import ask_or_forward
+from web.requests.paths import connector_of
+from web.requests.task_configs import parse_task_configs
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_FENCE_BYTES: Final = 1024
+"""Limit for fence requests, which workers send without a body."""
+
+
+async def put_task_configs(services: Services, request: Request) -> Response:
+    """POST /connectors/{c}/tasks: write the task configs that the connector's owner sends."""
+    name = connector_of(request)
+    signature = await _expected(services, request, "externally setting task configurations")
+    body = await read_raw(services, request, services.settings.max_internal_body_bytes, internal=True)
+
+    def read() -> list[Config]:
+        if signature is not None:
+            signature.check(body)
+        return parse_task_configs(body)
+
+    message = PutTaskConfigs(name=name, configs=await to_thread.run_sync(read))
+    return await ask_or_forward(services, request, message, _done, body=body, internal=True)
+
+
+async def fence_zombies(services: Services, request: Request) -> Response:
+    """PUT /connectors/{c}/fence: fence older tasks before a task starts (KIP-618)."""
+    name = connector_of(request)
+    signature = await _expected(services, request, "exactly-once source connectors")
+    body = await read_raw(services, request, _FENCE_BYTES, internal=True)
+    if signature is not None:
+        signature.check(body)
+    return await ask_or_forward(services, request, FenceZombies(name=name), _done, internal=True)
+
+
+async def _expected(services: Services, request: Request, what: str) -> Expected | None:
+    """Return the signature expected for the body; None: no signature is required.
+
+    Raises BadRequest for a standalone worker, which does not support `what`, and the errors of `_signature`. The body
+    is not read, unless the client closes the connection.
+    """
+    try:
+        if not services.settings.distributed:
+            raise BadRequest(f"Kafka Connect in standalone mode does not support {what}.")
+        return _signature(services, request)
+    except KraalError:
+        await pass_over_before_close(request)
+        raise
+
+
+def _signature(services: Services, request: Request) -> Expected | None:
+    """Read the signature from the headers; None: this group does not sign. Raises BadRequest, Unavailable."""
+    snapshot = services.published.latest
+    if snapshot.protocol is not None and not snapshot.protocol.signed:
+        if services.settings.unsigned_internal:
+            return None
+        raise BadRequest(
+            "Internal request missing required signature: this worker asks for passwords, and the group's protocol "
+            "is one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
+            "internal.requests.unsigned=allow on this one."
+        )
+    key = snapshot.config.session_key
+    headers = request.headers
+    return expected(
+        Signature(value=headers.get(SIGNATURE_HEADER), algorithm=headers.get(ALGORITHM_HEADER)),
+        key=None if key is None else key.key,
+        allowed=services.settings.verification_algorithms,
+    )
+
+
+def _done(_: None) -> Response:
+    return empty_answer(HTTPStatus.NO_CONTENT)

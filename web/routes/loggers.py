@@ -1,0 +1,84 @@
+"""`/admin/loggers`: logger levels, of this worker or of all.
+
+Source: LoggingResource (Kafka 4.3.0); KIP-495, KIP-976.
+"""
+
+from __future__ import annotations
+
+import logging
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from starlette.routing import Route
+
+from actors.messages.herder import SetLoggerLevel
+from kraal.core.errors import BadRequest, NotFound
+from kraal.core.log_levels import LoggerLevel, parse_level
+from web.rendering import empty_answer, json_answer
+from web.requests.body import parse_config, read_body
+from web.requests.herder_client import ask_herder
+from web.requests.paths import decoded
+from web.resource import Resource
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+log = logging.getLogger(__name__)
+
+_LONGEST = 1_000
+"""Maximum length of a logger name: Python keeps each dotted part for the lifetime of the process."""
+_WORKER, _CLUSTER = "worker", "cluster"
+
+
+def routes(services: Services) -> list[Route]:
+    """Return the route table of loggers."""
+    return [
+        Route("/admin/loggers", Resource(services, GET=_list)),
+        Route("/admin/loggers/{logger}", Resource(services, GET=_get, PUT=_put)),
+    ]
+
+
+async def _list(services: Services, _request: Request) -> Response:
+    """GET /admin/loggers."""
+    levels = services.loggers.all_levels()
+    return json_answer({name: _shape(level) for name, level in levels.items()})
+
+
+async def _get(services: Services, request: Request) -> Response:
+    """GET /admin/loggers/{logger}: its effective level, its own or a parent's."""
+    name = decoded(request.path_params["logger"])
+    level = services.loggers.level(name)
+    if level is None:
+        raise NotFound(f"Logger {name} not found.")
+    return json_answer(_shape(level))
+
+
+async def _put(services: Services, request: Request) -> Response:
+    """PUT /admin/loggers/{logger}?scope=: 200 with the loggers changed here; 204 when all workers are notified."""
+    namespace = decoded(request.path_params["logger"])
+    if len(namespace) > _LONGEST:
+        raise BadRequest(
+            f"The logger's name has {len(namespace)} characters; {_LONGEST} at most are allowed."
+        )
+    level = parse_config(await read_body(services, request)).get("level")
+    if level is None:
+        raise BadRequest("Desired 'level' parameter was not specified in request.")
+    if parse_level(level) is None:
+        raise NotFound(f"invalid log level '{level}'.")
+    scope = request.query_params.get("scope", _WORKER)
+    if scope.lower() == _CLUSTER:
+        await ask_herder(services, SetLoggerLevel(namespace=namespace, level=level))
+        return empty_answer(HTTPStatus.NO_CONTENT)
+    if scope.lower() != _WORKER:
+        log.warning(
+            "Received invalid scope '%s' in request to adjust logging level; will default to %s",
+            scope,
+            _WORKER,
+        )
+    return json_answer(services.loggers.set_level(namespace, level))
+
+
+def _shape(level: LoggerLevel) -> dict[str, Any]:
+    return {"level": level.level, "last_modified": level.last_modified}

@@ -1,0 +1,85 @@
+"""`/` and `/health`: identity and health of this worker. Source: RootResource; KIP-1017."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from starlette.routing import Route
+
+from kraal.cluster.views.snapshot import Snapshot
+from kraal.core.ids import Json
+from web.rendering import json_answer, stage_sentence
+from web.resource import Resource, kept
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_READS = ("GET", "HEAD")
+_MOST = 100
+"""Maximum number of stalled tasks to name."""
+
+
+def routes(services: Services) -> list[Route]:
+    """Return the route table of the worker itself. Both paths accept any Content-Type, as in Java."""
+    return [
+        Route("/", Resource(services, any_type=_READS, GET=_root)),
+        Route("/health", Resource(services, any_type=_READS, GET=_health)),
+    ]
+
+
+async def _root(services: Services, request: Request) -> Response:
+    """GET /: available from the start."""
+    snapshot = services.published.latest
+    return kept(
+        services,
+        snapshot,
+        request,
+        {
+            "version": services.settings.connect_version,
+            "commit": services.settings.commit,
+            "kafka_cluster_id": snapshot.kafka_cluster_id,
+        },
+    )
+
+
+async def _health(services: Services, _request: Request) -> Response:
+    """GET /health: asks the herder, so that a hanging herder is detected.
+
+    Stalled tasks are only named: the worker itself is healthy, and restarting it would not help them. But a thread pool
+    that stuck calls hold completely makes the worker unhealthy: only a new process helps.
+    """
+    try:
+        async with asyncio.timeout(services.settings.health_timeout_s):
+            await services.pulse.feel()
+    except TimeoutError:
+        return _unhealthy(services.published.latest)
+    snapshot, oversight = services.published.latest, services.oversight
+    why = None if oversight is None else oversight.why_unhealthy()
+    if why is not None:
+        return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", why)
+    stalled = [] if oversight is None else oversight.stalled(snapshot)
+    more: dict[str, Json] = {"stalled_tasks": len(stalled), "stalled": stalled[:_MOST]} if stalled else {}
+    text = "Worker has completed startup and is ready to handle requests."
+    return _worker_status(HTTPStatus.OK, "healthy", text, more)
+
+
+def _unhealthy(snapshot: Snapshot) -> Response:
+    stage = "" if snapshot.stage is None else f" {stage_sentence(snapshot.stage)}"
+    if not snapshot.ready:
+        return _worker_status(
+            HTTPStatus.SERVICE_UNAVAILABLE, "starting", f"Worker is still starting up.{stage}"
+        )
+    text = "Worker was unable to handle this request and may be unable to handle other requests."
+    return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", f"{text}{stage}")
+
+
+def _worker_status(
+    status: HTTPStatus, word: str, message: str, more: Mapping[str, Json] = MappingProxyType({})
+) -> Response:
+    return json_answer({"status": word, "message": message, **more}, status=status)
