@@ -173,8 +173,7 @@ def test_a_connector_may_be_created_at_rest_and_has_no_tasks_then(
 
 
 def test_the_worker_says_who_it_is_and_that_it_is_well(worker: WorkerProcess, kafka: Broker) -> None:
-    root = worker.get("/").body
-    assert set(root) == {"version", "commit", "kafka_cluster_id"}
-    assert root["kafka_cluster_id"]
+    assert set(worker.get("/").body) == {"version", "commit", "kafka_cluster_id"}
+    worker.wait_until("it knew the Kafka cluster", lambda: bool(worker.get("/").body["kafka_cluster_id"]))
     assert worker.get("/health").body["status"] == "healthy"
     assert kafka.status().answers
