@@ -34,7 +34,7 @@ from actors.supervisor import Supervisor
 from actors.task import Task
 from actors.worker import Slot, Worker
 from kraal.cluster.decisions.restart_budget import RestartBudget
-from kraal.cluster.membership.state import MemberSettings
+from kraal.cluster.membership.member_state import MemberSettings
 from kraal.cluster.views.snapshot import Published, Snapshot, Stage
 from kraal.core.ids import Instance, TaskId, TopicName
 from kraal.core.log_levels import Loggers

@@ -27,7 +27,7 @@ from actors.messages.membership import (
 from actors.runtime.mailbox import Reply
 from actors.runtime.system import Begin
 from kraal.cluster.assignment.leader import work_of
-from kraal.cluster.membership import state as flow
+from kraal.cluster.membership import member_state as flow
 from kraal.cluster.membership.flow import HUNG
 from kraal.core.ids import Generation
 from kraal.protocol.group import (

@@ -18,7 +18,7 @@ from actors.messages.membership import CoordinatorLost, GroupJoined, PrepareJoin
 from kraal.cluster.assignment.leader import GroupPlan, Joined, latest_offset, plan_group, work_of
 from kraal.cluster.assignment.rebalance import AssignorState
 from kraal.cluster.membership.flow import step
-from kraal.cluster.membership.state import Decision, Event, MemberSettings, MemberState
+from kraal.cluster.membership.member_state import Decision, Event, MemberSettings, MemberState
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.windows import Windows

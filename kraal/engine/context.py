@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kraal.config.connector.batches import Batches, batches_of
+from kraal.config.connector.polling import Batches, batches_of
 from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka.coalescing import Coalescer

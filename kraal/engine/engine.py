@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
-from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
+from kraal.config.connector.polling import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
 from kraal.core.ids import TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
@@ -28,8 +28,8 @@ from kraal.engine.session.slots import Slots
 from kraal.engine.sink.executor import SinkExecutor
 from kraal.engine.source.exactly_once import TransactionalSourceExecutor
 from kraal.engine.source.executor import SourceExecutor
-from kraal.engine.streaming.executor import StreamExecutor
-from kraal.engine.streaming.query import CHECKPOINTS
+from kraal.engine.streaming.real_time_executor import StreamExecutor
+from kraal.engine.streaming.real_time_query import CHECKPOINTS
 from kraal.engine.task_plugins import Chains, Plugins, task_class
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import NOBODY, Owner, Pool

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kraal.config.families import Family
 from kraal.config.key import Key
+from kraal.config.key_families import Family
 from kraal.reference.pages import Page, Section
 
 INDEX = "README.md"

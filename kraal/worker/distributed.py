@@ -21,7 +21,7 @@ from actors.assembly import Assembly, ClusterParts, Parts
 from actors.exactly_once.claims import fence_at_leader
 from actors.herding.state import HerderSettings, SessionKeySettings
 from actors.herding.task_config_publisher import send_to_leader
-from kraal.cluster.membership.state import MemberSettings
+from kraal.cluster.membership.member_state import MemberSettings
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.config.worker.distributed import DistributedConfig, InternalTopic, MissingPlugins, load_distributed
@@ -45,7 +45,7 @@ from kraal.worker.process import START_FAILED, Process
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
-    from kraal.plugins.provided import ProvidedPlugins
+    from kraal.plugins.worker_plugins import ProvidedPlugins
     from kraal.stores.group_api import Group
     from web.settings import Settings
 

@@ -46,8 +46,8 @@ from kraal.metrics.scrape import Scrape
 from kraal.metrics.stall_detection import StallDetection
 from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import ProviderClasses, open_providers
-from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
 from kraal.worker.watchdog import Watchdog
 from web.app import create_apps
@@ -234,7 +234,7 @@ class Process(ABC, Generic[C]):
     def _group_offsets(self) -> GroupOffsets:
         """Return the offsets of sinks."""
         # Imported late, as below.
-        from kraal.kafka.group_offsets import KafkaGroupOffsets  # noqa: PLC0415
+        from kraal.kafka.sink_offsets import KafkaGroupOffsets  # noqa: PLC0415
 
         return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
 

@@ -31,7 +31,7 @@ from kraal.worker.process import CONNECTOR_FAILED, Process
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
-    from kraal.plugins.provided import ProvidedPlugins
+    from kraal.plugins.worker_plugins import ProvidedPlugins
     from kraal.stores.api import Log
 
 log = logging.getLogger(__name__)

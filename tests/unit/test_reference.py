@@ -13,8 +13,8 @@ import pytest
 
 from kraal.config.clients.keys import client_names
 from kraal.config.clients.texts import client_texts
-from kraal.config.families import Family
 from kraal.config.key import ConfigType, Key
+from kraal.config.key_families import Family
 from kraal.config.worker.config import own_client_keys
 from kraal.config.worker.distributed import parse_distributed
 from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_FAMILIES, TOPIC_SETTINGS
@@ -34,7 +34,7 @@ CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 ELSEWHERE = {
     ROOT / "kraal/config/clients/librdkafka.py",
     ROOT / "kraal/engine/client_options.py",
-    ROOT / "kraal/converters/registry/client.py",
+    ROOT / "kraal/converters/schema_registry/client.py",
 }
 """They speak librdkafka's, Spark's and the registry's client's words as well."""
 CLUSTER = {

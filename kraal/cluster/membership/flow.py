@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import Any, assert_never
 
 from kraal.cluster.assignment.leader import applied, work_of
-from kraal.cluster.membership.state import (
+from kraal.cluster.membership.member_state import (
     REPEAT_S,
     RETRIES,
     Alive,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from kraal.config.checks import Check, at_least, clean_name, one_of, unique_aliases
-from kraal.config.families import Family
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.key_families import Family
 
 NAME: Final = "name"
 CONNECTOR_CLASS: Final = "connector.class"

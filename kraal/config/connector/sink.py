@@ -14,8 +14,8 @@ from kraal.config.connector.keys import (
     ERRORS,
     PRODUCER_OVERRIDE,
 )
-from kraal.config.families import Family
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.key_families import Family
 from kraal.config.patterns import why_refused_for_group
 from kraal.config.values import is_blank, java_text, split_list, trim
 

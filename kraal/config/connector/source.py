@@ -6,8 +6,8 @@ from typing import Final
 
 from kraal.config.checks import at_least, non_empty, one_of_ignoring_case, unique_aliases, unless_null
 from kraal.config.connector.keys import ADMIN_OVERRIDE, CONNECTOR, PRODUCER_OVERRIDE
-from kraal.config.families import Family
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.key_families import Family
 
 EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"

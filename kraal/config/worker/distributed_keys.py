@@ -7,8 +7,8 @@ from typing import Final
 
 from kraal.config.checks import at_least, between, non_empty, one_of, one_of_ignoring_case, rule
 from kraal.config.clients.keys import client_def
-from kraal.config.families import Family
 from kraal.config.key import REQUIRED, ConfigType, Importance, Key
+from kraal.config.key_families import Family
 from kraal.config.values import as_strings, invalid
 from kraal.config.worker.keys import WORKER, worker_key
 from kraal.protocol.group import ConnectProtocol

@@ -21,10 +21,10 @@ from kraal.config.checks import (
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.clients.restrictions import ALLOWED_URLS
 from kraal.config.connector.auto_restart import WORKER_SUPERVISION
-from kraal.config.connector.batches import WORKER_BATCHES
-from kraal.config.families import Family
+from kraal.config.connector.polling import WORKER_BATCHES
 from kraal.config.java_regex import compiled
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
+from kraal.config.key_families import Family
 from kraal.config.patterns import Pattern
 from kraal.config.values import invalid, trim
 from kraal.config.worker.response_headers import check_header_rules

@@ -17,9 +17,9 @@ from kraal.converters.avro.names import PROP_VERSION, AvroOptions
 from kraal.converters.avro.read import AvroReader, Cursor, Malformed
 from kraal.converters.avro.to_connect import connect_schema
 from kraal.converters.avro.write import NULL_FOUND, AvroWriter
-from kraal.converters.registry.client import SchemaText
-from kraal.converters.registry.config import IGNORE_DEFAULTS
-from kraal.converters.registry.converter import (
+from kraal.converters.schema_registry.client import SchemaText
+from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
+from kraal.converters.schema_registry.converter import (
     HEAD,
     Decode,
     Described,
@@ -29,7 +29,7 @@ from kraal.converters.registry.converter import (
     VersionOf,
     unreadable,
 )
-from kraal.converters.registry.errors import SerializationException
+from kraal.converters.schema_registry.errors import SerializationException
 from kraal.plugins.api import DataException, Schema
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from kraal.config.checks import one_of_ignoring_case
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
-from kraal.converters.registry.config import REGISTRY_KEYS, flag
+from kraal.converters.schema_registry.config import REGISTRY_KEYS, flag
 
 DECIMAL_FORMAT: Final = "decimal.format"
 

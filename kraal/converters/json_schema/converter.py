@@ -18,9 +18,9 @@ from kraal.converters.json_schema.names import JsonSchemaOptions
 from kraal.converters.json_schema.read import read_root
 from kraal.converters.json_schema.to_connect import connect_schema, plain_version
 from kraal.converters.json_schema.write import JsonSchemaWriter
-from kraal.converters.registry.client import SchemaText
-from kraal.converters.registry.config import IGNORE_DEFAULTS
-from kraal.converters.registry.converter import (
+from kraal.converters.schema_registry.client import SchemaText
+from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
+from kraal.converters.schema_registry.converter import (
     HEAD,
     Decode,
     Described,
@@ -30,7 +30,7 @@ from kraal.converters.registry.converter import (
     VersionOf,
     unreadable,
 )
-from kraal.converters.registry.errors import SerializationException
+from kraal.converters.schema_registry.errors import SerializationException
 from kraal.plugins.api import DataException, Schema
 
 _TOO_DEEP = "schemas are nested too deeply"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kraal.config.key import ConfigDef
-from kraal.converters.registry.config import REGISTRY_KEYS, flag
+from kraal.converters.schema_registry.config import REGISTRY_KEYS, flag
 
 PROTOBUF_CONVERTER: Final = ConfigDef(
     [

@@ -19,9 +19,9 @@ from kraal.converters.protobuf.read import ProtobufReader, Shape
 from kraal.converters.protobuf.to_connect import connect_schema
 from kraal.converters.protobuf.wire import Malformed, MessageReader, indexes_bytes, read_indexes
 from kraal.converters.protobuf.write import ProtobufWriter
-from kraal.converters.registry.client import SchemaText
-from kraal.converters.registry.config import IGNORE_DEFAULTS
-from kraal.converters.registry.converter import (
+from kraal.converters.schema_registry.client import SchemaText
+from kraal.converters.schema_registry.config import IGNORE_DEFAULTS
+from kraal.converters.schema_registry.converter import (
     HEAD,
     Decode,
     Described,
@@ -31,7 +31,7 @@ from kraal.converters.registry.converter import (
     VersionOf,
     unreadable,
 )
-from kraal.converters.registry.errors import SerializationException
+from kraal.converters.schema_registry.errors import SerializationException
 from kraal.plugins.api import Schema
 
 

@@ -18,7 +18,7 @@ from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrubbed
 from kraal.converters.protobuf.wire import BYTES, put_varint, wire_type
-from kraal.converters.registry.values import getter
+from kraal.converters.schema_registry.values import getter
 from kraal.plugins.model.records import DataException, Struct
 from kraal.plugins.model.schema import Schema, Type
 from kraal.plugins.values.conformance import has_class

@@ -27,8 +27,8 @@ from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.sink.batch_size import Sizes
 from kraal.engine.sink.frame import connect_frame, tail_table
+from kraal.engine.sink.group_member import Member, Record
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
-from kraal.engine.sink.member import Member, Record
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import Bounds, Ranges, ends_of, next_ranges, offsets_of, start_of
 from kraal.engine.sink.record_batches import SinkRecords, settle_written

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kraal.engine.sink.member import Record
+from kraal.engine.sink.group_member import Record
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import Schema
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from actors.exactly_once.fencer import Fence
 from actors.messages.herder import CreateConnector, PutTaskConfigs
-from kraal.cluster.membership.state import MemberSettings
+from kraal.cluster.membership.member_state import MemberSettings
 from kraal.cluster.state.cluster_state import ConnectorEntry
 from kraal.cluster.views import rest as view
 from kraal.core.errors import Momentary, NotFound, NotLeader, NotOwner, TimedOut

@@ -16,8 +16,8 @@ from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, Crash
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import ConnectorName, Instance, WorkerId
-from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.protocol.group import Job
 from kraal.testing._simulation.cluster_engine import ClusterEngine, Place
 from kraal.testing._simulation.engine import FakeRun

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
-from kraal.config.connector.batches import batches_of
+from kraal.config.connector.polling import batches_of
 from kraal.config.patterns import compiled
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition

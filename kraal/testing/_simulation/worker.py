@@ -28,8 +28,8 @@ from kraal.core.ids import ConnectorName, TargetState, WorkerId
 from kraal.core.log_levels import Loggers
 from kraal.metrics.windows import Windows
 from kraal.plugins.config_providers import ProviderClasses, Providers, open_providers
-from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing._simulation.engine import FakeEngine
 from kraal.testing._simulation.group_offsets import FakeGroupOffsets, no_groups

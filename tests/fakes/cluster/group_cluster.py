@@ -16,7 +16,7 @@ from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, Wo
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, Crash
 from kraal.cluster.assignment.leader import jobs_of
-from kraal.cluster.membership.state import MemberSettings
+from kraal.cluster.membership.member_state import MemberSettings
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.cluster.state.wanted_work import Assignment
 from kraal.cluster.views.snapshot import Published, Snapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraal.cluster.assignment.leader import work_of
 from kraal.cluster.membership.flow import step
-from kraal.cluster.membership.state import (
+from kraal.cluster.membership.member_state import (
     Alive,
     AskAlive,
     Decision,

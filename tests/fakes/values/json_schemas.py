@@ -7,7 +7,7 @@ from typing import Any
 
 from kraal.converters.json_schema.converter import JsonSchemaFormat
 from kraal.converters.json_schema.names import JsonSchemaOptions
-from kraal.converters.registry.client import SchemaText
+from kraal.converters.schema_registry.client import SchemaText
 from kraal.plugins.model.schema import Schema
 
 PLAIN = JsonSchemaOptions()

@@ -18,8 +18,8 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.ids import WorkerId
 from kraal.core.log_levels import Loggers
 from kraal.metrics.stall_detection import StallDetection
-from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.stores.api import GroupOffsets
 from kraal.stores.memory import MemoryLog, MemoryOffsets
 from kraal.testing._simulation.engine import FakeEngine, Outside

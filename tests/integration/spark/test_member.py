@@ -19,7 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from kraal.broker.broker import Broker, free_port
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.client_options import member_config
-from kraal.engine.sink.member import Member
+from kraal.engine.sink.group_member import Member
 from kraal.kafka.leave_group import leave_group
 
 PARTITIONS = 3

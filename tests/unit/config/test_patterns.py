@@ -20,7 +20,7 @@ from kraal.config.providers import EnvVarConfigProvider
 from kraal.connectors.mirror.config import MIRROR
 from kraal.connectors.mirror.topics import choice_of
 from kraal.core.errors import BadRequest, PatternTooSlow
-from kraal.engine.sink.member import Member
+from kraal.engine.sink.group_member import Member
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
 from kraal.transforms.predicates.topic_name_matches import TopicNameMatches

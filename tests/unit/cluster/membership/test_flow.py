@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kraal.cluster.membership.flow import SLOW_READ
-from kraal.cluster.membership.state import (
+from kraal.cluster.membership.member_state import (
     Changed,
     Decision,
     Deliver,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kraal.cluster.membership.flow import HUNG, SLOW_READ, step
-from kraal.cluster.membership.state import (
+from kraal.cluster.membership.member_state import (
     Alive,
     AskAlive,
     Changed,

@@ -9,7 +9,7 @@ from kraal.config.clients.layers import layered
 from kraal.config.clients.restrictions import ALLOWED_URLS, java_properties
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
-from kraal.plugins.provided import ProvidedPlugins
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.testing._simulation.plugins import FAKE_SOURCE
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 

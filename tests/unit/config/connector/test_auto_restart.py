@@ -8,9 +8,9 @@ from kraal.config.connector.auto_restart import SUPERVISION, AutoRestart, Restar
 from kraal.config.worker.distributed import parse_distributed
 from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import ConfigInvalid
-from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.validation.infos import ConfigInfo
 from kraal.plugins.validation.validate import describe_plugin
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 from tests.fakes.workers.worker_config import LEAST

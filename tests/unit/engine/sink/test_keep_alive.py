@@ -14,8 +14,8 @@ import pytest
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobResult
+from kraal.engine.sink.group_member import MemberFailed, Record, Release
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
-from kraal.engine.sink.member import MemberFailed, Record, Release
 from kraal.engine.timer import TimerThread
 from kraal.plugins.api import PartitionsLost, RetriableError
 

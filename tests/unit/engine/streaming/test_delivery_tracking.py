@@ -9,7 +9,7 @@ from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.kafka.record_times import INTERCEPTORS
 from kraal.engine.streaming.delivery_tracking import Place, options, places_of
-from kraal.engine.streaming.query import QueryProgress, news_of
+from kraal.engine.streaming.real_time_query import QueryProgress, news_of
 from kraal.plugins.api import SourceStream, TopicPartition
 
 A, B = TopicPartition("west.t", 0), TopicPartition("west.u_v", 12)

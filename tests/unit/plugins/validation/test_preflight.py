@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kraal.config.worker.distributed import parse_distributed
-from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.registry import Registry
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from tests.fakes.workers.worker_config import LEAST
 
 ENABLED = ProvidedPlugins(

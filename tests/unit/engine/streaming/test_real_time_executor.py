@@ -19,9 +19,9 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.engine.session.slots import Slots
-from kraal.engine.streaming import executor as module
-from kraal.engine.streaming.executor import StreamExecutor
-from kraal.engine.streaming.query import QueryProgress
+from kraal.engine.streaming import real_time_executor as module
+from kraal.engine.streaming.real_time_executor import StreamExecutor
+from kraal.engine.streaming.real_time_query import QueryProgress
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner
 from kraal.plugins.api import SourceStream, SourceTask, TaskContext

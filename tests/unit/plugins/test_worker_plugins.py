@@ -12,8 +12,8 @@ from kraal.config.worker.standalone import parse_standalone
 from kraal.core.errors import BadRequest, ConfigInvalid, KraalError, ProviderFailed
 from kraal.core.secrets import secrets
 from kraal.plugins.config_providers import Providers
-from kraal.plugins.provided import ProvidedPlugins
 from kraal.plugins.validation.infos import ConfigInfos, ConfigValueInfo
+from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.testing._simulation.plugins import FAKE_SINK, FAKE_SOURCE
 from kraal.testing._simulation.worker import DEFAULTS, fake_registry
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from typing_extensions import override
 
-from kraal.engine.streaming.query import why_ended
+from kraal.engine.streaming.real_time_query import why_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kraal.converters.avro.converter import AvroConverter
-from kraal.converters.registry import client
-from kraal.converters.registry.errors import RegistryRefuses
+from kraal.converters.schema_registry import client
+from kraal.converters.schema_registry.errors import RegistryRefuses
 from kraal.core.secrets import secrets
 from kraal.engine.records.fault import stack_of
 from kraal.plugins.api import ByRecords, DataException, RetriableError

@@ -16,8 +16,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from typing_extensions import override
 
 from kraal.config.key import Password
-from kraal.converters.registry import config as keys
-from kraal.converters.registry.errors import RegistryForbids, RegistryRefuses, SerializationException
+from kraal.converters.schema_registry import config as keys
+from kraal.converters.schema_registry.errors import RegistryForbids, RegistryRefuses, SerializationException
 from kraal.core.secrets import secrets
 from kraal.plugins.api import RetriableError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.connector.batches import Batches, batch_keys, batches_of, sql_settings
+from kraal.config.connector.polling import Batches, batch_keys, batches_of, sql_settings
 from kraal.config.key import ConfigDef, ConfigType, Key
 from kraal.connectors.file.config import FILE_SOURCE
 

@@ -12,7 +12,7 @@ import pytest
 
 from kraal.converters.json_schema.converter import JsonSchemaConverter
 from kraal.converters.protobuf.converter import ProtobufConverter
-from kraal.converters.registry.converter import RegistryConverter
+from kraal.converters.schema_registry.converter import RegistryConverter
 from kraal.engine.records.fault import stack_of
 from kraal.plugins.api import DataException, RetriableError
 from kraal.plugins.model.records import Struct

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kraal.config.checks import Rule, at_least, between, rule, unless_null
-from kraal.config.families import Family
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.key_families import Family
 from kraal.config.values import invalid, parse_value
 
 POLL_INTERVAL: Final = "poll.interval.ms"

@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from kraal.engine.kafka.writer import WritePlan
-from kraal.engine.streaming import query as stream_query
-from kraal.engine.streaming.query import CHECKPOINTS, StreamQuery
+from kraal.engine.streaming import real_time_query as stream_query
+from kraal.engine.streaming.real_time_query import CHECKPOINTS, StreamQuery
 
 
 @pytest.mark.parametrize("name", ["{outside}/elsewhere-0", "../../up-0", "plain-0", "a" * 300 + "-0"])

@@ -28,7 +28,7 @@ from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.own_session import sibling
 from kraal.engine.session.slots import Held, Slots, slots_of
 from kraal.engine.source.topics import SourceTopics, read_source_topics
-from kraal.engine.streaming.query import QueryProgress, StreamQuery
+from kraal.engine.streaming.real_time_query import QueryProgress, StreamQuery
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.engine.thread_pool import Share
 from kraal.plugins.api import RetriableError, SourceTask
