@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -19,7 +19,6 @@ from kraal.cluster.views.snapshot import Published
 from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
 from kraal.peers import Peers
-from web import openapi
 from web.authentication import AuthenticationMiddleware
 from web.errors import on_http_exception, on_kraal_error
 from web.health import HealthCheck
@@ -27,17 +26,24 @@ from web.middleware.admission import Admission, Scarce
 from web.middleware.cors import CrossOrigin
 from web.middleware.response_cache import ResponseCache
 from web.middleware.response_headers import ResponseHeaders
-from web.routes import assignments, connectors, metrics, plugins
+from web.resource import Endpoint, routes
+from web.routes import assignments, connectors, internal, metrics, offsets, plugins, root, tasks, topics
 from web.routes import loggers as loggers_of
-from web.routes import root as admin
+from web.routes.openapi import openapi_endpoint
 from web.settings import Services, Settings, Validate
 
 if TYPE_CHECKING:
-    from starlette.routing import Route
     from starlette.types import Lifespan
 
     from kraal.metrics.stall_detection import StallDetection
     from kraal.plugins.registry import Registry
+
+
+_ADMIN: Final = (*loggers_of.ENDPOINTS, *assignments.ENDPOINTS)
+"""Everything below `/admin`, which `admin.listeners` can remove from the other listeners.
+
+Source: ConnectRestServer.adminResources (Kafka 4.3.0), which has no assignments.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,31 +96,26 @@ def create_apps(
             await services.peers.close()
 
     main = [
-        *connectors.routes(services),
-        *plugins.routes(services),
-        *admin.routes(services),
-        *metrics.routes(services, scrape),
-        *openapi.routes(services),
+        *connectors.ENDPOINTS,
+        *tasks.ENDPOINTS,
+        *internal.ENDPOINTS,
+        *topics.ENDPOINTS,
+        *offsets.ENDPOINTS,
+        *plugins.endpoints(services),
+        *root.ENDPOINTS,
+        *metrics.endpoints(scrape),
+        *(() if settings.admin_apart else _ADMIN),
     ]
-    if not settings.admin_apart:
-        main += admin_routes(services)
+    main.append(openapi_endpoint(settings, main))
     cors = [] if settings.cors is None else [Middleware(CrossOrigin, rules=settings.cors)]
     # Admin listeners do not share the cache of the main listeners.
     theirs = replace(services, rendered=ResponseCache())
-    return Apps(main=_app(services, main, cors, lifespan), admin=_app(theirs, admin_routes(theirs), [], None))
-
-
-def admin_routes(services: Services) -> list[Route]:
-    """Return the route tables of all paths below `/admin`, which `admin.listeners` can remove from the others.
-
-    Source: ConnectRestServer.adminResources (Kafka 4.3.0), which has no assignments.
-    """
-    return [*loggers_of.routes(services), *assignments.routes(services)]
+    return Apps(main=_app(services, main, cors, lifespan), admin=_app(theirs, _ADMIN, [], None))
 
 
 def _app(
     services: Services,
-    routes: Sequence[Route],
+    endpoints: Sequence[Endpoint],
     outermost: Sequence[Middleware],
     lifespan: Lifespan[Starlette] | None,
 ) -> Starlette:
@@ -122,7 +123,7 @@ def _app(
     headers = [Middleware(ResponseHeaders, rules=rules)] if rules else []
     app = Starlette(
         lifespan=lifespan,
-        routes=routes,
+        routes=routes(services, endpoints),
         exception_handlers={KraalError: on_kraal_error, HTTPException: on_http_exception},
         middleware=[*outermost, *headers, Middleware(AuthenticationMiddleware, services=services)],
     )

@@ -1,4 +1,4 @@
-"""One path of the API: its handlers by method, and the checks before any handler runs.
+"""One path of the API: its endpoints by method, and the checks before any handler runs.
 
 The order of the checks is that of JAX-RS: path (404, by the route table), method (405), Content-Type (415), Accept
 (406).
@@ -6,17 +6,20 @@ The order of the checks is that of JAX-RS: path (404, by the route table), metho
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from actors.messages.herder import AwaitLive
 from kraal.cluster.views.snapshot import Snapshot
 from web.middleware.response_cache import key_of
+from web.openapi.operation import Operation
 from web.rendering import JSON, to_json
 from web.requests.herder_client import ask_herder
 from web.settings import Services
@@ -34,30 +37,50 @@ _SHOWN_ORDER = ("HEAD", "DELETE", "POST", "GET", "OPTIONS", "PUT", "PATCH")
 _ACCEPTABLE = {JSON, "application/*", "*/*", "*"}
 
 
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method of one path: what answers it, and what the OpenAPI document says about it."""
+
+    method: str
+    path: str
+    operation: Operation
+    handler: Handler
+    any_type: bool = False
+    """Accepts any Content-Type."""
+    any_accept: bool = False
+    """Ignores `Accept`."""
+
+
+def endpoint(
+    method: str, path: str, operation: Operation, *, any_type: bool = False, any_accept: bool = False
+) -> Callable[[Handler], Endpoint]:
+    """Make an `Endpoint` of the decorated handler."""
+    return lambda handler: Endpoint(method, path, operation, handler, any_type, any_accept)
+
+
+def routes(services: Services, endpoints: Iterable[Endpoint]) -> list[Route]:
+    """Return the route table: one route per path, in the order in which the paths appear."""
+    by_path: dict[str, list[Endpoint]] = {}
+    for each in endpoints:
+        by_path.setdefault(each.path, []).append(each)
+    return [Route(path, Resource(services, of_path)) for path, of_path in by_path.items()]
+
+
 class Resource:
     """The ASGI application behind one route."""
 
-    def __init__(
-        self,
-        services: Services,
-        *,
-        any_type: Collection[str] = (),
-        any_accept: bool = False,
-        **handlers: Handler,
-    ) -> None:
-        """`any_type` names the methods that accept any Content-Type; `any_accept`: ignore `Accept`."""
+    def __init__(self, services: Services, endpoints: Iterable[Endpoint]) -> None:
+        """The endpoints differ in their methods alone; that of GET also answers HEAD."""
         self._services = services
-        self._any_type = any_type
-        self._any_accept = any_accept
-        self._handlers = dict(handlers)
-        if "GET" in handlers:
-            self._handlers["HEAD"] = handlers["GET"]
-        self._shown = [method for method in _SHOWN_ORDER if method in self._handlers or method == "OPTIONS"]
+        self._endpoints = {each.method: each for each in endpoints}
+        if "GET" in self._endpoints:
+            self._endpoints["HEAD"] = self._endpoints["GET"]
+        self._shown = [method for method in _SHOWN_ORDER if method in self._endpoints or method == "OPTIONS"]
 
     @property
     def methods(self) -> frozenset[str]:
         """Methods with handlers; OPTIONS is always answered."""
-        return frozenset(self._handlers)
+        return frozenset(self._endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -68,16 +91,15 @@ class Resource:
         if request.method == "OPTIONS":
             shown = {"Content-Type": "text/plain", "Allow": ",".join(self._shown)}
             return Response(", ".join(self._shown).encode(), headers=shown)
-        handler = self._handlers.get(request.method)
-        if handler is None:
+        found = self._endpoints.get(request.method)
+        if found is None:
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED)
         sent = request.headers.get("content-type")
-        takes_any = request.method in self._any_type
-        if not takes_any and sent is not None and _media_type(sent) != JSON:
+        if not found.any_type and sent is not None and _media_type(sent) != JSON:
             raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
-        if not self._any_accept and not _accepts_json(request.headers.getlist("accept")):
+        if not found.any_accept and not _accepts_json(request.headers.getlist("accept")):
             raise HTTPException(HTTPStatus.NOT_ACCEPTABLE)
-        return await handler(self._services, request)
+        return await found.handler(self._services, request)
 
 
 def from_snapshot(view: View) -> Handler:

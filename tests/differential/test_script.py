@@ -11,9 +11,11 @@ from tests.differential.rows import PAGE, ids_in
 from tests.differential.script import MODES
 from tests.differential.steps.all_steps import SCRIPT
 from tests.differential.steps.everywhere import EVERYWHERE
-from web.openapi.paths import ADMIN, PATHS
+from tests.unit.web.api import document
+from web.settings import Settings
 
-OPERATIONS = [(method.upper(), path) for path, methods in {**PATHS, **ADMIN}.items() for method in methods]
+_PATHS = document(Settings(advertised_url="http://worker:8083/"))["paths"]
+OPERATIONS = [(method.upper(), path) for path, methods in _PATHS.items() for method in methods]
 
 
 def asked(mode: str) -> set[tuple[str, str]]:

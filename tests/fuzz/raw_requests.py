@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from tests.fuzz import inputs
 from tests.fuzz.raw import RawRequest
+from tests.unit.web.api import document
+from web.settings import Settings
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -151,32 +154,17 @@ def _filled(template: bytes) -> SearchStrategy[bytes]:
     )
 
 
+def _template(path: str) -> bytes:
+    """Return a path of the OpenAPI document with `{t}` for a task's number and `{c}` for any other parameter."""
+    return re.sub(r"\{(?!task)\w+\}", "{c}", path).replace("{task}", "{t}").encode("ascii")
+
+
 PATHS: Final[tuple[tuple[bytes, tuple[bytes, ...]], ...]] = (
-    (b"/", (b"GET",)),
-    (b"/health", (b"GET",)),
-    (b"/metrics", (b"GET",)),
-    (b"/openapi.json", (b"GET",)),
-    (b"/connectors", (b"GET", b"POST")),
-    (b"/connectors/{c}", (b"GET", b"DELETE")),
-    (b"/connectors/{c}/config", (b"GET", b"PUT", b"PATCH")),
-    (b"/connectors/{c}/status", (b"GET",)),
-    (b"/connectors/{c}/pause", (b"PUT",)),
-    (b"/connectors/{c}/resume", (b"PUT",)),
-    (b"/connectors/{c}/stop", (b"PUT",)),
-    (b"/connectors/{c}/restart", (b"POST",)),
-    (b"/connectors/{c}/tasks", (b"GET", b"POST")),
-    (b"/connectors/{c}/tasks/{t}/status", (b"GET",)),
-    (b"/connectors/{c}/tasks/{t}/restart", (b"POST",)),
-    (b"/connectors/{c}/fence", (b"PUT",)),
-    (b"/connectors/{c}/topics", (b"GET",)),
-    (b"/connectors/{c}/topics/reset", (b"PUT",)),
-    (b"/connectors/{c}/offsets", (b"GET", b"PATCH", b"DELETE")),
-    (b"/connector-plugins", (b"GET",)),
-    (b"/connector-plugins/{c}/config", (b"GET",)),
+    *(
+        (_template(path), tuple(method.upper().encode("ascii") for method in methods))
+        for path, methods in document(Settings(advertised_url="http://worker:8083/"))["paths"].items()
+    ),
     (b"/connector-plugins/FileStreamSink/config/validate", (b"PUT",)),
-    (b"/connector-plugins/{c}/config/validate", (b"PUT",)),
-    (b"/admin/loggers", (b"GET",)),
-    (b"/admin/loggers/{c}", (b"GET", b"PUT")),
     (b"/{c}", (b"GET",)),
 )
 _QUERIES = st.one_of(

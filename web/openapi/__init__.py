@@ -1,11 +1,5 @@
-"""Kraal's OpenAPI document: the requests and answers of every endpoint, for clients, generators and fuzzers.
+"""OpenAPI: what the operations of all endpoints share.
 
-It is written once, as data: `paths` has the operations, `schemas` the shapes. A test compares it with the route
-tables: a missing or outdated endpoint fails the build.
+Each endpoint declares its operation beside its handler, in `web.routes`; here are the document's assembly, the named
+schemas and the common answers.
 """
-
-from __future__ import annotations
-
-from web.openapi.document import document, routes
-
-__all__ = ["document", "routes"]

@@ -21,10 +21,12 @@ _WORKER: Final = object_of(
     {
         "url": MAYBE_TEXT,
         "kind": {"type": "string", "enum": ["static", "wildcard"]},
-        "static_connectors": _about(_LISTED, "What it lists; null: nothing, it runs whatever it is given."),
-        "static_tasks": _about(_LISTED, "Ids of tasks that it lists."),
-        "connectors": _about(_TEXTS, "What is assigned to it."),
-        "tasks": _about(_TEXTS, "Ids of tasks that are assigned to it."),
+        "static_connectors": _about(
+            _LISTED, "Connectors that it lists; null: no list, it runs any connector."
+        ),
+        "static_tasks": _about(_LISTED, "Ids of tasks that it lists; null: no list, it runs any task."),
+        "connectors": _about(_TEXTS, "Connectors assigned to it."),
+        "tasks": _about(_TEXTS, "Ids of tasks assigned to it."),
     }
 )
 _WAITING: Final = object_of(
@@ -38,12 +40,12 @@ _WAITING: Final = object_of(
 
 ASSIGNMENTS: Final[Schema] = object_of(
     {
-        "protocol": _about(MAYBE_TEXT, "What the group speaks; null in standalone."),
+        "protocol": _about(MAYBE_TEXT, "Protocol of the group; null in standalone mode."),
         "generation": NUMBER,
         "leader": MAYBE_TEXT,
-        "note": _about(MAYBE_TEXT, "Why static assignments are ignored; null: they are not."),
-        "rebalance": _about(_REBALANCE, "The last one, and what made it necessary."),
+        "note": _about(MAYBE_TEXT, "Why static assignments are ignored; null: they apply."),
+        "rebalance": _about(_REBALANCE, "The latest rebalance and its reason."),
         "workers": list_of(_WORKER),
-        "waiting": _about(list_of(_WAITING), "What is assigned to nobody."),
+        "waiting": _about(list_of(_WAITING), "Connectors and tasks that are assigned to no worker."),
     }
 )

@@ -21,23 +21,25 @@ _PATH_PARAMETERS: Final[Mapping[str, Schema]] = {
     "logger": {"type": "string", "minLength": 1},
 }
 _ABOUT: Final = {
-    "connector": "A connector's name; what stands for itself in no URL is percent-encoded, `/` as `%2F`.",
-    "task": "A task's number, from 0.",
-    "plugin": "A class, its last part, or its alias.",
-    "logger": "A logger's name, or `root`.",
+    "connector": "Connector name, percent-encoded (`/` as `%2F`).",
+    "task": "Task number, starting at 0.",
+    "plugin": "Plugin class, its simple name, or its alias.",
+    "logger": "Logger name, or `root`.",
 }
 _REASONS: Final = {
-    400: "The request is wrong; the message says what and where.",
-    401: "User and password are missing, or are nobody's.",
-    403: "The worker's config forbids it.",
-    404: "There is no such thing.",
-    406: "The answer is JSON, which `Accept` leaves out.",
-    409: "Something is in the way, often a rebalance; with `Retry-After`, it works in a moment.",
-    413: "The body is larger than the worker takes.",
-    415: "The body is not JSON.",
-    500: "The worker failed, or was not answered in time.",
-    503: "The worker is starting, or is too busy; `Retry-After` says when to come back.",
+    400: "The request is invalid; the message says what is wrong.",
+    401: "User and password are missing or wrong.",
+    403: "Disabled by the worker's configuration, or not signed by a worker of the group.",
+    404: "Not found.",
+    406: "`Accept` excludes JSON.",
+    409: "Conflict, often because of a rebalance; with `Retry-After`, a retry can succeed.",
+    413: "The request body is larger than the worker accepts.",
+    415: "The request body is not JSON.",
+    500: "Internal error or timeout.",
+    503: "The worker is starting or overloaded; retry after `Retry-After`.",
 }
+FORWARDED: Final = (409, 503)
+"""Additional errors of requests that a worker may forward to the leader or to an owner."""
 _ALWAYS: Final = (404, 406, 500)
 _WITH_BODY: Final = (400, 413, 415, 503)
 
@@ -98,7 +100,7 @@ class Operation:
         for status, schema in self.answers.items():
             answer: dict[str, Json] = {"description": HTTPStatus(status).phrase}
             if status in self.located:
-                about = "Where it is, at this worker's advertised address."
+                about = "URL of the resource, at this worker's advertised address."
                 answer["headers"] = {"Location": {"description": about, "schema": {"type": "string"}}}
             if schema is not None:
                 answer["content"] = {self.media_type: {"schema": _schema(schema)}}

@@ -24,8 +24,8 @@ SENT_CONFIG: Final[Schema] = map_of({"type": ["string", "number", "boolean", "nu
 _STATE_FIELDS: Final[Mapping[str, Schema]] = {
     "state": {"type": "string", "enum": [*_STATES]},
     "worker_id": TEXT,
-    "version": {**MAYBE_TEXT, "description": "The plugin's; null when nothing runs yet."},
-    "trace": {**TEXT, "description": "Why it failed, or why no worker may run it; there only then."},
+    "version": {**MAYBE_TEXT, "description": "Version of the plugin; null until the instance has started."},
+    "trace": {**TEXT, "description": "Why it failed, or why no worker may run it; omitted otherwise."},
 }
 _OFFSET: Final = object_of({"partition": {"type": "object"}, "offset": {"type": ["object", "null"]}})
 _KIND: Final[Schema] = {"type": "string", "enum": ["source", "sink", "unknown"]}
@@ -34,7 +34,7 @@ _TASK_STATE: Final = object_of({"id": NUMBER, **_STATE_FIELDS}, optional=("trace
 
 SCHEMAS: Final[Mapping[str, Schema]] = {
     "Error": object_of(
-        {"error_code": NUMBER, "message": MAYBE_TEXT}, about="Any error; `error_code` is the status."
+        {"error_code": NUMBER, "message": MAYBE_TEXT}, about="An error; `error_code` is the HTTP status."
     ),
     "Message": object_of({"message": TEXT}),
     "ConnectorOffsets": object_of({"offsets": list_of(_OFFSET)}),
@@ -51,11 +51,11 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "ConnectorConfig": {
         **map_of(MAYBE_TEXT),
-        "description": "Texts by key; what `${…}` stands for is not shown.",
+        "description": "Values by key; variables (`${…}`) are not resolved.",
     },
     "SentConfig": {
         **SENT_CONFIG,
-        "description": "By key; numbers and booleans are taken as texts, as they are written.",
+        "description": "Values by key; numbers and booleans are stored as strings, as written.",
     },
     "CreateConnectorRequest": object_of(
         {
@@ -64,7 +64,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "initial_state": {
                 "type": ["string", "null"],
                 "pattern": f"^({'|'.join(map(_any_case, _INITIAL))})$",
-                "description": "In any letter case; RUNNING when left out (KIP-980).",
+                "description": "Case-insensitive; default: RUNNING (KIP-980).",
             },
         },
         optional=("name", "initial_state"),
@@ -90,18 +90,18 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
             "config": {
                 **map_of(MAYBE_TEXT),
                 "type": ["object", "null"],
-                "description": "Null while the set of tasks is not whole.",
+                "description": "Null while the task configs are incomplete.",
             },
         }
     ),
     "ExpandedConnector": object_of(
         {"status": ref("ConnectorStateInfo"), "info": ref("ConnectorInfo")},
         optional=("status", "info"),
-        about="What `expand` asks for.",
+        about="The parts requested by `expand`.",
     ),
     "ActiveTopics": {
         **map_of(object_of({"topics": list_of(TEXT)})),
-        "description": "One field, of the connector's name.",
+        "description": "One field, named after the connector.",
     },
     "PluginInfo": object_of(
         {

@@ -19,11 +19,11 @@ def _maybe(kind: str, about: str) -> Schema:
 
 _RESTARTS: Final[Mapping[str, Schema]] = {
     "worker_id": TEXT,
-    "supervised": {**_FLAG, "description": "Whether it is restarted when it has failed."},
-    "restarts": {**NUMBER, "description": "How often it was restarted by itself."},
-    "restarts_in_window": {**NUMBER, "description": "How many of them count against `max`."},
+    "supervised": {**_FLAG, "description": "Whether it is restarted automatically after a failure."},
+    "restarts": {**NUMBER, "description": "Number of automatic restarts."},
+    "restarts_in_window": {**NUMBER, "description": "Number of automatic restarts that count against `max`."},
     "last_restart_ms": _maybe("integer", "Milliseconds since the epoch; null: never."),
-    "next_restart_ms": _maybe("integer", "Milliseconds since the epoch; null: there is none to come."),
+    "next_restart_ms": _maybe("integer", "Milliseconds since the epoch; null: none is planned."),
     "given_up": {
         "type": ["string", "null"],
         "enum": [*(each.value for each in GivenUp), None],
@@ -42,23 +42,23 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
                     "window_ms": NUMBER,
                     "backoff_ms": NUMBER,
                 },
-                about="What holds for the connector.",
+                about="The connector's settings for automatic restarts.",
             ),
             "connector": ref("SupervisedInstance"),
             "tasks": list_of(ref("SupervisedTask")),
-            "silent": {**list_of(TEXT), "description": "Workers that did not say what they know."},
+            "silent": {**list_of(TEXT), "description": "Workers that did not answer."},
         },
         optional=("connector",),
-        about="With `expand=supervision`: of what runs, or has failed.",
+        about="With `expand=supervision`: data of running and failed instances.",
     ),
     "SupervisedInstance": object_of(_RESTARTS),
     "SupervisedTask": object_of(
         {
             "id": NUMBER,
             **_RESTARTS,
-            "stalled": {**_FLAG, "description": "It runs, and has been at one step for too long."},
-            "step_ms": _maybe("integer", "How long it has been at the same step; null: it is at none."),
-            "last_batch_age_ms": _maybe("integer", "How long ago its latest batch was written."),
+            "stalled": {**_FLAG, "description": "It is running, but has been in the same step for too long."},
+            "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
+            "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
         }
     ),
     "StalledTask": object_of(
@@ -66,7 +66,7 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "connector": TEXT,
             "task": NUMBER,
             "step_ms": NUMBER,
-            "last_batch_age_ms": _maybe("integer", "How long ago its latest batch was written."),
+            "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
         }
     ),
 }

@@ -8,15 +8,15 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from starlette.routing import Route
-
 from actors.messages.herder import AwaitLive
 from kraal.cluster.views.assignments import group_assignments
 from kraal.core.errors import NotFound
 from kraal.peers import PeerRefused
+from web.openapi.assignments import ASSIGNMENTS
+from web.openapi.operation import Operation
 from web.requests.forward import ask_leader
 from web.requests.herder_client import ask_herder
-from web.resource import Resource, kept
+from web.resource import endpoint, kept
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
-def routes(services: Services) -> list[Route]:
-    """Return the route table of assignments."""
-    return [Route("/admin/assignments", Resource(services, GET=_get))]
-
-
+@endpoint(
+    "GET",
+    "/admin/assignments",
+    Operation(
+        name="getAssignments",
+        tag="worker",
+        summary="Get static assignments, current assignments, and unassigned work (KIP-987)",
+        answers={200: ASSIGNMENTS},
+        errors=(404, 409),
+    ),
+)
 async def _get(services: Services, request: Request) -> Response:
     """GET /admin/assignments: from the snapshot of the leader."""
     if not services.published.latest.live:
@@ -45,3 +51,6 @@ async def _get(services: Services, request: Request) -> Response:
             f"Only the leader knows who may run what, and the leader at {snapshot.leader_url} does not say: it is a "
             "worker of Apache Kafka, or has /admin on listeners of its own (admin.listeners)"
         ) from exc
+
+
+ENDPOINTS = (_get,)

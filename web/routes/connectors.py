@@ -1,4 +1,6 @@
-"""`/connectors` and all paths below it. GETs render from the snapshot; others parse, ask the herder, render.
+"""`/connectors`, `/connectors/{c}`, its config, status, target state and restart.
+
+GETs render from the snapshot; others parse, ask the herder, render.
 
 Source: ConnectorsResource (Kafka 4.3.0); KIP-52, 465, 477, 558, 745, 875, 980.
 """
@@ -7,32 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
-
-from starlette.routing import Route
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.messages.herder import (
     CreateConnector,
     DeleteConnector,
     PatchConfig,
     PutConfig,
-    ResetTopics,
     RestartConnector,
-    RestartTask,
     SetTargetState,
 )
 from kraal.cluster.views import rest as view
 from kraal.cluster.views.snapshot import Snapshot
-from kraal.core.errors import Forbidden
 from kraal.core.ids import ConnectorName, Json, TargetState
+from web.openapi.operation import FORWARDED, Operation, Query, Schema
+from web.openapi.shapes import TEXT, list_of, map_of, ref
 from web.rendering import empty_answer, json_answer, location
 from web.requests.body import parse_config, parse_create_request, read_body
 from web.requests.forward import ask_or_forward
-from web.requests.herder_client import ask_herder
-from web.requests.paths import connector_of, is_true, task_of
-from web.resource import Handler, Resource, from_snapshot
-from web.routes.internal import fence_zombies, put_task_configs
-from web.routes.offsets import alter_offsets, reset_offsets, show_offsets
+from web.requests.paths import connector_of, is_true
+from web.resource import Endpoint, endpoint, from_snapshot
 from web.routes.supervision import with_supervision
 from web.settings import Services
 
@@ -41,34 +37,43 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
-def routes(services: Services) -> list[Route]:
-    """Return the route table of connectors."""
-    one = "/connectors/{connector}"
-    table = {
-        f"{one}/status": Resource(services, GET=with_supervision(from_snapshot(_status))),
-        "/connectors": Resource(services, GET=from_snapshot(_list), POST=_create),
-        one: Resource(services, GET=from_snapshot(_info), DELETE=_delete),
-        f"{one}/config": Resource(services, GET=from_snapshot(_config), PUT=_put_config, PATCH=_patch_config),
-        f"{one}/tasks": Resource(
-            services, any_type=("POST",), GET=from_snapshot(_tasks), POST=put_task_configs
-        ),
-        f"{one}/tasks/{{task}}/status": Resource(services, GET=from_snapshot(_task_status)),
-        f"{one}/tasks/{{task}}/restart": Resource(services, POST=_restart_task),
-        f"{one}/pause": Resource(services, PUT=_target(TargetState.PAUSED, HTTPStatus.ACCEPTED)),
-        f"{one}/resume": Resource(services, PUT=_target(TargetState.STARTED, HTTPStatus.ACCEPTED)),
-        f"{one}/stop": Resource(services, PUT=_target(TargetState.STOPPED, HTTPStatus.NO_CONTENT)),
-        f"{one}/restart": Resource(services, POST=_restart),
-        f"{one}/fence": Resource(services, any_type=("PUT",), PUT=fence_zombies),
-        f"{one}/offsets": Resource(services, GET=show_offsets, PATCH=alter_offsets, DELETE=reset_offsets),
-        f"{one}/topics": Resource(services, GET=from_snapshot(_topics)),
-        f"{one}/topics/reset": Resource(services, PUT=_reset_topics),
-    }
-    return [Route(path, resource) for path, resource in table.items()]
+_ALL: Final = "/connectors"
+_ONE: Final = f"{_ALL}/{{connector}}"
+_CONFIG: Final = f"{_ONE}/config"
+_FLAG: Final[Schema] = {"type": "boolean", "default": False}
+_CONTROLS: Final = (
+    "getConnectorStatus",
+    "pauseConnector",
+    "resumeConnector",
+    "stopConnector",
+    "restartConnector",
+)
+_OFFSETS: Final = ("getConnectorOffsets", "alterConnectorOffsets", "resetConnectorOffsets")
+_AFTER_WRITE: Final = ("getConnector", "listTasks", *_CONTROLS, "deleteConnector")
 
 
 # -- rendered from the snapshot ----------------------------------------------------------------------------
 
 
+@endpoint(
+    "GET",
+    _ALL,
+    Operation(
+        name="listConnectors",
+        tag="connectors",
+        summary="List connector names; with expand, connectors with their status or config",
+        query=(
+            Query(
+                name="expand",
+                about="Parts of each connector to return, instead of names only.",
+                schema={"type": "string", "enum": ["status", "info"]},
+                many=True,
+            ),
+        ),
+        answers={200: {"anyOf": [dict(list_of(TEXT)), dict(map_of(ref("ExpandedConnector")))]}},
+    ),
+)
+@from_snapshot
 def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors: names, or with `expand` a map with parts in the requested order."""
     asked = request.query_params.getlist("expand")
@@ -78,40 +83,81 @@ def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     return {name: {part: parts[part] for part in asked if part in parts} for name, parts in expanded.items()}
 
 
+@endpoint(
+    "GET",
+    _ONE,
+    Operation(
+        name="getConnector",
+        tag="connectors",
+        summary="Get the config and tasks of a connector",
+        answers={200: "ConnectorInfo"},
+    ),
+)
+@from_snapshot
 def _info(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}."""
     return view.connector_info(snapshot, connector_of(request))
 
 
+@endpoint(
+    "GET",
+    _CONFIG,
+    Operation(
+        name="getConnectorConfig",
+        tag="connectors",
+        summary="Get the config of a connector as it was written",
+        answers={200: "ConnectorConfig"},
+    ),
+)
+@from_snapshot
 def _config(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/config: raw, as written."""
     return view.connector_config(snapshot, connector_of(request))
 
 
-def _tasks(_services: Services, snapshot: Snapshot, request: Request) -> Any:
-    """GET /connectors/{c}/tasks."""
-    return view.task_infos(snapshot, connector_of(request))
-
-
+@endpoint(
+    "GET",
+    f"{_ONE}/status",
+    Operation(
+        name="getConnectorStatus",
+        tag="connectors",
+        summary="Get the states of a connector and its tasks",
+        query=(
+            Query(
+                name="expand",
+                about="Data to return in addition to the states: automatic restarts and stalled tasks.",
+                schema={"type": "string", "enum": ["supervision"]},
+                many=True,
+            ),
+        ),
+        answers={200: "ConnectorStateInfo"},
+    ),
+)
+@with_supervision
+@from_snapshot
 def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
     """GET /connectors/{c}/status."""
     return view.connector_status(snapshot, connector_of(request))
 
 
-def _task_status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
-    """GET /connectors/{c}/tasks/{t}/status."""
-    return view.task_status(snapshot, task_of(request))
-
-
-def _topics(services: Services, snapshot: Snapshot, request: Request) -> Any:
-    """GET /connectors/{c}/topics: never 404 (KIP-558)."""
-    _refuse_without_tracking(services)
-    return view.active_topics(snapshot, connector_of(request))
-
-
 # -- requests to the herder --------------------------------------------------------------------------------
 
 
+@endpoint(
+    "POST",
+    _ALL,
+    Operation(
+        name="createConnector",
+        tag="connectors",
+        summary="Create a connector",
+        about="The response is sent when the config is stored.",
+        body="CreateConnectorRequest",
+        then=_AFTER_WRITE,
+        answers={201: "ConnectorInfo"},
+        located=(201,),
+        errors=FORWARDED,
+    ),
+)
 async def _create(services: Services, request: Request) -> Response:
     """POST /connectors."""
     body = await read_body(services, request)
@@ -124,6 +170,20 @@ async def _create(services: Services, request: Request) -> Response:
     return await ask_or_forward(services, request, message, created, body=body)
 
 
+@endpoint(
+    "PUT",
+    _CONFIG,
+    Operation(
+        name="putConnectorConfig",
+        tag="connectors",
+        summary="Create a connector, or replace its config",
+        body="SentConfig",
+        then=_AFTER_WRITE,
+        answers={200: "ConnectorInfo", 201: "ConnectorInfo"},
+        located=(201,),
+        errors=FORWARDED,
+    ),
+)
 async def _put_config(services: Services, request: Request) -> Response:
     """PUT /connectors/{c}/config."""
     name = connector_of(request)
@@ -136,6 +196,18 @@ async def _put_config(services: Services, request: Request) -> Response:
     return await ask_or_forward(services, request, message, put, body=body)
 
 
+@endpoint(
+    "PATCH",
+    _CONFIG,
+    Operation(
+        name="patchConnectorConfig",
+        tag="connectors",
+        summary="Change some keys of a connector's config; null removes a key",
+        body="SentConfig",
+        answers={200: "ConnectorInfo"},
+        errors=FORWARDED,
+    ),
+)
 async def _patch_config(services: Services, request: Request) -> Response:
     """PATCH /connectors/{c}/config (KIP-477)."""
     name = connector_of(request)
@@ -156,6 +228,17 @@ def _written(services: Services, name: ConnectorName, *, created: bool) -> Respo
     return json_answer(info, status=HTTPStatus.CREATED, headers=where)
 
 
+@endpoint(
+    "DELETE",
+    _ONE,
+    Operation(
+        name="deleteConnector",
+        tag="connectors",
+        summary="Stop and delete a connector",
+        answers={204: None},
+        errors=FORWARDED,
+    ),
+)
 async def _delete(services: Services, request: Request) -> Response:
     """DELETE /connectors/{c}."""
     message = DeleteConnector(name=connector_of(request))
@@ -166,9 +249,23 @@ def _empty(status: HTTPStatus) -> Callable[[None], Response]:
     return lambda _: empty_answer(status)
 
 
-def _target(target: TargetState, status: HTTPStatus) -> Handler:
-    """Make PUT /connectors/{c}/pause, resume or stop."""
+def _target(
+    verb: str, target: TargetState, status: HTTPStatus, summary: str, *, then: tuple[str, ...] = ()
+) -> Endpoint:
+    """Make PUT /connectors/{c}/pause, resume or stop; `then` are operations that only a stopped connector has."""
 
+    @endpoint(
+        "PUT",
+        f"{_ONE}/{verb}",
+        Operation(
+            name=f"{verb}Connector",
+            tag="connectors",
+            summary=summary,
+            then=(*then, *_CONTROLS, "deleteConnector"),
+            answers={status: None},
+            errors=FORWARDED,
+        ),
+    )
     async def put(services: Services, request: Request) -> Response:
         message = SetTargetState(name=connector_of(request), target=target)
         return await ask_or_forward(services, request, message, _empty(status))
@@ -176,6 +273,34 @@ def _target(target: TargetState, status: HTTPStatus) -> Handler:
     return put
 
 
+_pause = _target("pause", TargetState.PAUSED, HTTPStatus.ACCEPTED, "Pause a connector and its tasks")
+_resume = _target("resume", TargetState.STARTED, HTTPStatus.ACCEPTED, "Resume a paused or stopped connector")
+_stop = _target(
+    "stop",
+    TargetState.STOPPED,
+    HTTPStatus.NO_CONTENT,
+    "Stop a connector and remove its tasks",
+    then=_OFFSETS,
+)
+
+
+@endpoint(
+    "POST",
+    f"{_ONE}/restart",
+    Operation(
+        name="restartConnector",
+        tag="connectors",
+        summary="Restart a connector, its tasks, or those of them that have failed",
+        about="Without parameters only the connector restarts, and the response has no body (KIP-745).",
+        query=(
+            Query(name="includeTasks", about="Restart the tasks too.", schema=_FLAG),
+            Query(name="onlyFailed", about="Restart FAILED instances only.", schema=_FLAG),
+        ),
+        then=(*_CONTROLS, "deleteConnector"),
+        answers={202: "ConnectorStateInfo", 204: None},
+        errors=FORWARDED,
+    ),
+)
 async def _restart(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/restart: 204 for the plain form, else 202 with the restarted instances (KIP-745)."""
     message = RestartConnector(
@@ -200,21 +325,18 @@ def _restart_query(message: RestartConnector) -> str:
     return f"includeTasks={tasks}&onlyFailed={failed}"
 
 
-async def _restart_task(services: Services, request: Request) -> Response:
-    """POST /connectors/{c}/tasks/{t}/restart."""
-    message = RestartTask(task=task_of(request))
-    return await ask_or_forward(services, request, message, _empty(HTTPStatus.NO_CONTENT))
-
-
-async def _reset_topics(services: Services, request: Request) -> Response:
-    """PUT /connectors/{c}/topics/reset: 200, as KIP-558 has it."""
-    _refuse_without_tracking(services)
-    if not services.settings.topic_reset:
-        raise Forbidden("Topic tracking reset is disabled")
-    await ask_herder(services, ResetTopics(name=connector_of(request)))
-    return empty_answer(HTTPStatus.OK)
-
-
-def _refuse_without_tracking(services: Services) -> None:
-    if not services.settings.topic_tracking:
-        raise Forbidden("Topic tracking is disabled.")
+ENDPOINTS = (
+    _status,
+    _list,
+    _create,
+    _info,
+    _delete,
+    _config,
+    _put_config,
+    _patch_config,
+    _pause,
+    _resume,
+    _stop,
+    _restart,
+)
+"""`/status` first: it is polled most, and routes are tried in order."""

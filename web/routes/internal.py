@@ -21,11 +21,14 @@ from actors.messages.herder import FenceZombies, PutTaskConfigs
 from kraal.core.errors import BadRequest, KraalError
 from kraal.core.ids import Config
 from kraal.protocol.signature import ALGORITHM_HEADER, SIGNATURE_HEADER, Expected, Signature, expected
+from web.openapi.operation import FORWARDED, Operation
+from web.openapi.shapes import list_of, ref
 from web.rendering import empty_answer
 from web.requests.body import pass_over_before_close, read_raw
 from web.requests.forward import ask_or_forward
 from web.requests.paths import connector_of
 from web.requests.task_configs import parse_task_configs
+from web.resource import endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -36,7 +39,21 @@ _FENCE_BYTES: Final = 1024
 """Limit for fence requests, which workers send without a body."""
 
 
-async def put_task_configs(services: Services, request: Request) -> Response:
+@endpoint(
+    "POST",
+    "/connectors/{connector}/tasks",
+    Operation(
+        name="putTaskConfigs",
+        tag="internal",
+        summary="Between workers: write the task configs of a connector",
+        body=list_of(ref("SentConfig")),
+        answers={204: None},
+        errors=(*FORWARDED, 403),
+        internal=True,
+    ),
+    any_type=True,
+)
+async def _put_task_configs(services: Services, request: Request) -> Response:
     """POST /connectors/{c}/tasks: write the task configs that the connector's owner sends."""
     name = connector_of(request)
     signature = await _expected(services, request, "externally setting task configurations")
@@ -51,7 +68,20 @@ async def put_task_configs(services: Services, request: Request) -> Response:
     return await ask_or_forward(services, request, message, _done, body=body, internal=True)
 
 
-async def fence_zombies(services: Services, request: Request) -> Response:
+@endpoint(
+    "PUT",
+    "/connectors/{connector}/fence",
+    Operation(
+        name="fenceZombies",
+        tag="internal",
+        summary="Between workers: fence the producers of a connector's older tasks",
+        answers={204: None},
+        errors=(*FORWARDED, 400, 403),
+        internal=True,
+    ),
+    any_type=True,
+)
+async def _fence_zombies(services: Services, request: Request) -> Response:
     """PUT /connectors/{c}/fence: fence older tasks before a task starts (KIP-618)."""
     name = connector_of(request)
     signature = await _expected(services, request, "exactly-once source connectors")
@@ -98,3 +128,6 @@ def _signature(services: Services, request: Request) -> Expected | None:
 
 def _done(_: None) -> Response:
     return empty_answer(HTTPStatus.NO_CONTENT)
+
+
+ENDPOINTS = (_put_task_configs, _fence_zombies)

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import logging
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
-
-from starlette.routing import Route
+from typing import TYPE_CHECKING, Any, Final
 
 from actors.messages.herder import SetLoggerLevel
 from kraal.core.errors import BadRequest, NotFound
 from kraal.core.log_levels import LoggerLevel, parse_level
+from web.openapi.operation import Operation, Query, Schema
+from web.openapi.schemas import SENT_CONFIG
+from web.openapi.shapes import TEXT, list_of, map_of, object_of
 from web.rendering import empty_answer, json_answer
 from web.requests.body import parse_config, read_body
 from web.requests.herder_client import ask_herder
 from web.requests.paths import decoded
-from web.resource import Resource
+from web.resource import endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -30,22 +31,37 @@ log = logging.getLogger(__name__)
 _LONGEST = 1_000
 """Maximum length of a logger name: Python keeps each dotted part for the lifetime of the process."""
 _WORKER, _CLUSTER = "worker", "cluster"
+_ALL: Final = "/admin/loggers"
+_ONE: Final = f"{_ALL}/{{logger}}"
+_LEVEL: Final[Schema] = object_of({"level": TEXT, "last_modified": {"type": ["integer", "null"]}})
 
 
-def routes(services: Services) -> list[Route]:
-    """Return the route table of loggers."""
-    return [
-        Route("/admin/loggers", Resource(services, GET=_list)),
-        Route("/admin/loggers/{logger}", Resource(services, GET=_get, PUT=_put)),
-    ]
-
-
+@endpoint(
+    "GET",
+    _ALL,
+    Operation(
+        name="listLoggers",
+        tag="loggers",
+        summary="List the loggers of this worker with their levels",
+        answers={200: map_of(_LEVEL)},
+    ),
+)
 async def _list(services: Services, _request: Request) -> Response:
     """GET /admin/loggers."""
     levels = services.loggers.all_levels()
     return json_answer({name: _shape(level) for name, level in levels.items()})
 
 
+@endpoint(
+    "GET",
+    _ONE,
+    Operation(
+        name="getLogger",
+        tag="loggers",
+        summary="Get the effective level of a logger",
+        answers={200: _LEVEL},
+    ),
+)
 async def _get(services: Services, request: Request) -> Response:
     """GET /admin/loggers/{logger}: its effective level, its own or a parent's."""
     name = decoded(request.path_params["logger"])
@@ -55,6 +71,25 @@ async def _get(services: Services, request: Request) -> Response:
     return json_answer(_shape(level))
 
 
+@endpoint(
+    "PUT",
+    _ONE,
+    Operation(
+        name="setLoggerLevel",
+        tag="loggers",
+        summary="Set the level of a logger and of all loggers below it",
+        body={**SENT_CONFIG, "properties": {"level": dict(TEXT)}, "required": ["level"]},
+        query=(
+            Query(
+                name="scope",
+                about="Change this worker only, or all workers of the cluster.",
+                schema={"type": "string", "enum": [_WORKER, _CLUSTER], "default": _WORKER},
+            ),
+        ),
+        answers={200: list_of(TEXT), 204: None},
+        errors=(503,),
+    ),
+)
 async def _put(services: Services, request: Request) -> Response:
     """PUT /admin/loggers/{logger}?scope=: 200 with the loggers changed here; 204 when all workers are notified."""
     namespace = decoded(request.path_params["logger"])
@@ -82,3 +117,6 @@ async def _put(services: Services, request: Request) -> Response:
 
 def _shape(level: LoggerLevel) -> dict[str, Any]:
     return {"level": level.level, "last_modified": level.last_modified}
+
+
+ENDPOINTS = (_list, _get, _put)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from kraal.metrics.text import CONTENT_TYPE
-from web.resource import Resource
+from web.openapi.operation import Operation
+from web.openapi.shapes import TEXT
+from web.resource import Endpoint, endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -20,13 +21,25 @@ Scrape = Callable[[], Iterator[str]]
 """Starts a scrape; each piece is rendered on demand, in a few milliseconds."""
 
 
-def routes(services: Services, scrape: Scrape | None) -> list[Route]:
-    """Return the route; empty without `scrape`, so that the path is unknown."""
+def endpoints(scrape: Scrape | None) -> list[Endpoint]:
+    """Return the endpoint; none without `scrape`, so that the path is unknown."""
     if scrape is None:
         return []
 
     under_way: asyncio.Task[bytes] | None = None
 
+    @endpoint(
+        "GET",
+        "/metrics",
+        Operation(
+            name="getMetrics",
+            tag="worker",
+            summary="Get the worker's metrics in the text format of Prometheus",
+            answers={200: TEXT},
+            media_type="text/plain",
+        ),
+        any_accept=True,
+    )
     async def metrics(services: Services, request: Request) -> Response:
         """GET /metrics: always the text format, whatever `Accept` says, as exporters do.
 
@@ -38,7 +51,7 @@ def routes(services: Services, scrape: Scrape | None) -> list[Route]:
             under_way = asyncio.create_task(_made(scrape))
         return Response(await asyncio.shield(under_way), headers={"Content-Type": CONTENT_TYPE})
 
-    return [Route("/metrics", Resource(services, any_accept=True, GET=metrics))]
+    return [metrics]
 
 
 async def _made(scrape: Scrape) -> bytes:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from actors.messages.offsets import AlterOffsets, ResetOffsets, ShowOffsets
+from web.openapi.operation import FORWARDED, Operation
 from web.rendering import json_answer
 from web.requests.body import parse_offsets, read_body
 from web.requests.forward import ask_or_forward
 from web.requests.herder_client import ask_herder
 from web.requests.paths import connector_of
+from web.resource import endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -17,13 +19,38 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 
-async def show_offsets(services: Services, request: Request) -> Response:
+_PATH: Final = "/connectors/{connector}/offsets"
+
+
+@endpoint(
+    "GET",
+    _PATH,
+    Operation(
+        name="getConnectorOffsets",
+        tag="offsets",
+        summary="Get the offsets of a connector",
+        answers={200: "ConnectorOffsets"},
+    ),
+)
+async def _show(services: Services, request: Request) -> Response:
     """GET: answered by any worker."""
     pairs = await ask_herder(services, ShowOffsets(name=connector_of(request)))
     return json_answer({"offsets": [{"partition": p, "offset": o} for p, o in pairs]})
 
 
-async def alter_offsets(services: Services, request: Request) -> Response:
+@endpoint(
+    "PATCH",
+    _PATH,
+    Operation(
+        name="alterConnectorOffsets",
+        tag="offsets",
+        summary="Change offsets of a stopped connector; null deletes a partition's offset",
+        body="SentOffsets",
+        answers={200: "Message"},
+        errors=FORWARDED,
+    ),
+)
+async def _alter(services: Services, request: Request) -> Response:
     """PATCH: change the given offsets, delete those with null, keep all others."""
     name = connector_of(request)
     body = await read_body(services, request)
@@ -31,10 +58,24 @@ async def alter_offsets(services: Services, request: Request) -> Response:
     return await ask_or_forward(services, request, message, _said, body=body)
 
 
-async def reset_offsets(services: Services, request: Request) -> Response:
+@endpoint(
+    "DELETE",
+    _PATH,
+    Operation(
+        name="resetConnectorOffsets",
+        tag="offsets",
+        summary="Delete all offsets of a stopped connector",
+        answers={200: "Message"},
+        errors=(400, *FORWARDED),
+    ),
+)
+async def _reset(services: Services, request: Request) -> Response:
     """DELETE: delete all offsets."""
     return await ask_or_forward(services, request, ResetOffsets(name=connector_of(request)), _said)
 
 
 def _said(text: str) -> Response:
     return json_answer({"message": text})
+
+
+ENDPOINTS = (_show, _alter, _reset)

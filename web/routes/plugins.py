@@ -7,19 +7,20 @@ Source: ConnectorPluginsResource (Kafka 4.3.0); KIP-769.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from anyio import CapacityLimiter, fail_after, to_thread
-from starlette.routing import Route
 
 from kraal.core.errors import TimedOut
 from kraal.plugins.registry import Plugin, Registry
 from kraal.plugins.validation.validate import describe_plugin
 from web.middleware.admission import Scarce
+from web.openapi.operation import Operation, Query
+from web.openapi.shapes import TEXT, list_of, ref
 from web.rendering import json_answer, timeout_text
 from web.requests.body import parse_config, read_body
 from web.requests.paths import is_true, plugin_of
-from web.resource import Handler, Resource
+from web.resource import Endpoint, endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -29,15 +30,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def routes(services: Services) -> list[Route]:
-    """Return the route table of plugins."""
+_ALL: Final = "/connector-plugins"
+_CONFIG: Final = f"{_ALL}/{{plugin}}/config"
+
+
+def endpoints(services: Services) -> list[Endpoint]:
+    """Return the endpoints of plugins, which share their threads."""
     threads = PluginThreads(services)
-    one = "/connector-plugins/{plugin}/config"
-    return [
-        Route("/connector-plugins", Resource(services, GET=_list(threads))),
-        Route(one, Resource(services, GET=_describe(threads))),
-        Route(f"{one}/validate", Resource(services, PUT=_validate(threads))),
-    ]
+    return [_list(threads), _describe(threads), _validate(threads)]
 
 
 class PluginThreads:
@@ -66,9 +66,27 @@ class PluginThreads:
             self._waiting -= 1
 
 
-def _list(threads: PluginThreads) -> Handler:
+def _list(threads: PluginThreads) -> Endpoint:
     """Make GET /connector-plugins."""
 
+    @endpoint(
+        "GET",
+        _ALL,
+        Operation(
+            name="listPlugins",
+            tag="plugins",
+            summary="List the plugins of this worker",
+            query=(
+                Query(
+                    name="connectorsOnly",
+                    about="List connectors only.",
+                    schema={"type": "boolean", "default": True},
+                ),
+            ),
+            answers={200: list_of(ref("PluginInfo"))},
+            errors=(503,),
+        ),
+    )
     async def get(services: Services, request: Request) -> Response:
         connectors_only = is_true(request, "connectorsOnly", default=True)
         return json_answer(await threads.run(lambda: _listed(services.registry, only=connectors_only)))
@@ -86,9 +104,27 @@ def _plugin_info(plugin: Plugin) -> dict[str, Any]:
     return {"class": plugin.name, "type": str(plugin.kind), **version}
 
 
-def _describe(threads: PluginThreads) -> Handler:
+def _describe(threads: PluginThreads) -> Endpoint:
     """Make GET /connector-plugins/{p}/config."""
 
+    @endpoint(
+        "GET",
+        _CONFIG,
+        Operation(
+            name="getPluginConfig",
+            tag="plugins",
+            summary="List the config keys of a plugin",
+            query=(
+                Query(
+                    name="version",
+                    about="Version, or range of versions, that the plugin must have (KIP-891).",
+                    schema=TEXT,
+                ),
+            ),
+            answers={200: list_of(ref("ConfigKeyInfo"))},
+            errors=(400, 503),
+        ),
+    )
     async def get(services: Services, request: Request) -> Response:
         name = plugin_of(request)
         version = request.query_params.get("version")
@@ -98,9 +134,21 @@ def _describe(threads: PluginThreads) -> Handler:
     return get
 
 
-def _validate(threads: PluginThreads) -> Handler:
+def _validate(threads: PluginThreads) -> Endpoint:
     """Make PUT /connector-plugins/{p}/config/validate: 200 even when the config has errors."""
 
+    @endpoint(
+        "PUT",
+        f"{_CONFIG}/validate",
+        Operation(
+            name="validatePluginConfig",
+            tag="plugins",
+            summary="Validate a connector config",
+            about="The response lists the config's errors, and is 200 even if there are some.",
+            body="SentConfig",
+            answers={200: "ConfigInfos"},
+        ),
+    )
     async def put(services: Services, request: Request) -> Response:
         name = plugin_of(request)
         config = parse_config(await read_body(services, request))

@@ -1,4 +1,7 @@
-"""`/` and `/health`: identity and health of this worker. Source: RootResource; KIP-1017."""
+"""`/` and `/health`: identity and health of this worker. Source: RootResource; KIP-1017.
+
+Both paths accept any Content-Type, as in Java.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,32 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from starlette.routing import Route
-
 from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
+from web.openapi.operation import Operation
 from web.rendering import json_answer, stage_sentence
-from web.resource import Resource, kept
+from web.resource import endpoint, kept
 from web.settings import Services
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-_READS = ("GET", "HEAD")
 _MOST = 100
 """Maximum number of stalled tasks to name."""
 
 
-def routes(services: Services) -> list[Route]:
-    """Return the route table of the worker itself. Both paths accept any Content-Type, as in Java."""
-    return [
-        Route("/", Resource(services, any_type=_READS, GET=_root)),
-        Route("/health", Resource(services, any_type=_READS, GET=_health)),
-    ]
-
-
+@endpoint(
+    "GET",
+    "/",
+    Operation(
+        name="getServerInfo",
+        tag="worker",
+        summary="Get the worker's Connect version and Kafka cluster id",
+        answers={200: "ServerInfo"},
+    ),
+    any_type=True,
+)
 async def _root(services: Services, request: Request) -> Response:
     """GET /: available from the start."""
     snapshot = services.published.latest
@@ -48,6 +52,17 @@ async def _root(services: Services, request: Request) -> Response:
     )
 
 
+@endpoint(
+    "GET",
+    "/health",
+    Operation(
+        name="getHealth",
+        tag="worker",
+        summary="Check whether the worker has started and is healthy",
+        answers={200: "WorkerStatus", 500: "WorkerStatus", 503: "WorkerStatus"},
+    ),
+    any_type=True,
+)
 async def _health(services: Services, _request: Request) -> Response:
     """GET /health: asks the herder, so that a hanging herder is detected.
 
@@ -83,3 +98,6 @@ def _worker_status(
     status: HTTPStatus, word: str, message: str, more: Mapping[str, Json] = MappingProxyType({})
 ) -> Response:
     return json_answer({"status": word, "message": message, **more}, status=status)
+
+
+ENDPOINTS = (_root, _health)

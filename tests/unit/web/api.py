@@ -227,6 +227,14 @@ class Api:
         return answer.status_code, answer.text
 
 
+def document(settings: Settings) -> dict[str, Any]:
+    """Return the OpenAPI document that a worker with these settings serves, to its user `a` if it has users."""
+    answer = Api(settings).client.get("/openapi.json", auth=("a", "b"))
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    found: dict[str, Any] = answer.json()
+    return found
+
+
 async def raw_get(api: Api, raw_path: str) -> list[Message]:
     """Send a GET that a careful client would not send; return the ASGI messages of the answer."""
     sent: list[Message] = []

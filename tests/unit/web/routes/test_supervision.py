@@ -14,10 +14,9 @@ from kraal.cluster.decisions.auto_restart import GivenUp, Watched
 from kraal.cluster.state.statuses import ConnectorStatuses
 from kraal.cluster.state.wanted_work import Incarnation
 from kraal.core.ids import ConnectorName, State, TaskId, WorkerId
-from tests.unit.web.api import Api, status
+from tests.unit.web.api import Api, document, status
 from tests.unit.web.openapi.test_document import matches
 from tests.unit.web.workers import Stranger, Worker
-from web.openapi import document
 from web.settings import Settings
 
 if TYPE_CHECKING:
@@ -42,8 +41,7 @@ def told(api: Api) -> dict[str, Any]:
     code, text = api.request("GET", EXPANDED)
     assert code == 200
     body = json.loads(text)
-    found = document(Settings(advertised_url="http://worker:8083/"))
-    schemas: Any = json.loads(json.dumps(found))
+    schemas = document(Settings(advertised_url="http://worker:8083/"))
     assert matches(schemas["components"]["schemas"]["ConnectorStateInfo"], body, schemas)
     supervision: dict[str, Any] = body["supervision"]
     return supervision

@@ -1,0 +1,36 @@
+"""`GET /openapi.json`: the operations of all endpoints that the worker's main listeners serve."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from web.openapi.document import document
+from web.openapi.operation import Operation
+from web.rendering import JSON, to_json
+from web.resource import Endpoint, endpoint
+from web.settings import Services, Settings
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+
+def openapi_endpoint(settings: Settings, others: Iterable[Endpoint]) -> Endpoint:
+    """Return the endpoint that describes the others and itself, with the same bytes for the worker's lifetime."""
+
+    @endpoint(
+        "GET",
+        "/openapi.json",
+        Operation(
+            name="getOpenApi", tag="worker", summary="Get this document", answers={200: {"type": "object"}}
+        ),
+        any_type=True,
+    )
+    async def get(_services: Services, _request: Request) -> Response:
+        return Response(body, headers={"Content-Type": JSON})
+
+    operations = [(each.method, each.path, each.operation) for each in (*others, get)]
+    body = to_json(document(settings, operations))
+    return get

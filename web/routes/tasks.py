@@ -1,0 +1,77 @@
+"""`/connectors/{c}/tasks`: configs, status and restart of tasks. Source: ConnectorsResource (Kafka 4.3.0)."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+from actors.messages.herder import RestartTask
+from kraal.cluster.views import rest as view
+from kraal.cluster.views.snapshot import Snapshot
+from web.openapi.operation import FORWARDED, Operation
+from web.openapi.shapes import list_of, ref
+from web.rendering import empty_answer
+from web.requests.forward import ask_or_forward
+from web.requests.paths import connector_of, task_of
+from web.resource import endpoint, from_snapshot
+from web.settings import Services
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+_ALL: Final = "/connectors/{connector}/tasks"
+_ONE: Final = f"{_ALL}/{{task}}"
+
+
+@endpoint(
+    "GET",
+    _ALL,
+    Operation(
+        name="listTasks",
+        tag="tasks",
+        summary="List the tasks of a connector with their configs",
+        answers={200: list_of(ref("TaskInfo"))},
+    ),
+)
+@from_snapshot
+def _list(_services: Services, snapshot: Snapshot, request: Request) -> Any:
+    """GET /connectors/{c}/tasks."""
+    return view.task_infos(snapshot, connector_of(request))
+
+
+@endpoint(
+    "GET",
+    f"{_ONE}/status",
+    Operation(
+        name="getTaskStatus", tag="tasks", summary="Get the state of a task", answers={200: "TaskState"}
+    ),
+)
+@from_snapshot
+def _status(_services: Services, snapshot: Snapshot, request: Request) -> Any:
+    """GET /connectors/{c}/tasks/{t}/status."""
+    return view.task_status(snapshot, task_of(request))
+
+
+@endpoint(
+    "POST",
+    f"{_ONE}/restart",
+    Operation(
+        name="restartTask",
+        tag="tasks",
+        summary="Restart a task",
+        answers={204: None},
+        errors=FORWARDED,
+    ),
+)
+async def _restart(services: Services, request: Request) -> Response:
+    """POST /connectors/{c}/tasks/{t}/restart."""
+    message = RestartTask(task=task_of(request))
+    return await ask_or_forward(services, request, message, _done)
+
+
+def _done(_: None) -> Response:
+    return empty_answer(HTTPStatus.NO_CONTENT)
+
+
+ENDPOINTS = (_list, _status, _restart)
