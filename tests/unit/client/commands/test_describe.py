@@ -70,6 +70,22 @@ def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, work
     assert found["status"]["supervision"]["policy"]["restart"] == "task"
 
 
+def test_describe_shows_how_the_latest_batch_of_each_task_was_carried_out(
+    kraal: Kraal, worker: Connect
+) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+    assert "Batches:" not in kraal.out("describe", "a")
+    with worker.lock:
+        worker.worker.fake.feed(TaskId(ConnectorName("a"), 1), 5)
+        worker.worker.run()
+    lines = kraal.out("describe", "a").splitlines()
+    at = lines.index("Batches:")
+    assert [line.split() for line in lines[at + 1 : at + 3]] == [
+        ["TASK", "LATEST", "BATCH"],
+        ["1", "in", "the", "simulation:", "without", "Spark"],
+    ]
+
+
 def test_describe_takes_what_java_answers(kraal: Kraal, two: Connect) -> None:
     plain = two.worker.status("orders")
     two.script("GET", "/connectors/orders/status?expand=supervision", Said(200, plain))
