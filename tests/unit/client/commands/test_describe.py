@@ -24,6 +24,9 @@ def test_describe_shows_all_but_secrets(kraal: Kraal, two: Connect) -> None:
         "  TASK   STATE     WORKER\n"
         f"  0      RUNNING   {HOST}\n"
         f"  1      FAILED    {HOST}\n"
+        "Batches:\n"
+        "  TASK   LATEST BATCH\n"
+        "  0      in the simulation: without Spark\n"
         "Trace of task 1:\n  java.io.IOException: disk full\n  \tat a.b(C.java:1)\n"
     )
     assert "hunter2" in kraal.out("describe", "orders", "--show-secrets")
