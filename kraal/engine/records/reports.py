@@ -92,27 +92,29 @@ def read_from(
 
 
 def settle_reports(
-    task: TaskId, reports: Reports, read_again: ReadAgain | None, bury: Bury | None
+    task: TaskId, reports: Reports, read_again: ReadAgain | None, write_dead_letters: Bury | None
 ) -> ErrorCounts:
     """Write dead letters and log lines for the reported records; return the counts.
 
     `bury` None: no dead letters. `read_again` None: the records are not needed. Raises ToleranceExceeded,
     RetriableError, and the errors of `bury`.
     """
-    ledger = PassResult(reports.tolerance)
+    result = PassResult(reports.tolerance)
     for place, faults in sorted(reports.close().items()):
         for offsets in _pieces(sorted(faults)):
             found = {} if read_again is None else _found(place, offsets, read_again(place, offsets))
             told = [with_record(faults[o], record=found[o].text if o in found else "") for o in offsets]
-            if bury is not None:
-                bury((found[offset], fault) for offset, fault in zip(offsets, told, strict=True))
+            if write_dead_letters is not None:
+                write_dead_letters(
+                    (found[offset], fault) for offset, fault in zip(offsets, told, strict=True)
+                )
             for fault in told:
-                ledger.give_up(fault, dead_letter=bury is not None)
-    if not ledger.counts.errors:
+                result.give_up(fault, dead_letter=write_dead_letters is not None)
+    if not result.counts.errors:
         return NO_ERRORS
-    ledger.counts += ErrorCounts(failures=ledger.counts.errors, last_error_ms=int(time.time() * 1000))
-    settle_outcomes(task, ledger.summary(), reports.tolerance)
-    return ledger.counts
+    result.counts += ErrorCounts(failures=result.counts.errors, last_error_ms=int(time.time() * 1000))
+    settle_outcomes(task, result.summary(), reports.tolerance)
+    return result.counts
 
 
 def _pieces(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
