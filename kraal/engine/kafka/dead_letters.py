@@ -117,7 +117,7 @@ class DeadLetters:
             error = exc.args[0]
             if error.code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 text = f"Could not initialize dead letter queue with topic={name}: {error.str()}"
-                raise _error_headers(error, text) from None  # the text contains it
+                raise _as_error(error, text) from None  # the text contains it
         self.ready = True
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
@@ -142,7 +142,7 @@ class DeadLetters:
             self._producer.purge()
             self._producer.flush(1)
             text = f"dead letters could not be written to {self.topic.name}: {failures[0].str()}"
-            raise _error_headers(failures[0], text)
+            raise _as_error(failures[0], text)
 
     def cancel(self) -> None:
         """Make a running write end soon."""
@@ -170,7 +170,7 @@ class DeadLetters:
             except BufferError:
                 self._serve(until_s)
             except ck.KafkaException as exc:
-                raise _error_headers(
+                raise _as_error(
                     exc.args[0], f"a dead letter cannot be written: {exc.args[0].str()}"
                 ) from None
             else:
@@ -204,7 +204,7 @@ class DeadLetters:
         return settings
 
 
-def _error_headers(error: Any, text: str) -> Exception:
+def _as_error(error: Any, text: str) -> Exception:
     """Return the exception for a client's error."""
     if error.code() in _PASSES or error.retriable():
         return RetriableError(text)

@@ -56,7 +56,9 @@ class Reports:
         fault = with_record(fault, partition=source.partition, offset=offset)
         with self._lock:
             if not self._open:
-                raise RuntimeError(f"{source.topic}-{source.partition}@{offset} is reported after its batch")
+                raise RuntimeError(
+                    f"{source.topic}-{source.partition}@{offset} was reported after its batch had ended"
+                )
             if self.fatal is None:
                 self._faults.setdefault(source, {}).setdefault(offset, fault)
             if not self.tolerance.all:
@@ -84,10 +86,12 @@ def read_from(
         return place
     told = f"{place.topic}-{place.partition}@{offset}"
     if not found:
-        raise ValueError(f"{told} is reported, and is no record of this batch")
+        raise ValueError(f"{told} was reported but does not belong to this batch")
     if len(found) > 1:
         topics = ", ".join(sorted(p.topic for p in found))
-        raise ValueError(f"{told} is reported, and may be of any of these topics: {topics}; name the one")
+        raise ValueError(
+            f"{told} was reported but may come from any of these topics: {topics}; name the topic as well"
+        )
     return found[0]
 
 
@@ -130,6 +134,6 @@ def _found(place: TopicPartition, offsets: Sequence[int], table: pa.Table) -> di
     }
     if missing := sorted(wanted - found.keys()):
         raise RetriableError(
-            f"{place.topic}-{place.partition}@{missing[0]} was reported by the sink and is not in Kafka any more"
+            f"{place.topic}-{place.partition}@{missing[0]} was reported by the sink but no longer exists in Kafka"
         )
     return found

@@ -179,7 +179,7 @@ class TransactionWay:
             except Exception as exc:
                 if not is_doubt(exc):
                     raise
-                log.info("%s: repeating a batch record by record: %s", self._parts.spec.task, exc)
+                log.info("%s: Repeating a batch record by record: %s", self._parts.spec.task, exc)
         return collected(records.pass_frame(frame, batch), scratch), None
 
     def _done(
@@ -244,7 +244,7 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
     if boundary == "interval":
         text = connector.get(BOUNDARY_INTERVAL) or worker.get(_FLUSH_INTERVAL) or _FLUSH_MS
         return int(text) / 1000
-    message = f"{TRANSACTION_BOUNDARY}={boundary}: the connector does not say where its transactions end"
+    message = f"{TRANSACTION_BOUNDARY}={boundary} is not supported, because the connector does not define transaction boundaries; use poll or interval"
     raise ValueError(message)
 
 

@@ -188,7 +188,7 @@ class SourceExecutor:
 
         def unless_doubtful(done: Callable[[JobResult], None], outcome: JobResult) -> None:
             if isinstance(outcome, BaseException) and is_doubt(outcome):
-                log.info("%s: repeating a batch record by record: %s", self._spec.task, outcome)
+                log.info("%s: Repeating a batch record by record: %s", self._spec.task, outcome)
                 self._launch_of(replace(polled, columns=None))(done)
             else:
                 done(outcome)

@@ -79,7 +79,7 @@ class SourceRecords:
         except Exception as exc:
             if not is_doubt(exc):
                 raise
-            log.info("%s: repeating a batch record by record: %s", self.spec.task, exc)
+            log.info("%s: Repeating a batch record by record: %s", self.spec.task, exc)
             return None
 
     def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:
