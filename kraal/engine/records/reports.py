@@ -84,13 +84,13 @@ def read_from(
     ]
     if place in found:
         return place
-    told = f"{place.topic}-{place.partition}@{offset}"
+    record = f"{place.topic}-{place.partition}@{offset}"
     if not found:
-        raise ValueError(f"{told} was reported but does not belong to this batch")
+        raise ValueError(f"{record} was reported but does not belong to this batch")
     if len(found) > 1:
         topics = ", ".join(sorted(p.topic for p in found))
         raise ValueError(
-            f"{told} was reported but may come from any of these topics: {topics}; name the topic as well"
+            f"{record} was reported but may come from any of these topics: {topics}; name the topic as well"
         )
     return found[0]
 

@@ -244,7 +244,10 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
     if boundary == "interval":
         text = connector.get(BOUNDARY_INTERVAL) or worker.get(_FLUSH_INTERVAL) or _FLUSH_MS
         return int(text) / 1000
-    message = f"{TRANSACTION_BOUNDARY}={boundary} is not supported, because the connector does not define transaction boundaries; use poll or interval"
+    message = (
+        f"{TRANSACTION_BOUNDARY}={boundary} is not supported, because the connector does not define transaction "
+        "boundaries; use poll or interval"
+    )
     raise ValueError(message)
 
 

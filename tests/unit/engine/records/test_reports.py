@@ -68,10 +68,10 @@ def test_a_record_is_the_one_that_was_read(
         ),
     ],
 )
-def test_what_is_no_record_or_may_be_several_is_refused(
+def test_rejects_a_report_that_matches_no_record_or_several(
     place: TopicPartition, offset: int, said: str
 ) -> None:
-    with pytest.raises(ValueError, match="is reported") as raised:
+    with pytest.raises(ValueError, match="was reported") as raised:
         Reports(RANGES, ALL).report(place, offset, WRONG)
     assert str(raised.value) == said
 
