@@ -108,8 +108,9 @@ class Member:
     ) -> None:
         """Join the group in the background, for `topics` or those that match `pattern`.
 
-        `leave(group, member id)` removes this member from the group over another connection. `report_partitions` is called with the
-        number of partitions whenever it changes. Raises BadRequest for a pattern that librdkafka should not get.
+        `leave(group, member id)` removes this member from the group over another connection.
+        `report_partitions` is called with the number of partitions whenever it changes. Raises BadRequest for a
+        pattern that librdkafka should not get.
         """
         if pattern is not None and (reason := why_refused_for_group(pattern)) is not None:
             raise BadRequest(invalid("topics.regex", pattern, f"Invalid regex: {reason}"))
