@@ -20,6 +20,7 @@ from kraal.engine.columns.source import SourceColumns, is_doubt
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka.dead_letters import DeadLetters
+from kraal.engine.kafka.writer import WritePlan
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.coalesced import CoalescedTable
@@ -30,7 +31,7 @@ from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
-from kraal.plugins.api import SourceTask
+from kraal.plugins.api import SourceBatch, SourceTask
 
 log = logging.getLogger(__name__)
 
@@ -119,9 +120,9 @@ class SourceExecutor:
             return None
         poll_s = time.monotonic() - began_s
         self._batches += 1
-        columns = None if parts.records is None else parts.records.table_plan(batch)
-        polled = PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, columns=columns)
-        launch = self._launch_of(polled)
+        launch = self._launch_of(
+            PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, columns=self._columns(batch, parts))
+        )
 
         def renewed(done: Callable[[JobResult], None]) -> None:
             self._group.renew()
@@ -175,6 +176,12 @@ class SourceExecutor:
         if steps.tolerance.is_default and dead is None:
             columns = SourceColumns.of(steps, converters, spec.connector_config)
         return SourceRecords(spec, steps, dead, topics, self._cancelled, columns)
+
+    def _columns(self, batch: SourceBatch, parts: SourceParts) -> tuple[WritePlan, str | None] | None:
+        """Return the column form of a table's transforms; None also in transactions, which read it by themselves."""
+        if parts.records is None or self._facts.transactional:
+            return None
+        return parts.records.table_plan(batch)
 
     def _launch_of(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""
