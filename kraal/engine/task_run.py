@@ -31,6 +31,7 @@ from kraal.engine.executor import (
     Executor,
     JobLauncher,
     JobResult,
+    NoExecutor,
     PendingRequests,
     Phase,
     committed,
@@ -52,14 +53,28 @@ class TaskRun:
     """One start of one task; implements `kraal.engine.api.Run`."""
 
     def __init__(
-        self, host: Host, owner: Owner, spec: TaskSpec, executor: Executor, report: Callable[[RunEvent], None]
+        self,
+        host: Host,
+        owner: Owner,
+        spec: TaskSpec,
+        make_executor: Callable[[], Executor],
+        report: Callable[[RunEvent], None],
     ) -> None:
-        """Create a run; `owner` owns all calls that the run and its executor make."""
+        """Create a run.
+
+        Args:
+            host: what runs share.
+            owner: owns all calls that the run and its executor make.
+            spec: the task.
+            make_executor: looks up the plugin, on a pool thread, because that may load code and fail.
+            report: receives events.
+        """
         self.spec = spec
         self._host = host
         self._owner = owner
         self._pool = host.pool.of(owner)
-        self._executor = executor
+        self._make_executor = make_executor
+        self._executor: Executor = NoExecutor()
         self._report_to = report
         self._lock = threading.RLock()
         self._phase, self._requests = Phase.OPENING, PendingRequests()
@@ -68,7 +83,7 @@ class TaskRun:
         self._version: str | None = None
         self._timer = PollTimer(host.poller, owner, self._poll)
         self._waiting = WaitingReports(report)
-        self._watch = LeaseWatch(spec.task, spec.lease, executor.interrupt, host.poller.after)
+        self._watch = LeaseWatch(spec.task, spec.lease, self._interrupt, host.poller.after)
 
     def start(self) -> None:
         """Start opening the plugin. Call once."""
@@ -123,12 +138,16 @@ class TaskRun:
             elif not self._opened:
                 self._report_waiting(why)
 
+    def _interrupt(self) -> bool:
+        return self._executor.interrupt()
+
     def _open(self) -> None:
         with self._lock:
             if self._requests.end is not None or self._requests.stop:
                 self._back(Phase.IDLE)
                 return
         try:
+            self._executor = self._make_executor()
             self._version = self._executor.open()
         except BaseException as error:  # noqa: BLE001 - a plugin's SystemExit must not end our thread
             self._fail(error, "start")
@@ -157,6 +176,7 @@ class TaskRun:
 
     def _close(self) -> None:
         try:
+            self._host.closing(self._executor)
             self._executor.close()
         except BaseException:  # the task is over anyway; users need the reason for its end
             log.exception("%s: the plugin's stop failed", self.spec.task)
@@ -247,7 +267,7 @@ class TaskRun:
             self._phase = Phase.POLLING
             self.spec.working(busy=True)
         try:
-            launch = self._executor.poll(asked=asked)
+            launch = self._host.poll(self.spec.task, self._executor, asked=asked)
         except RetriableError as error:
             self._retry(error, "poll", None)
             return

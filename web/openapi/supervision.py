@@ -59,6 +59,7 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "stalled": {**_FLAG, "description": "It runs, and has been at one step for too long."},
             "step_ms": _maybe("integer", "How long it has been at the same step; null: it is at none."),
             "last_batch_age_ms": _maybe("integer", "How long ago its latest batch was written."),
+            "last_batch_way": _maybe("string", "How the worker carried out the latest batch, and why."),
         }
     ),
     "StalledTask": object_of(

@@ -271,7 +271,12 @@ class FakeRun:
         self._position = numbers.stop
         topics = self._engine.wrote(self.task, numbers)
         done = BatchDone(
-            offsets=offsets, records=len(numbers), topics=topics, duration_s=0.0, transaction=size
+            offsets=offsets,
+            records=len(numbers),
+            topics=topics,
+            duration_s=0.0,
+            transaction=size,
+            way="in the simulation: without Spark",
         )
         self._report(done)
 

@@ -87,7 +87,7 @@ def test_what_has_failed_says_how_often_and_when_it_is_restarted(api: Api) -> No
         "id": 0, "worker_id": "worker:8083", "supervised": True, "restarts": 7, "restarts_in_window": 1,
         "last_restart_ms": 1_700_000_050_000,
         "next_restart_ms": 1_700_000_101_000, "given_up": None, "why": None, "stalled": False, "step_ms": None,
-        "last_batch_age_ms": None,
+        "last_batch_age_ms": None, "last_batch_way": None,
     }  # fmt: skip
 
 
