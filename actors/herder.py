@@ -200,7 +200,7 @@ class Herder:
     def _reborn(self, address: Address) -> None:
         """Handle the restart of another actor, which has lost the messages that it was processing."""
         herd, links = self._herd, self._herd.links
-        unknown = StoreError(f"the {address.name} died; the record may or may not be written")
+        unknown = StoreError(f"the {address.name} died; the record may or may not have been written")
         if address in (links.config_reader, links.status_reader):
             self._start.read_on(address)
             self._requests.offsets.lose_reader()

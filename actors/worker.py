@@ -195,7 +195,9 @@ class Worker:
         self._board.started(instance)
 
         def gave_up(error: BaseException) -> None:
-            trace = secrets.scrub(f"{type(error).__name__}: {error}\nthe actor of {instance} died too often")
+            trace = secrets.scrub(
+                f"{type(error).__name__}: {error}\nthe actor of {instance} exhausted its restart budget"
+            )
             self._address.tell(ChildGaveUp(instance=instance, trace=trace))
 
         def make() -> Behaviour:
@@ -242,12 +244,12 @@ class Worker:
         if slot.life.incarnation != message.incarnation:
             return
         if not message.cancelled and slot.address is not None:
-            log.warning("%s did not stop within %g s; cancelling it", message.instance, self._graceful_s)
+            log.warning("Cancelling %s, which did not stop within %g s", message.instance, self._graceful_s)
             overdue = StopOverdue(instance=message.instance, incarnation=message.incarnation, cancelled=True)
             slot.stopping = self._clock.after(CANCEL_S, self._address, overdue)
             slot.address.tell(CancelInstance())
             return
-        log.error("%s did not end after it was cancelled; it is abandoned", message.instance)
+        log.error("Abandoning %s, which did not end after it was cancelled", message.instance)
         self._gone(message.instance, slot, _stopped(message.instance, message.incarnation))
 
     def _gave_up(self, message: ChildGaveUp) -> None:

@@ -185,7 +185,7 @@ class _Claim:
                     self._raise(error, "")
                     self._load()
                 case _TooLong():
-                    self._end(StoreAway("no answer came in time"))
+                    self._end(StoreAway("timed out waiting for an answer"))
                 case DropClaim():
                     self._end(None)
                 case _:
@@ -205,7 +205,7 @@ class _Claim:
 
     def _fence_at(self, url: str | None) -> None:
         if url is None:
-            raise StoreAway("no leader is known")
+            raise StoreAway("the group has no known leader")
         snapshot = self._means.published.latest
         key = snapshot.config.session_key
         signed = snapshot.protocol is not None and snapshot.protocol.signed
@@ -224,7 +224,7 @@ class _Claim:
 
     def _claim(self) -> None:
         if not self._asked.lease():
-            raise StoreAway("this worker may not write for the task: its lease has ended")
+            raise StoreAway("this worker must not write for the task because its lease has expired")
         task, means = self._asked.task, self._means
         self._config = means.resolve(self._asked.config)
         self._transactions = means.transactions.claim(task, self._config)

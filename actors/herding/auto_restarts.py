@@ -73,7 +73,7 @@ class AutoRestarts:
             if now is None or now.life is None or not is_due(watched, now):
                 continue
             log.warning(
-                "%s has failed and is restarted, restart %d of at most %d within %g s: %s",
+                "Restarting failed %s, restart %d of at most %d within %g s: %s",
                 instance, len(watched.restarts) + 1, now.policy.most, now.policy.window_s,
                 first_line(watched.trace or ""),
             )  # fmt: skip

@@ -119,7 +119,7 @@ class OffsetRequests:
         """Fail all requests that the offset service had when it died; their results are unknown."""
         lost, self._at_desk = self._at_desk, {}
         for reply in lost.values():
-            reply.fail(ActorDied("the offset desk died; offsets may or may not be modified"))
+            reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
 
     def lose_reader(self) -> None:
         """Ask the config reader again: a reader died, possibly with these requests. Its position is already set."""

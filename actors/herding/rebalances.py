@@ -107,7 +107,7 @@ class Rebalances:
 
     def lost(self, reason: str) -> None:
         """Handle the loss of the group: no leader is known."""
-        log.warning("this worker has lost its group: %s", reason)
+        log.warning("Lost membership of the group: %s", reason)
         self._asked = True
         self._plan = None
         self._herd.update(leader_url=None, is_leader=False, plan=None)

@@ -199,7 +199,7 @@ class Requests:
         """Fail all open validations after the validator died, as it may not have started them."""
         checks, self._checks = self._checks, {}
         for reply, _ in checks.values():
-            reply.fail(ActorDied("the validator died before it checked the config; try again"))
+            reply.fail(ActorDied("The validator died before it validated the config; try again"))
 
     def _created_now(self, name: ConnectorName, reply: Reply[Any]) -> None:
         entry = self._herd.snapshot.config.connectors.get(name)

@@ -93,7 +93,7 @@ class Restarts:
         try:
             return self.plan(request).instances
         except NotFound as error:  # E4: logged; other restarts continue
-            log.warning("a restart request is passed over: %s", error)
+            log.warning("Ignored a restart request: %s", error)
             return ()
 
     def _restart(self, instances: Iterable[Instance]) -> None:

@@ -66,7 +66,7 @@ class SessionKeys:
         if error is None:
             self.check()
         else:
-            log.error("could not write a session key, trying again: %s", error)
+            log.error("Failed to write a session key, retrying: %s", error)
             self._later(RETRY_S)
 
     def _later(self, delay_s: float) -> None:

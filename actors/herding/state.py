@@ -171,7 +171,7 @@ class HerderState:
         if not records:
             return
         for record in records:
-            log.error("the %s log has a record that is skipped: %s", topic, record)
+            log.error("Skipped an invalid record of the %s log: %s", topic, record)
         skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
         self.update(skipped=skipped[-KEEP_SKIPPED:])
 

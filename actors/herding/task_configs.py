@@ -104,7 +104,7 @@ class TaskConfigs:
             herd.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
             reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
         elif leader_url is None:
-            self._again(publication, "no leader is known", None)
+            self._again(publication, "the group has no known leader", None)
         else:
             key = herd.snapshot.config.session_key
             signed = herd.snapshot.protocol is not None and herd.snapshot.protocol.signed
@@ -151,7 +151,9 @@ class TaskConfigs:
         publication.attempt += 1
         lag = is_key_lag(status, herd.clock.now() - publication.since_s)
         level = logging.DEBUG if lag else logging.ERROR
-        log.log(level, "could not publish the task configs of %s, again in %g s: %s", made.name, delay_s, why)
+        log.log(
+            level, "Failed to publish the task configs of %s, retrying in %g s: %s", made.name, delay_s, why
+        )
         herd.clock.after(delay_s, herd.links.herder, made)
 
     def _over(self, name: ConnectorName) -> None:

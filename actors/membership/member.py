@@ -170,7 +170,7 @@ class Membership:
             case flow.Join():
                 self._join()
             case flow.Rejoin():
-                log.info("Rebalance wanted: %s", decision.reason)
+                log.info("Requesting a rebalance: %s", decision.reason)
                 group.rejoin(decision.reason)
             case flow.Leave():
                 self._log_leave(decision.reason)

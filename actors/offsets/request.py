@@ -103,7 +103,7 @@ def _agreed(request: ModifyOffsets, kind: words.Kind, ask: Callable[[], bool]) -
             raise BadRequest(str(cause)) from cause
         if isinstance(cause, KraalError):
             raise KraalError(str(cause)) from cause
-        log.exception("the plugin of %s does not say whether it takes other offsets", request.name)
+        log.exception("Failed to have the plugin of %s validate the new offsets", request.name)
         raise KraalError(words.unmodified(kind, request.name)) from failure
 
 
@@ -120,13 +120,13 @@ class _Unknown:
         del message
         name = self._request.name
         try:
-            with plugin_code(f"looking for the class of {name}"):
+            with plugin_code(f"loading the class of {name}"):
                 self._means.make_plugin(self._means.resolve(self._request.config))
         except PluginFailed as failure:
             cause = failure.__cause__
             fail(self._request, KraalError(str(cause if isinstance(cause, KraalError) else failure)))
         else:
-            fail(self._request, KraalError(f"It is not known whether {name} is a source or a sink"))
+            fail(self._request, KraalError(f"Cannot tell whether {name} is a source or a sink connector"))
         self._over()
 
 

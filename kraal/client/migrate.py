@@ -62,7 +62,7 @@ class Cluster:
                 return
             if time.monotonic() >= deadline:
                 raise KraalError(
-                    f"{name} is {state} with {tasks} tasks at {self.url}, {STOP_S:g} s after its stop."
+                    f"{name} is {state} with {tasks} tasks at {self.url}, {STOP_S:g} s after it was stopped."
                 )
             time.sleep(PAUSE_S)
 
@@ -83,8 +83,8 @@ def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: 
     """Take connectors over, one after the other; all of them when none is named. Raises KraalError."""
     plans = [_planned(source, target, name) for name in names or source.ask("GET", "connectors")]
     for plan in plans:
-        again = ", which an earlier attempt has created here" if plan.begun else ""
-        say(f"{plan.name} is {plan.state} at {source.url} and can be taken over{again}")
+        again = "; an earlier attempt already created it at the target" if plan.begun else ""
+        say(f"{plan.name} is {plan.state} at {source.url} and can be migrated{again}")
     if dry_run:
         return
     for plan in plans:
@@ -103,15 +103,17 @@ def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
         unknown = error.status == HTTPStatus.NOT_FOUND and error.text == f"Connector {name} not found"
         if not unknown:
             raise KraalError(
-                f"{target.url} has no offsets to write ({error}): a connector that came without its offsets would "
-                "begin anew. Nothing was changed."
+                f"{target.url} does not accept offsets ({error}), and without them the connector would "
+                "start from the beginning. Nothing was changed."
             ) from error
     found = target.ask(
         "PUT", "connector-plugins", config["connector.class"], "config", "validate", body=config
     )
     if found["error_count"]:
         errors = [text for each in found["configs"] for text in each["value"]["errors"]]
-        raise KraalError(f"{target.url} does not take {name}: {'; '.join(errors)}. Nothing was changed.")
+        raise KraalError(
+            f"{target.url} rejected the config of {name}: {'; '.join(errors)}. Nothing was changed."
+        )
     return Plan(name, config, state, begun)
 
 
@@ -125,7 +127,7 @@ def _begun(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     state, _ = target.state(name)
     if there != config or state != "STOPPED":
         raise KraalError(
-            f"{target.url} has a connector {name} already: {state}, "
+            f"Connector {name} already exists at {target.url}: {state}, "
             f"{'with the same config' if there == config else 'with another config'}. Nothing was changed."
         )
     return True
@@ -161,8 +163,10 @@ def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
         path = f"/connectors/{quote(name, safe='')}"
         raise KraalError(
             f"{name}: {doing} failed: {error}. It was {plan.state} at {source.url} and is STOPPED there now, or about "
-            f"to be; at {target.url} it is {here}. To go on: run the same command again; it is STOPPED at {target.url} "
-            f"then, until you PUT {target.url}{path}/resume. To go back: delete it at {target.url} "
+            f"to be; at {target.url} it is {here}. To continue: run the same command again; it is STOPPED at "
+            f"{target.url} then, until you PUT {target.url}{path}/resume. To roll back: delete it at {target.url} "
             f"if it is there, then PUT {source.url}{path}/resume."
         ) from error
-    say(f"{name} is at {target.url} now, {plan.state}; delete it at {source.url} when you need no way back")
+    say(
+        f"{name} is at {target.url} now, {plan.state}; delete it at {source.url} when you no longer need to roll back"
+    )

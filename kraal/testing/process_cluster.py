@@ -265,7 +265,7 @@ class ProcessCluster:
         name, _, number = task.rpartition("-")
         worker_id = self.owners(name).get(number)
         if worker_id is None:
-            raise KeyError(f"{task} runs nowhere")
+            raise KeyError(f"{task} is not running")
         return self.workers.index(self.worker(worker_id))
 
     def work(self) -> Counter[str]:
@@ -288,7 +288,7 @@ class ProcessCluster:
                 logs = "\n".join(
                     f"--- {worker.directory.name}\n{worker.evidence()}" for worker in self.workers
                 )
-                raise AssertionError(f"it took more than {timeout_s:g} s until {what}\n{logs}")
+                raise AssertionError(f"timed out after {timeout_s:g} s waiting until {what}\n{logs}")
             time.sleep(_EVERY_S)
 
     def wait_for_states(self, name: str, states: Iterable[str], timeout_s: float = PATIENCE_S) -> None:
@@ -315,7 +315,7 @@ class ProcessCluster:
 
     def _own_broker(self) -> Broker:
         if self.broker is None:
-            raise RuntimeError("the broker is not this cluster's own: it was named by `bootstrap`")
+            raise RuntimeError("the cluster did not start the broker, because `bootstrap` was set")
         return self.broker
 
 

@@ -58,7 +58,7 @@ class Watchdog:
             return
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
             faulthandler.dump_traceback_later(self._patience_s + HELD_S, exit=True, file=sys.stderr)
-        why = f"the shutdown has not ended in {self._patience_s:g} s"
+        why = f"the shutdown timed out after {self._patience_s:g} s"
         timer = threading.Timer(self._patience_s, _end, [why])
         timer.daemon = True
         timer.start()
@@ -73,7 +73,7 @@ class Watchdog:
                 first_s = now_s
                 told()
             elif now_s - first_s >= SAME_S:
-                _end("a second signal came before the shutdown was over")
+                _end("received a second signal during the shutdown")
 
 
 def _end(why: str) -> NoReturn:

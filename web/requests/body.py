@@ -176,7 +176,7 @@ def _plain(value: Any, what: str, depth: int = 0) -> Json:
                 raise BadRequest(f"A number in {what} is too large: {text}")
             return number
         case str():
-            return sound(value, f"A text in {what}")
+            return sound(value, f"A string in {what}")
         case list():
             return [_plain(each, what, depth + 1) for each in value]
         case dict():
@@ -243,7 +243,7 @@ def _text(value: Any, what: str) -> str | None:
 def sound(text: str, what: str) -> str:
     """Return `text` if it can be encoded as UTF-8. Raises BadRequest."""
     if _HALF_SURROGATE.search(text):
-        raise BadRequest(f"{what} holds half of a surrogate pair: {json.dumps(text)}")
+        raise BadRequest(f"{what} contains an unpaired surrogate: {json.dumps(text)}")
     return text
 
 
@@ -259,8 +259,8 @@ def _kind(value: Any) -> str:
 
 
 def _refuse_constant(name: str) -> Callable[[], None]:
-    raise BadRequest(f"The request body is not JSON: {name} is no JSON number")
+    raise BadRequest(f"The request body is not JSON: {name} is not a JSON number")
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The request body is larger than the {limit} bytes that this worker takes")
+    return TooLarge(f"The request body is larger than the {limit} bytes that this worker accepts")

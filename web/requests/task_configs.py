@@ -108,7 +108,7 @@ class _Reader:
         found = _STRING.match(self._body, start, start + _LONGEST)
         if found is None:
             if len(self._body) - start > _LONGEST:
-                raise BadRequest(f"A text in the request body is longer than {_LONGEST} bytes")
+                raise BadRequest(f"A string in the request body is longer than {_LONGEST} bytes")
             self._fail("Unterminated string starting at")
         self._at = found.end()
         try:

@@ -258,7 +258,7 @@ class EmbeddedCluster:
                 continue
             due = self.clock.next_due()
             if due is None or due > deadline:
-                raise TimedOut(f"nothing came within {timeout_s:g} virtual seconds")
+                raise TimedOut(f"no answer within {timeout_s:g} virtual seconds")
             self.clock.advance_to(due)
         self.check()
 
@@ -289,7 +289,7 @@ class EmbeddedCluster:
                 return missing
             wanted.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
         extra = [(i, w.name) for w in self.awake for i in w.running if i not in wanted]
-        return f"{extra} run for nothing" if extra else None
+        return f"{extra} are running but should not be" if extra else None
 
     def _missing_of(self, entry: ConnectorEntry) -> str | None:
         state = STATE_OF[entry.target]
@@ -326,7 +326,7 @@ class EmbeddedCluster:
             instances: list[Instance] = [entry.name, *(TaskId(entry.name, n) for n in range(len(states) - 1))]
             owners = [w.worker_id for i in instances for w in self.owners(i)]
             if said != owners:
-                return f"{entry.name} is said to be on {said}, and is on {owners}"
+                return f"{entry.name} is reported on {said}, but runs on {owners}"
         return None
 
     def check(self) -> None:

@@ -193,7 +193,7 @@ class ClusterWorker:
         self._cluster.on_fence(transactional_ids)
 
     def _gave_up(self, name: str, error: BaseException) -> None:
-        self._cluster.bugs.append(f"{name} of {self.name} died too often: {error!r}")
+        self._cluster.bugs.append(f"{name} of {self.name} exhausted its restart budget: {error!r}")
 
 
 class _Host:

@@ -260,7 +260,7 @@ class FakeGroup:
                 self._reset(expelled=True)
                 self._prepare()
             case _:
-                self._the_hooks().lost(f"the group does not take this worker: {answer.refusal}")
+                self._the_hooks().lost(f"the group rejected this worker: {answer.refusal}")
                 self._attempt += 1
                 self._clock.after(5.0, self._address, _Retry(self._attempt, prepare=True))
 

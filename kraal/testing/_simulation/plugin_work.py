@@ -116,7 +116,7 @@ class SourceWork:
         if batch is None:
             return None
         if batch.table is None:
-            text = f"{self.task_class.__name__} reads with Spark, and there is none here; {_ELSEWHERE}"
+            text = f"{self.task_class.__name__} reads with Spark, which the fake engine does not have; {_ELSEWHERE}"
             raise NeedsSpark(text)
         rows, summary = self._records.table(batch)
         done = self._records.done(batch, summary, began_s=time.monotonic(), poll_s=0)

@@ -32,8 +32,11 @@ def stacks_of(pid: int, log: Path, number: signal.Signals) -> str:
         if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
             return ""
         psutil.Process(pid).send_signal(number)
-        said = _written_since(start, log) or "(it wrote no stacks: it is frozen, or does not know the signal)"
-        return f"process {pid}, its stacks:\n{said.rstrip()}\nits threads, as the kernel sees them:\n{threads(pid)}"
+        said = (
+            _written_since(start, log)
+            or "(no stacks were written: the process is frozen or does not handle the signal)"
+        )
+        return f"process {pid}, its stacks:\n{said.rstrip()}\nits threads in the kernel:\n{threads(pid)}"
     return ""
 
 

@@ -127,7 +127,7 @@ class EmbeddedWorker:
     def fake(self) -> FakeEngine:
         """The fake engine. Raises TypeError when the worker was given another one."""
         if not isinstance(self.engine, FakeEngine):
-            raise TypeError("this worker has an engine of its own")
+            raise TypeError("this worker has its own engine")
         return self.engine
 
     def run(self) -> None:

@@ -19,7 +19,7 @@ def ask_leader(
 ) -> Future[None]:
     """Deliver a message to the herder of the worker at `url`. Raises PeerFailed, PeerRefused."""
     if leader is None:
-        raise PeerFailed(f"nobody listens at {url}")
+        raise PeerFailed(f"no worker is listening at {url}")
     _check_key(leader, key)
     answer: Future[None] = Future()
     future = leader.assembly.herder.question(message)

@@ -31,7 +31,10 @@ def test_a_task_waits_for_a_store_that_is_away_and_says_so(seed: int) -> None:
     worker.create(NAME, CONFIG)
     worker.advance(10)
     assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]
-    assert worker.status(NAME)["tasks"][0]["trace"] == "its offsets cannot be read yet: no broker answers"
+    assert (
+        worker.status(NAME)["tasks"][0]["trace"]
+        == "waiting for its offsets, which cannot be read: no broker answers"
+    )
     errors.clear()
     worker.advance(5)
     assert worker.states(NAME) == ["RUNNING", "RUNNING"]

@@ -37,5 +37,5 @@ def test_what_waited_beyond_its_lease_is_refused_and_the_rest_is_stored() -> Non
     assert store.load(NAME) == {TWO: {"at": 5}}
     refused, stored = heard
     assert isinstance(refused, OffsetsFailed)
-    assert (refused.token, str(refused.error)) == (1, "the lease is over")
+    assert (refused.token, str(refused.error)) == (1, "the lease has expired")
     assert stored == OffsetsStored(token=2)

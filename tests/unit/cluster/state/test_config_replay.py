@@ -166,7 +166,7 @@ def test_only_records_that_can_be_decoded_advance_the_offset() -> None:
     reduced = apply_config(ClusterState(), log)
     assert reduced.state.offset == 3
     assert [s.offset for s in reduced.skipped] == [0, 1, 2]
-    assert str(reduced.skipped[0]) == "0: connector-x: properties should be an object, but is null"
+    assert str(reduced.skipped[0]) == "0: connector-x: properties must be an object, but is null"
 
 
 def test_fencing_is_pending_from_a_commit_to_the_next_task_count() -> None:

@@ -163,7 +163,7 @@ def test_with_too_many_requests_on_their_way_a_worker_is_too_busy() -> None:
         connection, _ = silent.accept()
         answer = follower.ask("DELETE", "/connectors/a")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert answer.json()["message"] == "The worker is too busy: 1 requests wait for other workers"
+        assert answer.json()["message"] == "The worker is too busy: 1 requests are waiting for other workers"
         connection.close()
         thread.join(10)
 

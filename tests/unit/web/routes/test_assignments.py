@@ -46,8 +46,8 @@ def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[
     assert answer.json() == {
         "error_code": 404,
         "message": (
-            f"Only the leader knows who may run what, and the leader at {url} does not say: it is a worker of Apache "
-            "Kafka, or has /admin on listeners of its own (admin.listeners)"
+            f"Only the leader knows the assignments, and the leader at {url} does not serve them: it is a worker of "
+            "Apache Kafka, or it serves /admin on other listeners (admin.listeners)"
         ),
     }
     found.status, found.body = 500, b'{"error_code":500,"message":"no"}'

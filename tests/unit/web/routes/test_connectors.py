@@ -229,7 +229,10 @@ def test_location_encodes_as_java_does(api: Api, name: str, segment: str) -> Non
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/connectors/a%zz/status", "Path segment a%zz holds a % that two hexadecimal digits do not follow"),
+        (
+            "/connectors/a%zz/status",
+            "Path segment a%zz contains a % that is not followed by two hexadecimal digits",
+        ),
         ("/connectors/a%ff/status", "Path segment a%ff is not UTF-8 when decoded"),
     ],
 )
