@@ -148,7 +148,7 @@ def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Ass
 
 
 def always() -> bool:
-    """Lease of a worker that shares its work with nobody."""
+    """Lease of a worker that does not share its work."""
     return True
 
 

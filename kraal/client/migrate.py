@@ -1,4 +1,4 @@
-"""Takes connectors over from another Connect cluster, one by one, over REST (KIP-980).
+"""Migrates connectors from another Connect cluster, one by one, over REST (KIP-980).
 
 For each: stop it there, read its offsets there, create it here STOPPED, write the offsets here, start it here. What can
 be known before is asked before anything is stopped. It never runs on both: it stays STOPPED there, until somebody
@@ -26,21 +26,21 @@ Say = Callable[[str], None]
 
 
 class Cluster:
-    """One side, by the URL of any of its workers."""
+    """Client of one cluster, through any of its workers."""
 
     def __init__(self, url: str) -> None:
         """Parse the URL. Raises BadTarget."""
         self._target = parse_target(url)
         self.url = self._target.url
-        """Without credentials."""
+        """URL without credentials."""
 
     def ask(self, method: str, *segments: str, body: object = None) -> Any:
-        """Send one request, on a connection of its own. Raises as `Rest.ask`."""
+        """Send one request on a new connection. Raises the errors of `Rest.ask`."""
         with Rest(self._target) as rest:
             return rest.ask(method, *segments, body=body)
 
     def state(self, name: str) -> tuple[str, int]:
-        """Return a connector's state, and how many tasks it shows; waits for the first status of a new connector."""
+        """Return a connector's state and task count; wait for the first status of a new connector."""
         deadline = time.monotonic() + MOMENTARY_S
         while True:
             try:
@@ -69,18 +69,18 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One connector that can be taken over."""
+    """A connector that can be migrated."""
 
     name: str
     config: dict[str, Any]
     state: str
-    """What it is there: RUNNING, PAUSED, STOPPED, FAILED."""
+    """State on the source cluster: RUNNING, PAUSED, STOPPED, FAILED."""
     begun: bool
-    """It is here already, STOPPED with the same config: an earlier attempt failed."""
+    """An earlier attempt left it on the target cluster, STOPPED with the same config."""
 
 
 def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Say) -> None:
-    """Take connectors over, one after the other; all of them when none is named. Raises KraalError."""
+    """Migrate connectors one after another, all if `names` is empty. Raises KraalError."""
     plans = [_planned(source, target, name) for name in names or source.ask("GET", "connectors")]
     for plan in plans:
         again = "; an earlier attempt already created it at the target" if plan.begun else ""
@@ -92,7 +92,7 @@ def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: 
 
 
 def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
-    """Look whether all that it takes is there. Changes nothing. Raises KraalError."""
+    """Check whether the migration is possible without changing anything. Raises KraalError."""
     config = source.ask("GET", "connectors", name, "config")
     state, _ = source.state(name)
     source.ask("GET", "connectors", name, "offsets")
@@ -134,7 +134,7 @@ def _begun(target: Cluster, name: str, config: dict[str, Any]) -> bool:
 
 
 def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
-    """Take one connector over. Raises KraalError, which says where it stands and how to go on."""
+    """Migrate one connector. Raises KraalError that says what state it is in and how to continue."""
     name = plan.name
     here = "STOPPED, without its offsets" if plan.begun else "not there"
     doing = f"stopping it at {source.url}"

@@ -60,7 +60,7 @@ class GroupPlan:
     waiting: Mapping[Job, Wait] = field(default_factory=dict)
     """Unassigned jobs, sorted; empty under the eager protocol, or when the assignment failed."""
     delay_ms: int = 0
-    """Delay that members were told."""
+    """Delay that was sent to the members."""
     why: str = ""
     """Reason for this rebalance, as far as the leader knows it."""
 
