@@ -145,7 +145,9 @@ class Worker:
 
     def _report_all(self) -> None:
         lives = {i: slot.life or slot.wanted for i, slot in self._slots.items()}
-        facts = {i: self._slots[i].fact or _unheard(i, life) for i, life in lives.items() if life is not None}
+        facts = {
+            i: self._slots[i].fact or _unreported(i, life) for i, life in lives.items() if life is not None
+        }
         self._herder.tell(WorkerReport(running=facts))
         for slot in self._slots.values():
             if slot.configs is not None:
@@ -194,7 +196,7 @@ class Worker:
         slot.address, slot.life = address, wanted
         self._board.started(instance)
 
-        def gave_up(error: BaseException) -> None:
+        def on_give_up(error: BaseException) -> None:
             trace = secrets.scrub(
                 f"{type(error).__name__}: {error}\nthe actor of {instance} exhausted its restart budget"
             )
@@ -203,7 +205,7 @@ class Worker:
         def make() -> Behaviour:
             return self._make_child(instance, slot.life or wanted, address)
 
-        self._supervisor.tell(Supervise(address=address, factory=make, gave_up=gave_up))
+        self._supervisor.tell(Supervise(address=address, factory=make, on_give_up=on_give_up))
 
     def _stop(self, instance: Instance, slot: Slot, life: Wanted) -> None:
         if slot.address is None:
@@ -270,7 +272,7 @@ class Worker:
         self._begin_again(message.instance)
 
 
-def _unheard(instance: Instance, life: Wanted) -> InstanceChanged:
+def _unreported(instance: Instance, life: Wanted) -> InstanceChanged:
     """Make the fact for an instance that was started, or waits to start, and has reported nothing yet."""
     return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
 

@@ -187,7 +187,7 @@ class Process(ABC, Generic[C]):
             settings,
             scrape=self._scrape(assembly, registry, settings, admission, engine),
             loggers=self._loggers,
-            oversight=StallDetection(assembly.board, self.config.auto_restart, engine.pools),
+            stall_detection=StallDetection(assembly.board, self.config.auto_restart, engine.pools),
             admission=admission,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
@@ -229,7 +229,7 @@ class Process(ABC, Generic[C]):
         """End gracefully on SIGTERM and SIGINT, and by force if that takes too long. Main thread only."""
         patience_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
         self._watchdog = Watchdog(patience_s)
-        self._watchdog.hear_signals(self.end)
+        self._watchdog.handle_signals(self.end)
 
     def _group_offsets(self) -> GroupOffsets:
         """Return the offsets of sinks."""
@@ -314,7 +314,7 @@ class Process(ABC, Generic[C]):
                 factory=lambda: ClusterIdFinder(
                     address=address, herder=assembly.herder, clock=self._clock, look=self._cluster_id
                 ),
-                gave_up=lambda error: log.error(
+                on_give_up=lambda error: log.error(
                     "Stopped looking for the Kafka cluster because of an unexpected error: %r", error
                 ),
             )

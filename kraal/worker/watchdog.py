@@ -42,7 +42,7 @@ class Watchdog:
         self._patience_s = patience_s
         self._armed = threading.Lock()
 
-    def hear_signals(self, told: Callable[[], None]) -> None:
+    def handle_signals(self, told: Callable[[], None]) -> None:
         """Call `told` at the first signal, on a separate thread because the main one can hang. Main thread only."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)

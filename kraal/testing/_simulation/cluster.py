@@ -341,7 +341,7 @@ class EmbeddedCluster:
                     raise AssertionError(text)
                 seen[instance] = worker.name
 
-    def rivals(self, task: TaskId, worker: ClusterWorker) -> list[str]:
+    def other_owners(self, task: TaskId, worker: ClusterWorker) -> list[str]:
         """Return the names of the other workers on which a task runs with a lease."""
         return [w.name for w in self.alive if w is not worker and task in w.effective]
 

@@ -62,7 +62,7 @@ class ClusterWorker:
         self._outside_world = Address(f"outside of {name}")
         self.loggers = loggers_of_its_own(cluster.clock.wall_ms)
         """Private to this worker, like those of a process."""
-        self._host.spawn(self._outside_world, _Doer, lambda _: None)
+        self._host.spawn(self._outside_world, _Caller, lambda _: None)
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
         self.engine = ClusterEngine(self, cluster.outside, self._place())
         self.assembly = assemble(self._parts(), self._gave_up)
@@ -175,13 +175,13 @@ class ClusterWorker:
         """Make the actor of this name die at its next message. Raises KeyError."""
         self._host.address(actor).tell(Crash(CRASH))
 
-    def later(self, delay_s: float, act: Callable[[], None]) -> None:
-        """Call `act` outside of all actors after a delay; dropped if the worker is dead, delayed if it is frozen."""
-        self._clock.after(delay_s, self._outside_world, _Do(act))
+    def later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Call `call` outside of all actors after a delay; dropped if the worker is dead, delayed if it is frozen."""
+        self._clock.after(delay_s, self._outside_world, _Call(call))
 
     def opened(self, run: FakeRun) -> None:
         """Check that a new run is the only one of its task."""
-        owners = self._cluster.rivals(run.task, self)
+        owners = self._cluster.other_owners(run.task, self)
         if owners:
             self._cluster.bugs.append(f"{run.task} begins on {self.name} and runs on {owners}")
 
@@ -242,16 +242,16 @@ class _Host:
 
 
 @dataclass(frozen=True, slots=True)
-class _Do(Tell):
-    act: Callable[[], None]
+class _Call(Tell):
+    call: Callable[[], None]
 
 
-class _Doer:
+class _Caller:
     """Runs scheduled calls outside of the worker's actors, unless the worker is frozen."""
 
-    def receive(self, message: Begin | _Do) -> None:
-        if isinstance(message, _Do):
-            message.act()
+    def receive(self, message: Begin | _Call) -> None:
+        if isinstance(message, _Call):
+            message.call()
 
 
 def _registry(running: dict[ConnectorName, object], given: Mapping[str, type[Connector]]) -> Registry:
@@ -259,14 +259,14 @@ def _registry(running: dict[ConnectorName, object], given: Mapping[str, type[Con
     fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
     connectors = {**fakes, **given}
     return Registry.load().with_connectors(
-        {name: _noted(connector, running) for name, connector in connectors.items()}
+        {name: _tracked(connector, running) for name, connector in connectors.items()}
     )
 
 
-def _noted(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
+def _tracked(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
     """Return a connector class that adds its name to `running` while it is started."""
 
-    class Noted(connector):  # type: ignore[valid-type, misc]
+    class Tracked(connector):  # type: ignore[valid-type, misc]
         _noted_as: ConnectorName | None = None
 
         def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
@@ -279,6 +279,6 @@ def _noted(connector: type[Connector], running: dict[ConnectorName, object]) -> 
                 del running[self._noted_as]
             super().stop()
 
-    Noted.__name__, Noted.__qualname__ = connector.__name__, connector.__qualname__
-    Noted.__module__ = connector.__module__
-    return Noted
+    Tracked.__name__, Tracked.__qualname__ = connector.__name__, connector.__qualname__
+    Tracked.__module__ = connector.__module__
+    return Tracked

@@ -52,7 +52,7 @@ class _Prepared(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class _Beat(Tell):
+class _HeartbeatDue(Tell):
     pass
 
 
@@ -101,7 +101,7 @@ class FakeGroup:
         """Join the group."""
         self._hooks = hooks
         self._address.tell(_Order("join"))
-        self._address.tell(_Beat())
+        self._address.tell(_HeartbeatDue())
 
     def rejoin(self, reason: str) -> None:
         """Request a rebalance."""
@@ -157,8 +157,8 @@ class FakeGroup:
                 self._prepared(message)
             case _Retry():
                 self._retry(message)
-            case _Beat():
-                self._beat()
+            case _HeartbeatDue():
+                self._send_heartbeat()
                 self._clock.after(min(BEAT_S, self._options.heartbeat_interval_s), self._address, message)
             case Answer():
                 self._answered(message)
@@ -240,7 +240,7 @@ class FakeGroup:
             return
         self._reached()
         if isinstance(request, Heartbeat):
-            self._beaten(request, answer)
+            self._handle_heartbeat(request, answer)
         elif request.attempt == self._attempt and self._joining:
             if isinstance(request, JoinGroup):
                 self._joined(answer)
@@ -294,13 +294,13 @@ class FakeGroup:
 
     # -- heartbeats -----------------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         if self._unknown_since_s is not None:
             self._look_for_coordinator(self._unknown_since_s)
         if self.member_id and self._generation >= 0:
             self._send(Heartbeat(**self._request()))
 
-    def _beaten(self, request: Heartbeat, answer: Answer) -> None:
+    def _handle_heartbeat(self, request: Heartbeat, answer: Answer) -> None:
         if request.member_id != self.member_id or request.generation != self._generation:
             return
         if answer.refusal in (None, Refusal.REBALANCE_IN_PROGRESS):

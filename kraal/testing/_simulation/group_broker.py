@@ -126,7 +126,7 @@ class FakeGroupBroker:
         self._scheduler = scheduler
         self._clock = scheduler.clock
         self._members: dict[str, _Member] = {}
-        self._promised: set[str] = set()
+        self._pending_ids: set[str] = set()
         """Ids assigned to members that have not joined with them yet (KIP-394)."""
         self._assignments: dict[str, bytes] = {}
         self._state = "empty"
@@ -156,7 +156,7 @@ class FakeGroupBroker:
         """Answer again; the group is unchanged and its sessions are renewed."""
         self.down = False
         for member_id in self._members:
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     def expel(self, member_id: str) -> None:
         """Remove a member, as an operator can."""
@@ -181,7 +181,7 @@ class FakeGroupBroker:
             case SyncGroup():
                 self._sync(message)
             case Heartbeat():
-                self._beat(message)
+                self._send_heartbeat(message)
             case LeaveGroup():
                 self._remove(message.member_id)
             case _:
@@ -194,11 +194,11 @@ class FakeGroupBroker:
         if not member_id:
             self._ids += 1
             member_id = f"{request.name}-{self._ids}"
-            self._promised.add(member_id)
+            self._pending_ids.add(member_id)
             self._answer(request, refusal=Refusal.MEMBER_ID_REQUIRED, member_id=member_id)
             return
         member = self._members.get(member_id)
-        if member is None and member_id not in self._promised:
+        if member is None and member_id not in self._pending_ids:
             self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
             return
         others = [m.join.offers for i, m in self._members.items() if i != member_id]
@@ -207,15 +207,15 @@ class FakeGroupBroker:
             return
         news = member is None or member.join.offers != request.offers or member_id == self.leader
         if member is None:
-            self._promised.discard(member_id)
+            self._pending_ids.discard(member_id)
             member = self._members[member_id] = _Member(request)
         member.join = request
         if not news and self._state in ("completing", "stable"):
-            self._hear(member_id)
+            self._renew_session(member_id)
             self._joined(member_id, request)
             return
         member.waiting = request
-        self._hear(member_id)
+        self._renew_session(member_id)
         self._prepare()
 
     def _sync(self, request: SyncGroup) -> None:
@@ -225,7 +225,7 @@ class FakeGroupBroker:
         if self._state == "preparing":
             self._refuse(request, Refusal.REBALANCE_IN_PROGRESS)
         elif self._state == "stable":
-            self._hear(request.member_id)
+            self._renew_session(request.member_id)
             self._answer(request, assignment=self._assignments.get(request.member_id, b""))
         else:
             member.waiting = request
@@ -234,10 +234,10 @@ class FakeGroupBroker:
                 self._state = "stable"
                 self._release_syncs()
 
-    def _beat(self, request: Heartbeat) -> None:
+    def _send_heartbeat(self, request: Heartbeat) -> None:
         if self._check(request) is None:
             return
-        self._hear(request.member_id)
+        self._renew_session(request.member_id)
         preparing = self._state == "preparing"
         self._answer(request, refusal=Refusal.REBALANCE_IN_PROGRESS if preparing else None)
 
@@ -284,7 +284,7 @@ class FakeGroupBroker:
             request, member.waiting = member.waiting, None
             if isinstance(request, JoinGroup):
                 self._joined(member_id, request)
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     def _joined(self, member_id: str, request: JoinGroup) -> None:
         self._answer(
@@ -306,11 +306,11 @@ class FakeGroupBroker:
             request, member.waiting = member.waiting, None
             if isinstance(request, SyncGroup):
                 self._answer(request, assignment=self._assignments.get(member_id, b""))
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     # -- members -------------------------------------------------------------------------------------------
 
-    def _hear(self, member_id: str) -> None:
+    def _renew_session(self, member_id: str) -> None:
         """Renew a member's session."""
         member = self._members[member_id]
         member.heard += 1
@@ -323,7 +323,7 @@ class FakeGroupBroker:
         if member.waiting is None:
             self._remove(member_id)
         else:
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     def _remove(self, member_id: str) -> None:
         member = self._members.get(member_id)

@@ -28,8 +28,8 @@ def made(**properties: str) -> EmbeddedWorker:
 
 
 def stalled(worker: EmbeddedWorker) -> list[Any]:
-    oversight = StallDetection(worker.assembly.board, AutoRestart())
-    found: list[Any] = json.loads(json.dumps(oversight.stalled(worker.snapshot)))
+    stall_detection = StallDetection(worker.assembly.board, AutoRestart())
+    found: list[Any] = json.loads(json.dumps(stall_detection.stalled(worker.snapshot)))
     return found
 
 

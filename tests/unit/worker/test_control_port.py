@@ -98,7 +98,7 @@ class Stage:
             lambda _: None,
         )
         self.supervisor.tell(
-            Supervise(address=Address("idler"), factory=lambda: Idle(self.begun), gave_up=lambda _: None)
+            Supervise(address=Address("idler"), factory=lambda: Idle(self.begun), on_give_up=lambda _: None)
         )
         self.control = ControlPort(0, self.supervisor)
 

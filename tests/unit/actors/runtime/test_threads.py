@@ -144,7 +144,7 @@ def test_a_death_answers_open_questions_and_the_next_life_gets_the_messages(
         lambda: Supervisor(address=supervisor, system=system, clock=clock, budget=budget),
         lambda _: None,
     )
-    supervisor.tell(Supervise(address=address, factory=make, gave_up=lambda _: None, reborn=again.set))
+    supervisor.tell(Supervise(address=address, factory=make, on_give_up=lambda _: None, reborn=again.set))
     waiting = address.question(Later())
     address.tell(Crash("lightning"))
     with pytest.raises(ActorDied, match="lightning"):

@@ -172,18 +172,18 @@ def test_all_probes_of_a_moment_are_one_question() -> None:
         return True
 
     herder.bind(deliver)
-    pulse = HealthCheck(herder)
+    health_check = HealthCheck(herder)
 
     async def probes() -> None:
-        impatient = asyncio.create_task(pulse.feel())
-        patient = [asyncio.create_task(pulse.feel()) for _ in range(100)]
+        impatient = asyncio.create_task(health_check.check())
+        patient = [asyncio.create_task(health_check.check()) for _ in range(100)]
         await asyncio.sleep(0)
         impatient.cancel()
         await asyncio.sleep(0)
         assert len(asked) == 1
         asked[0].future.set_result(None)
         await asyncio.gather(*patient)
-        later = asyncio.create_task(pulse.feel())
+        later = asyncio.create_task(health_check.check())
         await asyncio.sleep(0)
         assert len(asked) == 2, "who comes later asks again"
         asked[1].future.set_result(None)
