@@ -136,7 +136,7 @@ def exchange(server: HttpServer, sent: bytes) -> bytes:
     return received
 
 
-def test_a_method_that_nobody_knows_gets_our_own_answers(server: HttpServer) -> None:
+def test_unknown_method_gets_connects_error_format(server: HttpServer) -> None:
     for method in ("FOO", "get", "CONNECT", "TRACE"):
         client = connect(server)
         for path, status in (("/connectors", 405), ("/nothing", 404)):
@@ -182,7 +182,7 @@ def test_a_long_head_and_a_long_body_are_taken(server: HttpServer) -> None:
     client.close()
 
 
-def test_what_is_no_http_is_refused(server: HttpServer) -> None:
+def test_rejects_bytes_that_are_not_http(server: HttpServer) -> None:
     assert exchange(server, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 

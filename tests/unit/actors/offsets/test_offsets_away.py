@@ -40,7 +40,7 @@ def test_a_task_waits_for_a_store_that_is_away_and_says_so(seed: int) -> None:
     assert worker.states(NAME) == ["RUNNING", "RUNNING"]
 
 
-def test_a_task_fails_when_what_is_stored_cannot_be_understood() -> None:
+def test_task_fails_if_its_stored_offsets_are_invalid() -> None:
     worker, _ = worker_whose_store_raises(StoreError("that is no offset"), 1)
     worker.create(NAME, CONFIG)
     worker.advance(5)

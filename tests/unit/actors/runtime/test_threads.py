@@ -108,7 +108,7 @@ def test_an_answer_comes_now_later_or_as_an_error(scribe: tuple[Address, Scribe]
     assert address.open_questions == 0
 
 
-def test_who_waits_too_long_is_told_so_and_a_late_answer_does_no_harm(
+def test_request_times_out_and_late_answer_is_dropped(
     scribe: tuple[Address, Scribe],
 ) -> None:
     address, _ = scribe

@@ -63,7 +63,7 @@ def test_creating_without_an_initial_state_writes_no_target_state() -> None:
     assert [e.key for e in commands.create(STATE, NOPE, {"name": "nope"})] == ["connector-nope"]
 
 
-def test_a_null_name_is_no_name() -> None:
+def test_rejects_a_null_name() -> None:
     assert commands.named(BAD, {"name": None, "a": "1"}) == {"a": "1", "name": "bad"}
 
 

@@ -59,7 +59,7 @@ def test_m1_b6_a_cooperative_member_keeps_running_while_it_joins() -> None:
 # -- M2 ----------------------------------------------------------------------------------------------------
 
 
-def test_m2_m6_what_is_revoked_stops_first_and_a_second_round_hands_it_out() -> None:
+def test_m2_m6_revoked_jobs_stop_before_the_second_round_assigns_them() -> None:
     story = working(*ALL)
     keep = Assignment(connectors=frozenset({C1}), tasks=tasks(0))
     assert story.on(Prepare()) == [Proceed()]
@@ -153,7 +153,7 @@ def test_config_that_is_read_later_starts_nothing_by_itself() -> None:
 # -- M4 ----------------------------------------------------------------------------------------------------
 
 
-def test_m4_when_the_delay_is_over_there_is_another_round() -> None:
+def test_m4_member_rejoins_when_the_delay_has_expired() -> None:
     story = working(*ALL)
     assert story.told(delay_ms=30_000) == [Deliver()]
     assert story.sleep(29.9) == []
@@ -208,7 +208,7 @@ def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_i
     assert story.state.retries == 5
 
 
-def test_m7_a_success_begins_the_pauses_anew() -> None:
+def test_m7_success_resets_the_pauses() -> None:
     story = working(*ALL)
     story.told(offset=OFFSET + 1)
     story.sleep(3 + 6 + 3)
@@ -228,7 +228,7 @@ def test_m7_a_join_that_waits_for_the_config_is_let_go_when_the_member_leaves() 
     assert story.sleep(3) == [Leave(SLOW_READ), TellLost(SLOW_READ), Proceed()]
 
 
-def test_m7_nobody_asks_for_a_rebalance_while_it_is_out() -> None:
+def test_m7_member_outside_the_group_requests_no_rebalance() -> None:
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     story.told(*ALL)

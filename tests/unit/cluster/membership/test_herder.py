@@ -74,7 +74,7 @@ def test_who_was_away_stops_before_it_joins(
 # -- the herder --------------------------------------------------------------------------------------------
 
 
-def test_a_herder_that_comes_back_is_told_the_same_again() -> None:
+def test_restarted_herder_receives_the_assignment_again() -> None:
     story = working(*ALL)
     assert story.on(HerderLive()) == [Deliver()]
 
@@ -85,7 +85,7 @@ def test_a_herder_that_comes_back_to_another_config_gets_a_fresh_assignment() ->
     assert story.on(HerderLive()) == [Rejoin("the herder was restarted")]
 
 
-def test_a_herder_that_died_while_it_stopped_work_is_told_to_stop_again() -> None:
+def test_herder_that_died_during_a_revocation_gets_it_again() -> None:
     story = working(*ALL, protocol=DEFAULT)
     story.on(Prepare())
     assert story.on(HerderLive()) == [Revoke(2, NOTHING)]
@@ -175,7 +175,7 @@ def test_an_answer_that_comes_after_leaving_starts_nothing() -> None:
     assert story.state.pause_until_s is not None
 
 
-def test_a_change_from_cooperative_to_eager_stops_what_is_not_ours_any_more() -> None:
+def test_change_from_cooperative_to_eager_stops_revoked_work() -> None:
     story = working(*ALL)
     assert story.on(Prepare()) == [Proceed()]
     assert story.told(Job(C1, 0), protocol=DEFAULT) == [Deliver()]

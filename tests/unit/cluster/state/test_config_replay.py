@@ -118,7 +118,7 @@ def test_a_tombstone_forgets_everything_about_a_connector() -> None:
     assert reduced.events == (ConnectorChanged(X), TasksChanged(X), ConnectorRemoved(X))
 
 
-def test_deleting_what_is_not_there_is_no_event() -> None:
+def test_deleting_a_missing_connector_causes_no_event() -> None:
     assert apply_config(ClusterState(), records(("connector-x", None))).events == ()
 
 

@@ -61,7 +61,7 @@ def waiting(leader: Leader) -> dict[tuple[object, object], tuple[object, object]
     return found
 
 
-def test_what_waits_says_why_and_what_to_do() -> None:
+def test_waiting_jobs_report_the_reason_and_the_remedy() -> None:
     leader = Leader(c1=1)
     leader.join("w1", "elsewhere")
     leader.rebalance()
@@ -75,7 +75,7 @@ def test_what_waits_says_why_and_what_to_do() -> None:
     }
 
 
-def test_what_was_lost_waits_for_its_worker_and_what_moves_for_the_next_rebalance() -> None:
+def test_lost_jobs_wait_for_their_worker_and_moving_jobs_for_the_next_rebalance() -> None:
     leader = Leader(c1=0, c2=0, c3=0)
     for name in ("w1", "w2", "w3"):
         leader.join(name)
@@ -115,7 +115,7 @@ def test_reasons_name_what_the_leader_saw_change() -> None:
     )
 
 
-def test_a_job_that_nobody_may_run_is_new_only_once() -> None:
+def test_unassignable_job_is_new_only_once() -> None:
     leader = Leader(c1=0)
     leader.join("w1", "elsewhere")
     leader.rebalance()

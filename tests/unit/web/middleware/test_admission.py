@@ -143,7 +143,7 @@ def test_bodies_that_come_at_once_share_the_room() -> None:
     assert statuses[:2] == [503, 201]
 
 
-def test_without_a_place_health_metrics_and_reads_are_answered_all_the_same() -> None:
+def test_health_metrics_and_reads_are_answered_without_a_free_slot() -> None:
     api = Api(settings(waiting=0))
     answer = api.client.put("/connectors/a/pause")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")

@@ -203,7 +203,7 @@ def test_a_body_that_cannot_be_used_is_a_bad_request(body: str, message: str) ->
     assert str(refused.value) == message
 
 
-def test_what_is_not_utf_8_is_a_bad_request() -> None:
+def test_path_that_is_not_utf_8_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match=r"^The request body is not UTF-8 at byte 9$"):
         parse_task_configs(b'[{"a":"b\xff"}]')
 

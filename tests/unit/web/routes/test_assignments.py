@@ -55,6 +55,6 @@ def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[
 
 
 @pytest.mark.parametrize("hop", ["", "?forward=true"])
-def test_while_nobody_is_known_to_lead_it_is_to_be_asked_again(follower: Worker, hop: str) -> None:
+def test_request_can_be_retried_while_the_leader_is_unknown(follower: Worker, hop: str) -> None:
     follower.api.herder.publish(is_leader=False, leader_url=None)
     assert follower.ask("GET", PATH + hop).status_code == 409

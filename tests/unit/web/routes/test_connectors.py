@@ -135,7 +135,7 @@ def test_a_planned_restart_is_answered_with_its_plan(
     assert api.herder.asked == [messages.RestartConnector(name=A, include_tasks=tasks, only_failed=failed)]
 
 
-def test_gets_render_from_the_snapshot_and_ask_nobody(api: Api) -> None:
+def test_gets_render_from_the_snapshot_without_asking_the_herder(api: Api) -> None:
     failed = ConnectorStatuses(
         connector=status(State.RUNNING), tasks={1: status(State.RUNNING), 0: status(State.FAILED, "why")}
     )
