@@ -360,7 +360,7 @@ class TaskRun:
     def _leased(self) -> bool:
         leased = self.spec.lease()
         if not leased:
-            self._report_waiting("this worker may not write for the task: its lease has ended")
+            self._report_waiting("this worker must not write for the task because its lease has expired")
         return leased
 
     def _report_waiting(self, reason: str, *, retry: bool = False) -> None:

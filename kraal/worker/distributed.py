@@ -123,7 +123,7 @@ class DistributedProcess(Process[DistributedConfig]):
     @override
     def _scratch(self) -> Path:
         if self._own_scratch is None:
-            raise RuntimeError("the scratch directory comes before all that uses it")
+            raise RuntimeError("the scratch directory must be created first")
         return self._own_scratch.path
 
     @override
@@ -224,7 +224,7 @@ class DistributedProcess(Process[DistributedConfig]):
             try:
                 ensure_topics(self._admin, topics)
             except StoreError as error:
-                log.warning("%s; trying again", error)
+                log.warning("%s; retrying", error)
                 self._ended.wait(TOPICS_RETRY_S)
             except KraalError as error:
                 log.critical("%s", error)
@@ -254,7 +254,7 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
     try:
         scratch = Scratch(parent)
     except OSError as exc:
-        raise KraalError(f"Cannot make a directory in {parent}: {exc.strerror}.") from exc
+        raise KraalError(f"Cannot create a directory in {parent}: {exc.strerror}.") from exc
     for warning in changeable([parent]):
         log.warning("%s", warning)
     return scratch

@@ -71,7 +71,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
         try:
             make_directory(config.data_dir)
         except OSError as exc:
-            raise KraalError(f"Cannot make the data directory {config.data_dir}: {exc.strerror}.") from exc
+            raise KraalError(f"Cannot create the data directory {config.data_dir}: {exc.strerror}.") from exc
         configs = FileLog(config.data_dir / "config", "config", compaction=needed_config)
         return configs, FileLog(config.data_dir / "status", "status")
 
@@ -150,12 +150,12 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
     if entry is None:
         create = CreateConnector(name=file.name, config=file.config, initial_state=file.initial_state)
         ask(assembly.herder, create, timeout_s=CREATE_TIMEOUT_S)
-        log.info("created connector %s", file.name)
+        log.info("Created connector %s", file.name)
     elif dict(entry.config) != dict(file.config):
         ask(assembly.herder, PutConfig(name=file.name, config=file.config), timeout_s=CREATE_TIMEOUT_S)
-        log.info("connector %s has another config now", file.name)
+        log.info("Updated the config of connector %s", file.name)
     else:
-        log.info("connector %s is as its file wants it", file.name)
+        log.info("Connector %s already matches its file", file.name)
 
 
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
@@ -177,4 +177,4 @@ def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
 
 
 def _refuse(path: object, error: KraalError) -> None:
-    log.error("the connector of %s could not be created: %s", path, error)
+    log.error("Failed to create the connector of %s: %s", path, error)

@@ -207,7 +207,7 @@ async def _restart_task(services: Services, request: Request) -> Response:
 
 
 async def _reset_topics(services: Services, request: Request) -> Response:
-    """PUT /connectors/{c}/topics/reset: 200, as KIP-558 has it."""
+    """PUT /connectors/{c}/topics/reset: 200, as in KIP-558."""
     _refuse_without_tracking(services)
     if not services.settings.topic_reset:
         raise Forbidden("Topic tracking reset is disabled")

@@ -175,7 +175,7 @@ class KeepAlive:
                 self._lost = True
                 why = "the task was cancelled" if self._stopped else "its partitions belong to another task"
                 if not leased:
-                    why = "this worker may not write for the task: its lease has ended"
+                    why = "this worker must not write for the task because its lease has expired"
                 raise PartitionsLost(f"{self._task}: discarding the batch: {why}")
 
     def commit(self, function: Callable[[], None]) -> None:

@@ -173,7 +173,7 @@ def test_bad_records_in_the_config_topic_are_logged_and_passed_over(
 
     def told(worker: WorkerProcess) -> bool:
         lines = worker.log_text()
-        return all(f"the config log has a record that is skipped: {offset}: " in lines for offset in offsets)
+        return all(f"Skipped an invalid record of the config log: {offset}: " in lines for offset in offsets)
 
     name = f"{mortals.group}-after"
     config = {"connector.class": "FileStreamSource", "file": "/nonexistent/file", "topic": name}

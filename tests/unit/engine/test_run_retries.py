@@ -149,7 +149,7 @@ def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: py
     assert [said.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("batch 1 is tried again: the sink is away", retry=True),
-        Waiting("this worker may not write for the task: its lease has ended"),
+        Waiting("this worker must not write for the task because its lease has expired"),
     ]
     assert work.jobs == 0, "it ran once"
     leased.set()
@@ -209,7 +209,7 @@ def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     assert [said.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("batch 1 is tried again: this worker's lease has ended", retry=True),
-        Waiting("this worker may not write for the task: its lease has ended"),
+        Waiting("this worker must not write for the task because its lease has expired"),
     ]
     leased.set()
     assert said.get(timeout=10) == DONE

@@ -203,7 +203,7 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
-            oversight=StallDetection(self.board, AutoRestart(most=5), lambda: self.pools),
+            stall_detection=StallDetection(self.board, AutoRestart(most=5), lambda: self.pools),
             admission=admission,
         )
         self.app: Starlette = self.apps.main

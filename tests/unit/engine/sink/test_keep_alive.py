@@ -315,7 +315,7 @@ def test_the_next_batch_is_not_lost(stand: Stand) -> None:
 def test_without_the_lease_nothing_is_put_in_place(stand: Stand) -> None:
     stand.launch()
     stand.leased = False
-    with pytest.raises(PartitionsLost, match=r"its lease has ended$"):
+    with pytest.raises(PartitionsLost, match=r"its lease has expired$"):
         stand.alive.check_owned()
     stand.leased = True
     assert stand.alive.lost, "whoever has the task now may have begun"

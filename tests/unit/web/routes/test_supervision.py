@@ -91,7 +91,7 @@ def test_what_has_failed_says_how_often_and_when_it_is_restarted(api: Api) -> No
     }  # fmt: skip
 
 
-def test_what_was_given_up_says_why(api: Api) -> None:
+def test_given_up_instance_reports_the_reason(api: Api) -> None:
     running(api)
     api.herder.publish(
         watched={T0: Watched(life=Incarnation(1), config_version=1, given_up=GivenUp.TOO_OFTEN)}
