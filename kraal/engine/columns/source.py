@@ -163,10 +163,7 @@ def given_by(batch: SourceBatch, names: frozenset[str]) -> Columns | None:
 
 
 def _as_read(name: str, schema: Schema) -> Part:
-    def column() -> Column:
-        return F.col(name)
-
-    return Part(schema=schema, expression=column, as_read=True)
+    return Part(schema=schema, expression=lambda: F.col(name), as_read=True)
 
 
 def _exact(converter: Converter, schema: Schema | None) -> bool:

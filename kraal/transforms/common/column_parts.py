@@ -72,20 +72,16 @@ def with_default(part: Part, *, replace_null: bool) -> Part:
     if part.schema is None or part.schema.default is None or not replace_null or part.sure:
         return part
     default = constant(part.schema, part.schema.default)
-
-    def chosen() -> Any:
-        return F.coalesce(column_of(part), column_of(default))
-
-    return Part(schema=part.schema, expression=chosen, sure=True)
+    return Part(
+        schema=part.schema, expression=lambda: F.coalesce(column_of(part), column_of(default)), sure=True
+    )
 
 
 def unless_null(part: Part, other: Part) -> Part:
     """Return `other` where `part` is not null."""
-
-    def chosen() -> Any:
-        return F.when(~is_null(part)(), column_of(other))
-
-    return other if part.sure else Part(schema=part.schema, expression=chosen)
+    if part.sure:
+        return other
+    return Part(schema=part.schema, expression=lambda: F.when(~is_null(part)(), column_of(other)))
 
 
 def emptied(part: Part) -> Part:
