@@ -14,6 +14,8 @@ else:
         def __getattr__(self, name: str) -> Any:
             from pyspark.sql import functions  # noqa: PLC0415 - see above
 
-            return getattr(functions, name)
+            found = getattr(functions, name)
+            setattr(self, name, found)  # the next use finds it at once
+            return found
 
     F = _Functions()
