@@ -21,9 +21,9 @@ from actors.herding.validator import Validator
 from actors.instances.resolved_configs import ResolvingEngine
 from actors.logs.reader import Follow, Reader
 from actors.logs.writer import Writer
-from actors.membership.member import PATIENCE_S, ClusterMembership, Membership
+from actors.membership.member import ClusterMembership, Membership
 from actors.membership.single_node import SingleNode
-from actors.membership.state import MembershipState
+from actors.membership.state import PATIENCE_S, MembershipState
 from actors.messages.herder import Reborn
 from actors.messages.supervisor import Supervise, nothing
 from actors.offsets.request import RequestContext

@@ -24,7 +24,6 @@ from actors.herding.session_keys import SessionKeys
 from actors.herding.startup import Start
 from actors.herding.statuses import StatusBook
 from actors.herding.task_configs import TaskConfigs
-from actors.messages.claims import VerifyTask
 from actors.messages.fencer import ProducersFenced
 from actors.messages.herder import (
     Appended,
@@ -103,7 +102,7 @@ class Herder:
         self._start = Start(state, self._requests.command)
         self._closing: Reply[None] | None = None
 
-    def receive(self, message: HerderMessage | VerifyTask | Begin) -> object:
+    def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""
         if isinstance(message, Command):
             return self._command(message)

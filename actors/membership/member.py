@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from actors.membership.state import PATIENCE_S, MembershipState
+from actors.membership.state import MembershipState
 from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
 from actors.messages.membership import (
     ConfigRead,
@@ -39,8 +39,6 @@ from kraal.protocol.group import (
 if TYPE_CHECKING:
     from actors.runtime.clock import Clock, Timer
     from actors.runtime.mailbox import Address
-
-__all__ = ["PATIENCE_S", "ClusterMembership", "Membership", "MembershipState"]
 
 log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ JobResult = BatchDone | Committed | None | BaseException
 GRACE_S = 5.0
 """How long an ended run may stay inside plugin code or Spark before its end is reported anyway."""
 
-LEASE_OVER = "this worker's lease has ended"
+LEASE_OVER = "this worker's lease has expired"
 
 JobLauncher = Callable[[Callable[[JobResult], None]], None]
 """Starts a job without waiting for it; the result arrives on any thread."""

@@ -68,6 +68,6 @@ class LeaseWatch:
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
                 log.warning(
-                    "%s: the lease has ended in the middle of a job, which is interrupted", self._task
+                    "%s: the lease has expired in the middle of a job, which is interrupted", self._task
                 )
             self._after(LOOK_S, self._look)

@@ -60,6 +60,8 @@ _OFFSETS = "source connector offsets"
 class DistributedProcess(Process[DistributedConfig]):
     """The process of a distributed worker."""
 
+    _offsets: KafkaOffsets
+
     def __init__(self, config: DistributedConfig, plugin_jars: Sequence[Path] = ()) -> None:
         """Bind the sockets and read the key stores, without connecting.
 
@@ -162,21 +164,8 @@ class DistributedProcess(Process[DistributedConfig]):
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
         config = self.config
         refuses = config.missing_plugins is MissingPlugins.REFUSE
-        return Parts(
-            system=self._system,
-            clock=self._clock,
-            engine=engine,
-            plugins=plugins,
-            config_log=self._config_log,
-            status_log=self._status_log,
-            offsets=self._offsets,
-            group_offsets=self._group_offsets(),
-            settings=self._herder_settings(),
-            leader_url=config.advertised_url,
-            graceful_s=config.graceful_timeout_s,
-            windows=self._windows(),
-            stall_s=self.config.stall_timeout_s,
-            loggers=self._loggers,
+        return replace(
+            super()._parts(engine, plugins),
             cluster=ClusterParts(
                 group=self._group,
                 protocol=config.protocol,

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from kraal.config.worker.listeners import Listener as ConfiguredListener
     from kraal.engine.api import Engine, EngineState
-    from kraal.stores.api import GroupOffsets
+    from kraal.stores.api import GroupOffsets, Log, OffsetStore
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,11 @@ C = TypeVar("C", bound=WorkerConfig)
 
 
 class Process(ABC, Generic[C]):
-    """Resources and life cycle of a worker process; subclasses implement the modes."""
+    """Resources and life cycle of a worker process; subclasses implement the modes and open the stores."""
+
+    _config_log: Log
+    _status_log: Log
+    _offsets: OffsetStore
 
     def __init__(self, config: C, plugin_jars: Sequence[Path] = ()) -> None:
         """Configure the config providers and bind the sockets; Spark gets `plugin_jars` in addition to its own.
@@ -115,9 +119,25 @@ class Process(ABC, Generic[C]):
         self._loggers = Loggers()
         self._control: ControlPort | None = None
 
-    @abstractmethod
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
-        """Return the parts from which the actors are built."""
+        """Return the parts from which the actors are built; modes add their own."""
+        config = self.config
+        return Parts(
+            system=self._system,
+            clock=self._clock,
+            engine=engine,
+            plugins=plugins,
+            config_log=self._config_log,
+            status_log=self._status_log,
+            offsets=self._offsets,
+            group_offsets=self._group_offsets(),
+            settings=self._herder_settings(),
+            leader_url=config.advertised_url,
+            graceful_s=config.graceful_timeout_s,
+            windows=Windows(config.metrics_window_s, config.metrics_samples),
+            stall_s=config.stall_timeout_s,
+            loggers=self._loggers,
+        )
 
     @abstractmethod
     def _scratch(self) -> Path:
@@ -277,10 +297,6 @@ class Process(ABC, Generic[C]):
             lambda name: registry.resolve(name) or name,
             lambda: replace(admission.numbers(self._system.mailboxes()), pools=engine.pools()),
         )
-
-    def _windows(self) -> Windows:
-        """Return the time windows of metrics."""
-        return Windows(self.config.metrics_window_s, self.config.metrics_samples)
 
     def _engine(self, registry: Registry) -> Engine:
         # Imported late: its imports take longer than REST may take to answer.

@@ -81,23 +81,8 @@ class StandaloneProcess(Process[StandaloneConfig]):
 
     @override
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
-        return Parts(
-            system=self._system,
-            clock=self._clock,
-            engine=engine,
-            plugins=plugins,
-            config_log=self._config_log,
-            status_log=self._status_log,
-            offsets=self._offsets,
-            group_offsets=self._group_offsets(),
-            settings=replace(self._herder_settings(), standalone=True),
-            leader_url=self.config.advertised_url,
-            graceful_s=self.config.graceful_timeout_s,
-            windows=self._windows(),
-            stall_s=self.config.stall_timeout_s,
-            loggers=self._loggers,
-            files=bool(self._files),
-        )
+        parts = super()._parts(engine, plugins)
+        return replace(parts, settings=replace(parts.settings, standalone=True), files=bool(self._files))
 
     @override
     def _started(self, assembly: Assembly) -> None:

@@ -168,7 +168,7 @@ class KeepAlive:
         self._records = records
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the batch is lost or the worker's lease has ended, which also loses the batch."""
+        """Raise PartitionsLost if the batch is lost or the worker's lease has expired, which also loses the batch."""
         leased = self._leased()
         with self._changed:
             if self._lost or self._stopped or not leased:

@@ -1,6 +1,6 @@
 """A fake engine: the whole engine protocol without Spark, driven by a test.
 
-`feed` gives a task records; each `next()` takes what is there, at most `batch` of them. Offsets are counts:
+`feed` gives a task records; each `next()` takes what is there, at most ten of them. Offsets are counts:
 `{"task": "name-0"} -> {"position": n}`; sinks' commits are kept in `committed`.
 """
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from kraal.engine.api import Run
     from kraal.metrics.thread_pools import PoolState
 
+_BATCH = 10
+"""Most records of a batch."""
+
 
 def partition_of(task: TaskId) -> SourcePartition:
     """Return the one source partition of a task in the fake engine."""
@@ -56,13 +59,10 @@ class Outside:
 class FakeEngine:
     """An engine for tests. It works on the caller's thread and sends events immediately."""
 
-    def __init__(
-        self, *, ready: bool = True, batch: int = 10, topic: str = "fake", outside: Outside | None = None
-    ) -> None:
+    def __init__(self, *, outside: Outside | None = None) -> None:
         """`outside` is shared with the engines of other workers; None: this engine has its own."""
-        self._state: EngineState = EngineReady() if ready else EngineStarting("Spark is starting")
-        self._batch = batch
-        self._topic = topic
+        self._state: EngineState = EngineReady()
+        self._topic = "fake"
         self._listeners: list[Callable[[EngineState], None]] = []
         self._runs: dict[TaskId, FakeRun] = {}
         outside = outside or Outside()
@@ -193,7 +193,7 @@ class FakeEngine:
 
     def take(self, task: TaskId, position: int) -> range:
         """Return the numbers of the next records after `position`."""
-        return range(position, min(self._supply.get(task, 0), position + self._batch))
+        return range(position, min(self._supply.get(task, 0), position + _BATCH))
 
     def wrote(self, task: TaskId, numbers: range) -> frozenset[TopicName]:
         """Record numbers as written; return their topics."""

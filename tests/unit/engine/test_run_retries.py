@@ -208,7 +208,7 @@ def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     leased.clear()
     assert [said.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
-        Waiting("batch 1 is tried again: this worker's lease has ended", retry=True),
+        Waiting("batch 1 is tried again: this worker's lease has expired", retry=True),
         Waiting("this worker must not write for the task because its lease has expired"),
     ]
     leased.set()

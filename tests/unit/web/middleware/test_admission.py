@@ -12,7 +12,7 @@ import pytest
 from actors.runtime.mailbox import Address, Question
 from kraal.core.errors import Unavailable
 from kraal.metrics.load import LoadNumbers, load_families
-from kraal.metrics.text import render_all
+from kraal.metrics.text import render
 from kraal.metrics.thread_pools import PoolState, StuckCall
 from kraal.plugins.registry import Registry
 from kraal.protocol.group import GroupProtocol
@@ -221,7 +221,7 @@ def test_the_numbers_for_prometheus() -> None:
         body_bytes=7,
         pools=[PoolState("kraal-job", 16, (StuckCall("a-0", 1.0),)), PoolState("kraal-poller", 16)],
     )
-    text = render_all(load_families(numbers))
+    text = "".join(map(render, load_families(numbers)))
     assert [line for line in text.splitlines() if not line.startswith("#")] == [
         'kraal_mailbox_messages{actor="connectors"} 4',
         'kraal_mailbox_messages{actor="herder"} 3',
