@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -71,3 +72,47 @@ def test_numbers_that_jackson_accepts_are_checked_as_well() -> None:
     assert read({"type": "integer", "maximum": 7}, "007", CHECKED)[1] == 7
     with pytest.raises(SerializationException, match="8 is greater than the maximum of 7"):
         read({"type": "integer", "maximum": 7}, "008", CHECKED)
+
+
+SLOW = {"type": "string", "pattern": "^(a|aa)+$"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SLOW,
+        {"$ref": "order.json"},
+        {"allOf": [{"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}]},
+    ],
+)
+def test_a_pattern_that_backtracks_for_ever_fails_the_record_within_a_second(said: Any) -> None:
+    order = {"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}
+    began = time.process_time()
+    with pytest.raises(Exception, match="took longer than 500 ms"):
+        read(said, json.dumps("a" * 60 + "b"), CHECKED, order_json=order)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "object", "patternProperties": {"^a": {"type": "string"}}},
+        {"type": "object", "additionalProperties": False, "patternProperties": {"^a": {"type": "string"}}},
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "unevaluatedProperties": False,
+            "allOf": [{"patternProperties": {"^a": {"type": "string"}}}],
+        },
+    ],
+)
+def test_pattern_properties_are_refused(said: Any) -> None:
+    with pytest.raises(SerializationException, match="patternProperties is not supported"):
+        read(said, {"abc": "x"}, CHECKED)
+
+
+def test_patterns_are_searched_for() -> None:
+    said = {"type": "string", "pattern": "b+"}
+    assert read(said, json.dumps("abbc"), CHECKED)[1] == "abbc"
+    with pytest.raises(SerializationException, match=r"'ac' does not match 'b\+'"):
+        read(said, json.dumps("ac"), CHECKED)
