@@ -49,29 +49,21 @@ RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _LEASE_S = 0.5
 
 
+MakeExecutor = Callable[[], Executor]
+"""Looks up the plugin and makes its executor; pool thread, because that may load code, and fail."""
+
+Report = Callable[[RunEvent], None]
+
+
 class TaskRun:
     """One start of one task; implements `kraal.engine.api.Run`."""
 
     def __init__(
-        self,
-        host: Host,
-        owner: Owner,
-        spec: TaskSpec,
-        make_executor: Callable[[], Executor],
-        report: Callable[[RunEvent], None],
+        self, host: Host, owner: Owner, spec: TaskSpec, make_executor: MakeExecutor, report: Report
     ) -> None:
-        """Create a run.
-
-        Args:
-            host: what runs share.
-            owner: owns all calls that the run and its executor make.
-            spec: the task.
-            make_executor: looks up the plugin, on a pool thread, because that may load code and fail.
-            report: receives events.
-        """
+        """Create a run; `owner` owns all calls that the run and its executor make."""
         self.spec = spec
-        self._host = host
-        self._owner = owner
+        self._host, self._owner = host, owner
         self._pool = host.pool.of(owner)
         self._make_executor = make_executor
         self._executor: Executor = NoExecutor()
@@ -83,7 +75,7 @@ class TaskRun:
         self._version: str | None = None
         self._timer = PollTimer(host.poller, owner, self._poll)
         self._waiting = WaitingReports(report)
-        self._watch = LeaseWatch(spec.task, spec.lease, self._interrupt, host.poller.after)
+        self._watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
 
     def start(self) -> None:
         """Start opening the plugin. Call once."""
@@ -98,8 +90,7 @@ class TaskRun:
     def hold(self) -> None:
         """Pause: request no more batches; `Held` follows after a batch that runs or was just found."""
         with self._lock:
-            self._requests.asked = False
-            self._requests.hold = True
+            self._requests.asked, self._requests.hold = False, True
             self._advance()
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -131,15 +122,10 @@ class TaskRun:
     def spark_away(self, why: str, *, lost: bool) -> None:
         """Handle the absence of Spark. `lost`: Spark was available before, so runs that used it are over."""
         with self._lock:
-            if self._phase is Phase.OVER:
-                return
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
             elif not self._opened:
                 self._report_waiting(why)
-
-    def _interrupt(self) -> bool:
-        return self._executor.interrupt()
 
     def _open(self) -> None:
         with self._lock:
@@ -297,7 +283,7 @@ class TaskRun:
         self._launch(launch)
 
     def _launch(self, launch: JobLauncher) -> None:
-        self._watch.over(launch)(lambda outcome: self._outcome(launch, outcome))
+        self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._outcome(launch, outcome))
 
     def _outcome(self, launch: JobLauncher, outcome: JobResult) -> None:
         if isinstance(outcome, RetriableError):
