@@ -63,7 +63,9 @@ class ControlPort:
                 f"kraal.test.control.port={port} is not available on {HOST}: {exc.strerror}."
             ) from exc
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="test-control", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="test-control", daemon=True
+        )
         self._thread.start()
         log.warning(
             "Listening on the test control port at %s:%d; every user of this machine can kill actors",

@@ -11,6 +11,8 @@ import pytest
 
 from kraal.testing.process import WorkerProcess
 
+pytestmark = pytest.mark.ci
+
 Make = Callable[..., WorkerProcess]
 
 SOURCE = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
