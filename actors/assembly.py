@@ -21,9 +21,9 @@ from actors.herding.validator import Validator
 from actors.instances.resolved_configs import ResolvingEngine
 from actors.logs.reader import Follow, Reader
 from actors.logs.writer import Writer
-from actors.membership.member import PATIENCE_S, ClusterMembership, Membership
+from actors.membership.member import ClusterMembership, Membership
 from actors.membership.single_node import SingleNode
-from actors.membership.state import MembershipState
+from actors.membership.state import PATIENCE_S, MembershipState
 from actors.messages.herder import Reborn
 from actors.messages.supervisor import Supervise, nothing
 from actors.offsets.request import RequestContext
@@ -123,24 +123,24 @@ class Assembly:
     """Metrics of this worker."""
 
 
-def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Assembly:
+def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> Assembly:
     """Start the actors of one worker.
 
-    `gave_up` is called with an actor's name and last error when its restart budget is exhausted: end the process.
+    `on_give_up` is called with an actor's name and last error when its restart budget is exhausted: end the process.
     """
     make = _Maker(parts)
     supervisor = make.supervisor
     parts.system.spawn(
         supervisor,
         lambda: Supervisor(address=supervisor, system=parts.system, clock=parts.clock, budget=parts.budget),
-        lambda error: gave_up("supervisor", error),
+        lambda error: on_give_up("supervisor", error),
     )
     # Bottom up, so that an actor's addressees exist when it starts.
     for address, factory in make.factories().items():
-        make.supervise(address, factory, gave_up)
+        make.supervise(address, factory, on_give_up)
     return Assembly(
-        herder=make.links.herder,
-        worker=make.links.worker,
+        herder=make.actors.herder,
+        worker=make.actors.worker,
         supervisor=supervisor,
         published=make.published,
         board=make.board,
@@ -148,7 +148,7 @@ def assemble(parts: Parts, gave_up: Callable[[str, BaseException], None]) -> Ass
 
 
 def always() -> bool:
-    """Lease of a worker that shares its work with nobody."""
+    """Lease of a worker that does not share its work."""
     return True
 
 
@@ -158,7 +158,7 @@ class _Maker:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.supervisor = Address("supervisor")
-        self.links = ActorReferences(
+        self.actors = ActorReferences(
             herder=Address("herder"),
             worker=Address("worker"),
             validator=Address("validator"),
@@ -168,7 +168,7 @@ class _Maker:
             status_reader=Address("status reader"),
             publisher=Address("publisher"),
             fencer=Address("fencer"),
-            offset_desk=Address("offset desk"),
+            offset_service=Address("offset desk"),
         )
         self.offsets = Address("offsets")
         self.claims = Address("claims")
@@ -183,42 +183,42 @@ class _Maker:
         self.board = MetricsRegistry(
             parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
         )
-        self.seat = None if parts.cluster is None else self._membership_state(parts.cluster)
+        self.membership_state = None if parts.cluster is None else self._membership_state(parts.cluster)
         self._slots: dict[Instance, Slot] = {}
         self._ledger = RestartHistory()
         self._tokens = itertools.count(1)
 
     def supervise(
-        self, address: Address, factory: Factory, gave_up: Callable[[str, BaseException], None]
+        self, address: Address, factory: Factory, on_give_up: Callable[[str, BaseException], None]
     ) -> None:
         """Have the supervisor start the actor at `address` and keep it alive."""
-        herder = self.links.herder
+        herder, worker, state = self.actors.herder, self.actors.worker, self.membership_state
         # These actors request what they missed by themselves.
-        alone_again = (herder, self.links.worker, None if self.seat is None else self.seat.address)
-        beside = address not in alone_again
+        self_recovering = (herder, worker, None if state is None else state.address)
+        report = address not in self_recovering
         self.supervisor.tell(
             Supervise(
                 address=address,
                 factory=factory,
-                gave_up=lambda error: gave_up(address.name, error),
-                reborn=(lambda: herder.tell(Reborn(address))) if beside else nothing,
+                on_give_up=lambda error: on_give_up(address.name, error),
+                reborn=(lambda: herder.tell(Reborn(address))) if report else nothing,
             )
         )
 
     def factories(self) -> dict[Address, Factory]:
         """Return all actor factories in startup order."""
-        links = self.links
+        actors = self.actors
         return {
             **self._cluster_factories(),
-            links.config_writer: lambda: self._writer(links.config_writer, retries=False),
-            links.status_writer: lambda: self._writer(links.status_writer, retries=True),
-            links.config_reader: lambda: self._reader(links.config_reader),
-            links.status_reader: lambda: self._reader(links.status_reader),
-            links.validator: self._validator,
+            actors.config_writer: lambda: self._writer(actors.config_writer, retries=False),
+            actors.status_writer: lambda: self._writer(actors.status_writer, retries=True),
+            actors.config_reader: lambda: self._reader(actors.config_reader),
+            actors.status_reader: lambda: self._reader(actors.status_reader),
+            actors.validator: self._validator,
             self.offsets: lambda: OffsetKeeper(address=self.offsets, store=self._parts.offsets),
-            links.offset_desk: self._offset_desk,
-            links.worker: self._worker,
-            links.herder: self._herder,
+            actors.offset_service: self._offset_service,
+            actors.worker: self._worker,
+            actors.herder: self._herder,
         }
 
     def _membership_state(self, cluster: ClusterParts) -> MembershipState:
@@ -237,62 +237,62 @@ class _Maker:
         )
 
     def _cluster_factories(self) -> dict[Address, Factory]:
-        parts, cluster, seat = self._parts, self._parts.cluster, self.seat
-        if cluster is None or seat is None:
+        parts, cluster, state = self._parts, self._parts.cluster, self.membership_state
+        if cluster is None or state is None:
             return {}
-        publisher, fencer = self.links.publisher, self.links.fencer
+        publisher, fencer, herder = self.actors.publisher, self.actors.fencer, self.actors.herder
         exact = cluster.transactions
         return {
             **({} if exact is None else {self.claims: lambda: self._claims(cluster, exact)}),
             fencer: lambda: Fencer(system=parts.system, fence=cluster.fence),
-            seat.address: lambda: Membership(seat=seat, herder=self.links.herder, clock=parts.clock),
+            state.address: lambda: Membership(membership_state=state, herder=herder, clock=parts.clock),
             publisher: lambda: Publisher(address=publisher, system=parts.system, send=cluster.send),
         }
 
     def _claims(self, cluster: ClusterParts, transactions: claims.SourceTransactions) -> claims.Claims:
-        means = claims.ClaimContext(
+        context = claims.ClaimContext(
             clock=self._parts.clock,
-            herder=self.links.herder,
+            herder=self.actors.herder,
             published=self.published,
             transactions=transactions,
             send=cluster.send_fence,
             algorithm=self._parts.settings.signature_algorithm,
             resolve=self._values,
         )
-        return claims.Claims(system=self._parts.system, means=means, under_way=self._claimed)
+        return claims.Claims(system=self._parts.system, context=context, under_way=self._claimed)
 
     def _values(self, config: Config) -> dict[str, str]:
         return _present(self._parts.plugins.resolve(config).config)
 
     def _writer(self, address: Address, *, retries: bool) -> Writer:
-        parts, links = self._parts, self.links
-        is_config = address is links.config_writer
+        parts, actors = self._parts, self.actors
+        is_config = address is actors.config_writer
         return Writer(
             address=address,
             clock=parts.clock,
             target=parts.config_log if is_config else parts.status_log,
-            reader=links.config_reader if is_config else links.status_reader,
+            reader=actors.config_reader if is_config else actors.status_reader,
             retries=retries,
             lease=self._lease(),
         )
 
     def _reader(self, address: Address) -> Reader:
-        parts, links = self._parts, self.links
-        is_config = address is links.config_reader
+        parts, actors = self._parts, self.actors
+        is_config = address is actors.config_reader
         return Reader(
             address=address,
             clock=parts.clock,
             source=parts.config_log if is_config else parts.status_log,
             topic="config" if is_config else "status",
-            herder=links.herder,
+            herder=actors.herder,
             follow=None if parts.cluster is None else parts.cluster.follow,
         )
 
     def _validator(self) -> Validator:
         return Validator(system=self._parts.system, check=self._parts.plugins.check)
 
-    def _offset_desk(self) -> OffsetService:
-        means = RequestContext(
+    def _offset_service(self) -> OffsetService:
+        context = RequestContext(
             clock=self._parts.clock,
             keeper=self.offsets,
             groups=self._parts.group_offsets,
@@ -300,12 +300,12 @@ class _Maker:
             resolve=self._values,
             transactions=None if self._parts.cluster is None else self._parts.cluster.transactions,
         )
-        return OffsetService(address=self.links.offset_desk, system=self._parts.system, means=means)
+        return OffsetService(address=self.actors.offset_service, system=self._parts.system, context=context)
 
     def _worker(self) -> Worker:
         return Worker(
-            address=self.links.worker,
-            herder=self.links.herder,
+            address=self.actors.worker,
+            herder=self.actors.herder,
             supervisor=self.supervisor,
             clock=self._parts.clock,
             make_child=self._child,
@@ -316,9 +316,9 @@ class _Maker:
         )
 
     def _herder(self) -> Herder:
-        parts, links = self._parts, self.links
-        herd = HerderState(
-            links=links,
+        parts, actors = self._parts, self.actors
+        state = HerderState(
+            actors=actors,
             settings=parts.settings,
             clock=parts.clock,
             published=self.published,
@@ -330,16 +330,16 @@ class _Maker:
             loggers=parts.loggers,
         )
         membership: single_node.Membership
-        if self.seat is None:
+        if self.membership_state is None:
             membership = SingleNode(
-                herder=links.herder, published=self.published, leader_url=parts.leader_url
+                herder=actors.herder, published=self.published, leader_url=parts.leader_url
             )
         else:
-            membership = ClusterMembership(self.seat)
-        return Herder(herd=herd, membership=membership)
+            membership = ClusterMembership(self.membership_state)
+        return Herder(state=state, membership=membership)
 
     def _lease(self) -> Callable[[], bool]:
-        return always if self.seat is None else self.seat.lease
+        return always if self.membership_state is None else self.membership_state.lease
 
     def _child(self, instance: Instance, wanted: Wanted, address: Address) -> Behaviour:
         if isinstance(instance, TaskId):
@@ -350,7 +350,7 @@ class _Maker:
             resolve=self._parts.plugins.resolve,
             make_plugin=self._parts.plugins.make,
             address=address,
-            worker=self.links.worker,
+            worker=self.actors.worker,
             clock=self._parts.clock,
         )
 
@@ -381,7 +381,7 @@ class _Maker:
             version=parts.plugins.version_of(wanted.connector_config),
             known_topics=known_topics,
             address=address,
-            worker=self.links.worker,
+            worker=self.actors.worker,
             offsets=self.offsets,
             claims=self.claims if exact else None,
             engine=self._engine,

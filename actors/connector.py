@@ -173,7 +173,11 @@ class Connector:
             return
         trace = self._stop_plugin() if self._phase is _Phase.STARTED else None
         if trace is not None:
-            log.error("connector %s failed while it was stopped for new values: %s", self._name, trace)
+            log.error(
+                "Connector %s failed while it was being stopped to apply new config provider values: %s",
+                self._name,
+                trace,
+            )
         self._phase, self._plugin, self._expiry = _Phase.INIT, None, None
         self._begin()
 
@@ -225,7 +229,7 @@ class Connector:
                 configs = [dict(c) for c in plugin.task_configs(most)]
         except PluginFailed as error:
             delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
-            log.warning("%s; trying again in %g s", error, delay)
+            log.warning("%s; retrying in %g s", error, delay)
             self._clock.after(delay, self._address, Reconfigure(attempt + 1))
             if attempt == 0:  # replies to a pending create request
                 self._worker.tell(

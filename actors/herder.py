@@ -24,7 +24,6 @@ from actors.herding.session_keys import SessionKeys
 from actors.herding.startup import Start
 from actors.herding.statuses import StatusBook
 from actors.herding.task_configs import TaskConfigs
-from actors.messages.claims import VerifyTask
 from actors.messages.fencer import ProducersFenced
 from actors.messages.herder import (
     Appended,
@@ -89,21 +88,21 @@ CLOSING = "Worker is shutting down"
 class Herder:
     """Dispatches messages and carries out the decisions of `kraal.cluster`."""
 
-    def __init__(self, *, herd: HerderState, membership: Membership) -> None:
-        self._herd = herd
-        self._book = StatusBook(herd)
-        self._rebalances = Rebalances(herd, membership)
-        self._restarts = Restarts(herd, self._book)
-        self._task_configs = TaskConfigs(herd, self._rebalances, self._settled)
-        self._fencings = FencingRounds(herd, self._rebalances)
+    def __init__(self, *, state: HerderState, membership: Membership) -> None:
+        self._state = state
+        self._book = StatusBook(state)
+        self._rebalances = Rebalances(state, membership)
+        self._restarts = Restarts(state, self._book)
+        self._task_configs = TaskConfigs(state, self._rebalances, self._settled)
+        self._fencings = FencingRounds(state, self._rebalances)
         self._requests = Requests(
-            herd, self._rebalances, self._restarts, self._book, self._task_configs, self._fencings
+            state, self._rebalances, self._restarts, self._book, self._task_configs, self._fencings
         )
-        self._keys = SessionKeys(herd)
-        self._start = Start(herd, self._requests.command)
+        self._keys = SessionKeys(state)
+        self._start = Start(state, self._requests.command)
         self._closing: Reply[None] | None = None
 
-    def receive(self, message: HerderMessage | VerifyTask | Begin) -> object:
+    def receive(self, message: Command | HerderMessage | Begin) -> object:
         """Handle one message."""
         if isinstance(message, Command):
             return self._command(message)
@@ -164,7 +163,7 @@ class Herder:
             case WorkerReport():
                 self._reported(message.running)
             case KafkaClusterFound():
-                self._herd.update(kafka_cluster_id=message.cluster_id)
+                self._state.update(kafka_cluster_id=message.cluster_id)
             case StartupDone():
                 return self._start.startup_done()
             case AwaitLive():
@@ -179,9 +178,9 @@ class Herder:
         """Go live once both logs are read and the worker has reported."""
         report = self._start.complete()
         if report is not None:
-            missing = missing_plugins(self._herd.snapshot)
-            if missing is not None and self._herd.refuse is not None:
-                self._herd.refuse(missing)
+            missing = missing_plugins(self._state.snapshot)
+            if missing is not None and self._state.refuse is not None:
+                self._state.refuse(missing)
                 return
             self._book.begin(report)
             self._restarts.resume(report.values())
@@ -189,8 +188,8 @@ class Herder:
 
     def _reported(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Handle a worker report, sent at startup or after a restart of the worker or the status writer."""
-        if self._herd.live:
-            self._herd.tell_again(running)
+        if self._state.live:
+            self._state.tell_again(running)
             self._book.resume(running.values())
             self._restarts.resume(running.values())
         else:
@@ -199,26 +198,26 @@ class Herder:
 
     def _reborn(self, address: Address) -> None:
         """Handle the restart of another actor, which has lost the messages that it was processing."""
-        herd, links = self._herd, self._herd.links
-        unknown = StoreError(f"the {address.name} died; the record may or may not be written")
-        if address in (links.config_reader, links.status_reader):
+        state, actors = self._state, self._state.actors
+        unknown = StoreError(f"the {address.name} died; the record may or may not have been written")
+        if address in (actors.config_reader, actors.status_reader):
             self._start.read_on(address)
             self._requests.offsets.lose_reader()
             self._requests.verifications.lose_reader()
-        elif address is links.config_writer:
-            herd.waits.lose(unknown)
-        elif address is links.status_writer:
-            herd.status_waits.lose(unknown)
-            herd.statuses_owed.clear()
-            links.worker.tell(ReportWork())
-        elif address is links.validator:
+        elif address is actors.config_writer:
+            state.waits.lose(unknown)
+        elif address is actors.status_writer:
+            state.status_waits.lose(unknown)
+            state.statuses_owed.clear()
+            actors.worker.tell(ReportWork())
+        elif address is actors.validator:
             self._requests.lose_checks()
-        elif address is links.publisher:
+        elif address is actors.publisher:
             self._task_configs.lose()
-        elif address is links.fencer:
+        elif address is actors.fencer:
             self._fencings.lose()
-        elif address is links.offset_desk:
-            self._requests.offsets.lose_desk()
+        elif address is actors.offset_service:
+            self._requests.offsets.lose_offset_service()
 
     def _shut_down(self) -> Reply[None]:
         """Release all work; the reply is set when the worker has stopped everything."""
@@ -231,7 +230,7 @@ class Herder:
     def _go_on(self) -> None:
         """Check whether a stopped instance or a written status completes a pending step."""
         self._rebalances.go_on()
-        if self._closing is not None and not self._herd.told and not self._herd.statuses_owed:
+        if self._closing is not None and not self._state.told and not self._state.statuses_owed:
             self._closing.set(None)
 
     # -- REST ----------------------------------------------------------------------------------------------
@@ -247,8 +246,8 @@ class Herder:
     # -- the internal topics -------------------------------------------------------------------------------
 
     def _written(self, message: Appended | AppendFailed) -> None:
-        herd = self._herd
-        for waits in (herd.waits, herd.status_waits):
+        state = self._state
+        for waits in (state.waits, state.status_waits):
             if isinstance(message, AppendFailed):
                 momentary = isinstance(message.error, Momentary)
                 waits.failed(message.token, message.error if momentary else StoreError(str(message.error)))
@@ -256,16 +255,16 @@ class Herder:
                 waits.appended(message.token, message.offset)
         if isinstance(message, AppendFailed) and isinstance(message.error, Fenced):
             self._claim()
-        if message.token in herd.statuses_owed:
+        if message.token in state.statuses_owed:
             if isinstance(message, AppendFailed):
                 self._book.withhold()
-            herd.statuses_owed.discard(message.token)
+            state.statuses_owed.discard(message.token)
             self._go_on()
 
     def _claim(self) -> None:
         """Claim the exclusive right to write leader-only records, if this worker leads."""
-        if self._herd.settings.transactional and self._herd.snapshot.is_leader:
-            self._herd.links.config_writer.tell(ClaimWrites())
+        if self._state.settings.transactional and self._state.snapshot.is_leader:
+            self._state.actors.config_writer.tell(ClaimWrites())
 
     def _records(self, message: RecordsRead) -> None:
         fresh = self._start.fresh(message)
@@ -278,16 +277,16 @@ class Herder:
             self._maybe_live()
 
     def _config_records(self, message: RecordsRead) -> None:
-        herd = self._herd
-        known = herd.snapshot.config.connectors
-        reduced = apply_config(herd.snapshot.config, message.records)
+        state = self._state
+        known = state.snapshot.config.connectors
+        reduced = apply_config(state.snapshot.config, message.records)
         names = {e.name for e in reduced.events if isinstance(e, ConnectorChanged | ConnectorRemoved)}
-        herd.update_config(reduced.state, names)
-        herd.skip("config", reduced.skipped)
-        if herd.live:
+        state.update_config(reduced.state, names)
+        state.skip("config", reduced.skipped)
+        if state.live:
             self._events(reduced.events, known)
-        herd.waits.read(message.next_offset)
-        if herd.live:
+        state.waits.read(message.next_offset)
+        if state.live:
             self._run_due()
             self._rebalances.config_read()
 
@@ -322,10 +321,10 @@ class Herder:
                 case SessionKeyChanged():
                     self._keys.check()
                 case LoggerChanged():
-                    self._herd.loggers.set_level(event.namespace, event.level)
+                    self._state.loggers.set_level(event.namespace, event.level)
                 case _:
                     assert_never(event)
-        self._herd.apply_wanted({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
+        self._state.apply_wanted({e.name for e in events if isinstance(e, ConnectorChanged | TargetChanged)})
         published = {e.name for e in events if isinstance(e, TasksChanged | TargetChanged)}
         if published:
             self._task_configs.sweep()
@@ -335,20 +334,20 @@ class Herder:
             self._rebalances.changed(rebalance)
 
     def _status_records(self, message: RecordsRead) -> None:
-        herd = self._herd
-        reduced = apply_status(herd.snapshot.status, message.records)
-        herd.update(status=reduced.state)
-        herd.skip("status", reduced.skipped)
-        if herd.live:
+        state = self._state
+        reduced = apply_status(state.snapshot.status, message.records)
+        state.update(status=reduced.state)
+        state.skip("status", reduced.skipped)
+        if state.live:
             self._book.read(reduced.changed)
-        herd.status_waits.read(message.next_offset)
+        state.status_waits.read(message.next_offset)
 
     # -- work ----------------------------------------------------------------------------------------------
 
     def _group(self, message: AssignmentReceived | WorkRevoked | GroupLost | HerderTick) -> None:
         if isinstance(message, HerderTick):
             self._rebalances.alive(message.number)
-        elif self._closing is None and self._herd.live:
+        elif self._closing is None and self._state.live:
             match message:
                 case AssignmentReceived():
                     self._assigned(message)
@@ -359,7 +358,7 @@ class Herder:
                     self._requests.go_on()  # the length of the outage is unknown
 
     def _assigned(self, message: AssignmentReceived) -> None:
-        led = self._herd.snapshot.is_leader
+        led = self._state.snapshot.is_leader
         self._rebalances.assigned(message, everything=not self._start.over)
         if message.is_leader:
             self._book.sweep(message.plan)
@@ -370,7 +369,7 @@ class Herder:
         for name in () if self._start.over else message.assignment.connectors:
             self._task_configs.look_again(name)  # configs made before the assignment was known
         if self._book.take_withheld():
-            self._herd.links.worker.tell(ReportWork())
+            self._state.actors.worker.tell(ReportWork())
         self._run_due()
         self._start.assigned()
 
@@ -380,7 +379,7 @@ class Herder:
     def _instance_changed(self, fact: InstanceChanged) -> None:
         self._book.record(fact)
         if fact.stopped:
-            self._herd.gone(fact.instance)
+            self._state.gone(fact.instance)
         self._restarts.heard(fact)
         self._requests.heard(fact)
         if fact.stopped:

@@ -102,9 +102,11 @@ class Supervisor:
         deaths = (*self._budget.recent(child.deaths, now), now)
         delay = self._budget.delay_s(deaths, now)
         if delay is None:
-            log.error("%s died %d times in %g s; giving up", address.name, len(deaths), self._budget.window_s)
+            log.error(
+                "%s died %d times within %g s; giving up", address.name, len(deaths), self._budget.window_s
+            )
             del self._children[address]
-            child.spec.gave_up(error)
+            child.spec.on_give_up(error)
             return
         log.warning("%s died (%r); restarting it in %g s", address.name, error, delay)
         self._children[address] = replace(child, deaths=deaths, restarts=child.restarts + 1)

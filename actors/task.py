@@ -281,7 +281,7 @@ class Task:
         if self._run is None:
             return
         if not self._spec.lease():
-            log.warning("%s: the lease is over, nothing is committed", self._task)
+            log.warning("Skipped the commit of %s because its lease has expired", self._task)
             self._cancel()
             return
         if not self._is_source:
@@ -341,7 +341,7 @@ class Task:
             return
         self._patience.ends()
         if self._phase is _Phase.LOADING and isinstance(message.error, StoreAway):
-            self._report(State.UNASSIGNED, f"its offsets cannot be read yet: {message.error}")
+            self._report(State.UNASSIGNED, f"waiting for its offsets, which cannot be read: {message.error}")
             self._try_again_in(STORE_RETRY_S)
         elif self._phase is _Phase.LOADING:
             self._phase = _Phase.FAILED

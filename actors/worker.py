@@ -145,7 +145,9 @@ class Worker:
 
     def _report_all(self) -> None:
         lives = {i: slot.life or slot.wanted for i, slot in self._slots.items()}
-        facts = {i: self._slots[i].fact or _unheard(i, life) for i, life in lives.items() if life is not None}
+        facts = {
+            i: self._slots[i].fact or _unreported(i, life) for i, life in lives.items() if life is not None
+        }
         self._herder.tell(WorkerReport(running=facts))
         for slot in self._slots.values():
             if slot.configs is not None:
@@ -194,14 +196,16 @@ class Worker:
         slot.address, slot.life = address, wanted
         self._board.started(instance)
 
-        def gave_up(error: BaseException) -> None:
-            trace = secrets.scrub(f"{type(error).__name__}: {error}\nthe actor of {instance} died too often")
+        def on_give_up(error: BaseException) -> None:
+            trace = secrets.scrub(
+                f"{type(error).__name__}: {error}\nthe actor of {instance} exhausted its restart budget"
+            )
             self._address.tell(ChildGaveUp(instance=instance, trace=trace))
 
         def make() -> Behaviour:
             return self._make_child(instance, slot.life or wanted, address)
 
-        self._supervisor.tell(Supervise(address=address, factory=make, gave_up=gave_up))
+        self._supervisor.tell(Supervise(address=address, factory=make, on_give_up=on_give_up))
 
     def _stop(self, instance: Instance, slot: Slot, life: Wanted) -> None:
         if slot.address is None:
@@ -242,12 +246,12 @@ class Worker:
         if slot.life.incarnation != message.incarnation:
             return
         if not message.cancelled and slot.address is not None:
-            log.warning("%s did not stop within %g s; cancelling it", message.instance, self._graceful_s)
+            log.warning("Cancelling %s, which did not stop within %g s", message.instance, self._graceful_s)
             overdue = StopOverdue(instance=message.instance, incarnation=message.incarnation, cancelled=True)
             slot.stopping = self._clock.after(CANCEL_S, self._address, overdue)
             slot.address.tell(CancelInstance())
             return
-        log.error("%s did not end after it was cancelled; it is abandoned", message.instance)
+        log.error("Abandoning %s, which did not end after it was cancelled", message.instance)
         self._gone(message.instance, slot, _stopped(message.instance, message.incarnation))
 
     def _gave_up(self, message: ChildGaveUp) -> None:
@@ -268,7 +272,7 @@ class Worker:
         self._begin_again(message.instance)
 
 
-def _unheard(instance: Instance, life: Wanted) -> InstanceChanged:
+def _unreported(instance: Instance, life: Wanted) -> InstanceChanged:
     """Make the fact for an instance that was started, or waits to start, and has reported nothing yet."""
     return InstanceChanged(instance=instance, incarnation=life.incarnation, state=State.UNASSIGNED)
 

@@ -64,14 +64,15 @@ def create_apps(
     *,
     scrape: metrics.Scrape | None = None,
     loggers: Loggers | None = None,
-    oversight: StallDetection | None = None,
+    stall_detection: StallDetection | None = None,
     admission: Admission | None = None,
 ) -> Apps:
     """Build the applications: route tables, error handlers and middleware.
 
     GETs render from `published`; everything else asks `herder`. `scrape` renders the metrics; None: no `/metrics`.
-    `loggers` are those that the herder changes; None: all of the process. `oversight` knows restarts and stalls; None:
-    `expand=supervision` is ignored. `admission` counts requests and bodies, and metrics may share it; None: a new one.
+    `loggers` are those that the herder changes; None: all of the process. `stall_detection` knows restarts and stalls;
+    None: `expand=supervision` is ignored. `admission` counts requests and bodies, and metrics may share it; None: a new
+    one.
     """
     services = Services(
         herder=herder,
@@ -81,9 +82,9 @@ def create_apps(
         settings=settings,
         peers=Peers(settings.peer_tls),
         loggers=loggers or Loggers(),
-        oversight=oversight,
+        stall_detection=stall_detection,
         admission=admission or Admission(settings.limits),
-        pulse=HealthCheck(herder),
+        health_check=HealthCheck(herder),
     )
     services.admission.watch(Scarce.HERDER, lambda: herder.open_questions)
     services.admission.watch(Scarce.WORKERS, lambda: services.peers.waiting)

@@ -57,7 +57,7 @@ async def on_kraal_error(request: Request, error: Exception) -> Response:
         case TooLarge():
             headers["Connection"] = "close"
         case PeerRefused():
-            return _passed_on(error)
+            return _forwarded_error(error)
         case _:
             pass
     if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -65,7 +65,7 @@ async def on_kraal_error(request: Request, error: Exception) -> Response:
     return error_answer(error.status, str(error), headers)
 
 
-def _passed_on(error: PeerRefused) -> Response:
+def _forwarded_error(error: PeerRefused) -> Response:
     """Render another worker's error unchanged; a Java worker's temporary errors can be retried as well."""
     momentary = error.status == HTTPStatus.CONFLICT and "momentarily" in (error.text or "")
     retry_after = error.retry_after or (str(Momentary.retry_after_s) if momentary else None)

@@ -18,7 +18,7 @@ class HealthCheck:
         self._herder = herder
         self._asked: asyncio.Future[None] | None = None
 
-    async def feel(self) -> None:
+    async def check(self) -> None:
         """Await the herder's answer to a new question, or to the pending one if any. Raises ActorDied."""
         if self._asked is None or self._asked.done():
             self._asked = asyncio.wrap_future(self._herder.question(Ping()))

@@ -140,7 +140,7 @@ class HttpServer:
         life = LifespanOn(self._config(main.app, None, lifespan="on"))
         await life.startup()
         if life.should_exit:
-            raise RuntimeError("the REST application could not be started")
+            raise RuntimeError("failed to start the REST application")
         self._servers = tuple(server for server, _ in servers)
         for server in self._servers:
             server.should_exit = self._stopping
@@ -220,9 +220,9 @@ def _bound(listener: Listener) -> socket.socket:
 def _why(error: OSError, where: str) -> str:
     """Return what is wrong with a listener, and what to do."""
     if error.errno == errno.EADDRINUSE:
-        return f"Cannot listen on {where}: the port is taken. Stop what uses it, or set another `listeners`."
+        return f"Cannot listen on {where}: the port is in use. Stop the process that uses it, or change `listeners`."
     if error.errno == errno.EACCES:
-        return f"Cannot listen on {where}: this user may not use it. Set a port above 1023 in `listeners`."
+        return f"Cannot listen on {where}: permission denied. Set a port above 1023 in `listeners`."
     if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
-        return f"Cannot listen on {where}: this machine has no such address. Set another `listeners`."
+        return f"Cannot listen on {where}: this machine does not have the address. Change `listeners`."
     return f"Cannot listen on {where}: {error.strerror or error}"

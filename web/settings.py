@@ -82,10 +82,10 @@ class Services:
     settings: Settings
     admission: Admission
     """Shared by all listeners."""
-    pulse: HealthCheck
+    health_check: HealthCheck
     loggers: Loggers = field(default_factory=Loggers)
     """The loggers of this process."""
-    oversight: StallDetection | None = None
+    stall_detection: StallDetection | None = None
     """Restarts and stalls on this worker; None: not available."""
     rendered: ResponseCache = field(default_factory=ResponseCache)
     peers: Peers = field(default_factory=Peers)

@@ -118,10 +118,10 @@ class _TooLong(Tell):
 class Claims:
     """Starts an actor for each claim."""
 
-    def __init__(self, *, system: System, means: ClaimContext, under_way: dict[int, Address]) -> None:
+    def __init__(self, *, system: System, context: ClaimContext, under_way: dict[int, Address]) -> None:
         """`under_way`: by token; outlives this actor."""
         self._system = system
-        self._means = means
+        self._context = context
         self._under_way = under_way
 
     def receive(self, message: Begin | ClaimTask | DropClaim) -> None:
@@ -150,18 +150,18 @@ class Claims:
             self._under_way.pop(message.token, None)
             message.reply_to.tell(OffsetsFailed(token=message.token, error=KraalError(repr(error))))
 
-        self._system.spawn(address, lambda: _Claim(address, message, self._means, over), died)
+        self._system.spawn(address, lambda: _Claim(address, message, self._context, over), died)
 
 
 class _Claim:
     """One claim; each answer triggers the next step."""
 
     def __init__(
-        self, address: Address, asked: ClaimTask, means: ClaimContext, over: Callable[[], None]
+        self, address: Address, asked: ClaimTask, context: ClaimContext, over: Callable[[], None]
     ) -> None:
         self._address = address
         self._asked = asked
-        self._means = means
+        self._context = context
         self._over = over
         self._config: Mapping[str, str] = {}
         self._transactions: Transactions | None = None
@@ -174,8 +174,8 @@ class _Claim:
         try:
             match message:
                 case Begin():
-                    self._means.clock.after(PATIENCE_S, self._address, _TooLong())
-                    self._ask("fence", self._means.herder.question(FenceZombies(name=self._name)))
+                    self._context.clock.after(PATIENCE_S, self._address, _TooLong())
+                    self._ask("fence", self._context.herder.question(FenceZombies(name=self._name)))
                 case _Answer("fence", error) if isinstance(error, NotLeader):
                     self._fence_at(error.leader_url)
                 case _Answer("fence" | "fence there" as step, error):
@@ -185,7 +185,7 @@ class _Claim:
                     self._raise(error, "")
                     self._load()
                 case _TooLong():
-                    self._end(StoreAway("no answer came in time"))
+                    self._end(StoreAway("timed out waiting for an answer"))
                 case DropClaim():
                     self._end(None)
                 case _:
@@ -205,16 +205,16 @@ class _Claim:
 
     def _fence_at(self, url: str | None) -> None:
         if url is None:
-            raise StoreAway("no leader is known")
-        snapshot = self._means.published.latest
+            raise StoreAway("the group has no known leader")
+        snapshot = self._context.published.latest
         key = snapshot.config.session_key
         signed = snapshot.protocol is not None and snapshot.protocol.signed
-        answer = self._means.send(
+        answer = self._context.send(
             FenceRequest(
                 leader_url=url,
                 name=self._name,
                 key=key.key if signed and key is not None else None,
-                algorithm=self._means.algorithm,
+                algorithm=self._context.algorithm,
             )
         )
         if answer is None:
@@ -224,14 +224,14 @@ class _Claim:
 
     def _claim(self) -> None:
         if not self._asked.lease():
-            raise StoreAway("this worker may not write for the task: its lease has ended")
-        task, means = self._asked.task, self._means
-        self._config = means.resolve(self._asked.config)
-        self._transactions = means.transactions.claim(task, self._config)
-        self._ask("verify", means.herder.question(VerifyTask(task=task, version=self._asked.version)))
+            raise StoreAway("this worker must not write for the task because its lease has expired")
+        task, context = self._asked.task, self._context
+        self._config = context.resolve(self._asked.config)
+        self._transactions = context.transactions.claim(task, self._config)
+        self._ask("verify", context.herder.question(VerifyTask(task=task, version=self._asked.version)))
 
     def _load(self) -> None:
-        offsets = self._means.transactions.load(self._name, self._config)
+        offsets = self._context.transactions.load(self._name, self._config)
         asked, transactions = self._asked, self._transactions
         self._transactions = None
         asked.reply_to.tell(OffsetsLoaded(token=asked.token, offsets=offsets, transactions=transactions))

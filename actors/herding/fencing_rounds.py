@@ -32,31 +32,31 @@ class _Round:
 class FencingRounds:
     """Carries out rounds: fences producers, checks that the plan is still current, writes the record."""
 
-    def __init__(self, herd: HerderState, rebalances: Rebalances) -> None:
-        self._herd = herd
+    def __init__(self, state: HerderState, rebalances: Rebalances) -> None:
+        self._state = state
         self._rebalances = rebalances
         self._rounds: dict[ConnectorName, _Round] = {}
 
     def fence(self, name: ConnectorName, reply: Reply[Any]) -> None:
         """Answer when the connector's older tasks can no longer write. Raises NotLeader, NotFound, BadRequest."""
-        herd = self._herd
+        state = self._state
         self._rebalances.lead()
-        check_fence(herd.snapshot.config, name, herd.snapshot.types.get(name, "unknown"))
+        check_fence(state.snapshot.config, name, state.snapshot.types.get(name, "unknown"))
         under_way = self._rounds.get(name)
         if under_way is not None:
             under_way.waiting.append(reply)
             return
-        plan = plan_fencing(herd.snapshot.config, name, herd.settings.group_id)
+        plan = plan_fencing(state.snapshot.config, name, state.settings.group_id)
         if plan.record is None:
             reply.set(None)
             return
-        begun = self._rounds[name] = _Round(plan, herd.waits.token(), [reply])
+        begun = self._rounds[name] = _Round(plan, state.waits.token(), [reply])
         if plan.transactional_ids:
-            herd.links.fencer.tell(
+            state.actors.fencer.tell(
                 FenceProducers(
                     token=begun.token,
                     transactional_ids=plan.transactional_ids,
-                    reply_to=herd.links.herder,
+                    reply_to=state.actors.herder,
                 )
             )
         else:
@@ -69,7 +69,7 @@ class FencingRounds:
                 continue
             if message.error is not None:
                 self._end(under_way, KraalError(f"Failed to perform zombie fencing: {message.error}"))
-            elif is_outdated(under_way.plan, self._herd.snapshot.config):
+            elif is_outdated(under_way.plan, self._state.snapshot.config):
                 self._end(under_way, Conflict(NEWER_CONFIGS))
             else:
                 self._write(under_way)
@@ -85,7 +85,7 @@ class FencingRounds:
             self._end(under_way, None)
             return
         reply: Reply[None] = Reply()
-        self._herd.write_config([record], reply, lambda: reply.set(None))
+        self._state.write_config([record], reply, lambda: reply.set(None))
         reply.future.add_done_callback(lambda f: self._written(under_way, f.exception()))
 
     def _written(self, under_way: _Round, error: BaseException | None) -> None:

@@ -49,38 +49,38 @@ class _Modification:
 class OffsetRequests:
     """Passes offset requests to the offset service and its answers back."""
 
-    def __init__(self, herd: HerderState, rebalances: Rebalances, fencings: FencingRounds) -> None:
-        self._herd = herd
+    def __init__(self, state: HerderState, rebalances: Rebalances, fencings: FencingRounds) -> None:
+        self._state = state
         self._group = rebalances
         self._fencings = fencings
         self._reading: dict[int, _Modification] = {}
         """Modifications that wait until the config is read to its end."""
         self._due: list[_Modification] = []
         """Modifications that wait for the end of a rebalance."""
-        self._at_desk: dict[int, Reply[Any]] = {}
+        self._in_service: dict[int, Reply[Any]] = {}
 
     def show(self, message: ShowOffsets, reply: Reply[Any]) -> None:
         """Handle GET: any connector, in any state, on any worker. Raises NotFound."""
-        snapshot = self._herd.snapshot
+        snapshot = self._state.snapshot
         entry = words.connector(snapshot.config, message.name)
-        self._herd.links.offset_desk.tell(
+        self._state.actors.offset_service.tell(
             FetchOffsets(
                 token=self._hand_over(reply),
                 name=message.name,
                 kind=snapshot.types.get(message.name, "unknown"),
                 config=entry.config,
-                reply_to=self._herd.links.herder,
+                reply_to=self._state.actors.herder,
             )
         )
 
     def modify(self, message: AlterOffsets | ResetOffsets, reply: Reply[Any]) -> None:
         """Handle PATCH and DELETE. Raises Momentary, NotLeader; the reply reports other errors."""
-        if not self._herd.settings.standalone:
+        if not self._state.settings.standalone:
             self._group.fresh()
         self._group.lead()
-        token = self._herd.waits.token()
+        token = self._state.waits.token()
         self._reading[token] = _Modification(message, reply)
-        self._herd.links.config_reader.tell(ReadToEnd(token))
+        self._state.actors.config_reader.tell(ReadToEnd(token))
 
     def end_read(self, message: EndRead) -> None:
         """Continue a modification: the config has been read to the end that it had at the request."""
@@ -107,7 +107,7 @@ class OffsetRequests:
 
     def answered(self, message: OffsetsFetched | OffsetsModified) -> None:
         """Pass on an answer of the offset service."""
-        reply = self._at_desk.pop(message.token, None)
+        reply = self._in_service.pop(message.token, None)
         if reply is None:
             return
         if message.error is not None:
@@ -115,16 +115,16 @@ class OffsetRequests:
         else:
             reply.set(message.pairs if isinstance(message, OffsetsFetched) else message.text)
 
-    def lose_desk(self) -> None:
+    def lose_offset_service(self) -> None:
         """Fail all requests that the offset service had when it died; their results are unknown."""
-        lost, self._at_desk = self._at_desk, {}
+        lost, self._in_service = self._in_service, {}
         for reply in lost.values():
-            reply.fail(ActorDied("the offset desk died; offsets may or may not be modified"))
+            reply.fail(ActorDied("the offset service died; offsets may or may not have been modified"))
 
     def lose_reader(self) -> None:
         """Ask the config reader again: a reader died, possibly with these requests. Its position is already set."""
         for token in self._reading:
-            self._herd.links.config_reader.tell(ReadToEnd(token))
+            self._state.actors.config_reader.tell(ReadToEnd(token))
 
     def _go_on_with(self, modification: _Modification) -> None:
         try:
@@ -133,21 +133,21 @@ class OffsetRequests:
             modification.reply.fail(error)
 
     def _advance(self, modification: _Modification) -> None:
-        herd, name = self._herd, modification.message.name
+        state, name = self._state, modification.message.name
         self._group.lead()
-        entry = words.modifiable(herd.snapshot.config, name)
+        entry = words.modifiable(state.snapshot.config, name)
         if self._group.unsettled:
             self._due.append(modification)
             return
-        kind = herd.snapshot.types.get(name, "unknown")
-        if kind == "source" and herd.settings.transactional and not modification.fenced:
+        kind = state.snapshot.types.get(name, "unknown")
+        if kind == "source" and state.settings.transactional and not modification.fenced:
             self._fence(modification)
             return
         # Parse the offsets first: malformed ones raise.
         given = modification.message.offsets if isinstance(modification.message, AlterOffsets) else ()
         source = words.source_changes(given) if kind == "source" else {}
         sink = words.sink_changes(given) if kind == "sink" else {}
-        herd.links.offset_desk.tell(
+        state.actors.offset_service.tell(
             ModifyOffsets(
                 token=self._hand_over(modification.reply),
                 name=name,
@@ -156,7 +156,7 @@ class OffsetRequests:
                 reset=isinstance(modification.message, ResetOffsets),
                 source=source,
                 sink=sink,
-                reply_to=herd.links.herder,
+                reply_to=state.actors.herder,
             )
         )
 
@@ -177,6 +177,6 @@ class OffsetRequests:
         reply.future.add_done_callback(lambda _: fenced())
 
     def _hand_over(self, reply: Reply[Any]) -> int:
-        token = self._herd.waits.token()
-        self._at_desk[token] = reply
+        token = self._state.waits.token()
+        self._in_service[token] = reply
         return token

@@ -35,8 +35,8 @@ STALE = (
 class Rebalances:
     """Carries out assignments of the group, and requests rebalances from it."""
 
-    def __init__(self, herd: HerderState, membership: Membership) -> None:
-        self._herd = herd
+    def __init__(self, state: HerderState, membership: Membership) -> None:
+        self._state = state
         self._membership = membership
         self._plan: GroupPlan | None = None
         """Owners of all work; known on the leader only."""
@@ -59,8 +59,8 @@ class Rebalances:
 
     def changes(self, name: ConnectorName) -> bool:
         """Whether the owners of a connector's work are about to change. False while the group is unreachable."""
-        known = self._herd.snapshot.leader_url is not None
-        return known and (self.unsettled or name in self._herd.suspended)
+        known = self._state.snapshot.leader_url is not None
+        return known and (self.unsettled or name in self._state.suspended)
 
     def begin(self) -> None:
         """Request this worker's assignment: the herder is live."""
@@ -69,10 +69,10 @@ class Rebalances:
     def changed(self, names: Iterable[ConnectorName]) -> None:
         """Stop the tasks of connectors that were added, removed or reconfigured, then request a rebalance."""
         for name in names:
-            entry = self._herd.snapshot.config.connectors.get(name)
+            entry = self._state.snapshot.config.connectors.get(name)
             if entry is not None:
-                self._herd.suspended[name] = entry.tasks_version
-            self._herd.apply_wanted([name])
+                self._state.suspended[name] = entry.tasks_version
+            self._state.apply_wanted([name])
         self._to_ask = True
         self.go_on()
 
@@ -80,41 +80,41 @@ class Rebalances:
         """Stop revoked work; the group is notified when it has stopped."""
         self._asked = True
         self._revocations.append(message.number)
-        self._herd.apply_wanted(self._herd.assign(message.keep))
+        self._state.apply_wanted(self._state.assign(message.keep))
         self.go_on()
 
     def assigned(self, message: AssignmentReceived, *, everything: bool) -> None:
         """Start assigned work; with `everything` (the first assignment), compare all instances."""
-        herd = self._herd
-        names = herd.assign(message.assignment)
-        done = [n for n, version in herd.suspended.items() if version < message.config_offset]
+        state = self._state
+        names = state.assign(message.assignment)
+        done = [n for n, version in state.suspended.items() if version < message.config_offset]
         for name in done:
-            del herd.suspended[name]
+            del state.suspended[name]
         names |= set(done)
         self._plan = message.plan
         self._asked = self._to_ask
-        herd.update(
+        state.update(
             generation=message.generation,
             leader_url=message.leader_url,
             is_leader=message.is_leader,
             protocol=message.protocol,
             plan=message.plan,
-            planned_ms=herd.clock.wall_ms(),
+            planned_ms=state.clock.wall_ms(),
         )
         if everything:
-            names = herd.told_names() | set(herd.snapshot.config.connectors)
-        herd.apply_wanted(names)
+            names = state.told_names() | set(state.snapshot.config.connectors)
+        state.apply_wanted(names)
 
     def lost(self, reason: str) -> None:
         """Handle the loss of the group: no leader is known."""
-        log.warning("this worker has lost its group: %s", reason)
+        log.warning("Lost membership of the group: %s", reason)
         self._asked = True
         self._plan = None
-        self._herd.update(leader_url=None, is_leader=False, plan=None)
+        self._state.update(leader_url=None, is_leader=False, plan=None)
 
     def config_read(self) -> None:
         """Tell membership, which may wait for it, that more of the config has been read."""
-        self._membership.config_read(self._herd.snapshot.config.offset)
+        self._membership.config_read(self._state.snapshot.config.offset)
 
     def alive(self, number: int) -> None:
         """Tell the group that the herder still works."""
@@ -122,8 +122,8 @@ class Rebalances:
 
     def go_on(self) -> None:
         """Confirm revocations and request a rebalance once everything has stopped and all statuses are written."""
-        herd = self._herd
-        if not (self._to_ask or self._revocations) or herd.leaving() or herd.statuses_owed:
+        state = self._state
+        if not (self._to_ask or self._revocations) or state.leaving() or state.statuses_owed:
             return
         revocations, self._revocations = self._revocations, []
         for number in revocations:
@@ -136,8 +136,8 @@ class Rebalances:
 
     def lead(self) -> None:
         """Raise NotLeader unless this worker leads the group."""
-        if not self._herd.snapshot.is_leader:
-            raise NotLeader(self._herd.snapshot.leader_url)
+        if not self._state.snapshot.is_leader:
+            raise NotLeader(self._state.snapshot.leader_url)
 
     def fresh(self) -> None:
         """Raise Momentary while a config change waits for its rebalance (contract F3)."""
@@ -146,12 +146,12 @@ class Rebalances:
 
     def owner(self, instance: Instance) -> None:
         """Raise NotOwner, or NotLeader if the leader knows the owner, unless `instance` is assigned to this worker."""
-        if self._herd.assignment.owns(instance):
+        if self._state.assignment.owns(instance):
             return
         self.lead()
         raise NotOwner(None if self._plan is None or self._asked else self._plan.owner_url(instance))
 
     def give_up_all(self) -> None:
         """Release all work, because the worker shuts down."""
-        self._herd.assignment = Assignment()
-        self._herd.apply_wanted({connector_of(i) for i in self._herd.told})
+        self._state.assignment = Assignment()
+        self._state.apply_wanted({connector_of(i) for i in self._state.told})

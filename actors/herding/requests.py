@@ -69,21 +69,21 @@ class Requests:
 
     def __init__(
         self,
-        herd: HerderState,
+        state: HerderState,
         rebalances: Rebalances,
         restarts: Restarts,
         book: StatusBook,
         task_configs: TaskConfigs,
         fencings: FencingRounds,
     ) -> None:
-        self._herd = herd
+        self._state = state
         self._group = rebalances
         self._restarts = restarts
         self._book = book
         self._task_configs = task_configs
         self._fencings = fencings
-        self.offsets = OffsetRequests(herd, rebalances, fencings)
-        self.verifications = Verifications(herd)
+        self.offsets = OffsetRequests(state, rebalances, fencings)
+        self.verifications = Verifications(state)
         self._checks: dict[int, tuple[Reply[Any], Callable[[], None]]] = {}
         self._created: dict[ConnectorName, list[Reply[Any]]] = {}
         """Standalone: create requests, answered when the connector's tasks are known."""
@@ -120,18 +120,18 @@ class Requests:
                 self._checked(config, reply, lambda: self._put(message.name, config, reply))
             case PatchConfig():
                 self._group.lead()
-                config = commands.patched(self._herd.snapshot.config, message.name, message.patch)
+                config = commands.patched(self._state.snapshot.config, message.name, message.patch)
                 self._checked(config, reply, lambda: self._put(message.name, config, reply))
             case DeleteConnector():
                 self._group.lead()
-                entries = commands.delete(self._herd.snapshot.config, message.name)
-                self._herd.write_config(entries, reply, lambda: reply.set(None))
+                entries = commands.delete(self._state.snapshot.config, message.name)
+                self._state.write_config(entries, reply, lambda: reply.set(None))
             case SetTargetState():
-                entries = commands.set_target(self._herd.snapshot.config, message.name, message.target)
+                entries = commands.set_target(self._state.snapshot.config, message.name, message.target)
                 stops = message.target is TargetState.STOPPED
                 if stops:
                     self._group.lead()
-                self._herd.write_config(entries, reply, lambda: reply.set(None), leased=stops)
+                self._state.write_config(entries, reply, lambda: reply.set(None), leased=stops)
             case RestartConnector():
                 self._restart(message, reply)
             case RestartTask():
@@ -161,23 +161,23 @@ class Requests:
 
         def write() -> None:
             self._group.lead()
-            entries = commands.create(self._herd.snapshot.config, name, config, message.initial_state)
-            self._herd.write_config(entries, reply, lambda: self._created_now(name, reply))
+            entries = commands.create(self._state.snapshot.config, name, config, message.initial_state)
+            self._state.write_config(entries, reply, lambda: self._created_now(name, reply))
 
         self._checked(config, reply, write)
 
     def _put(self, name: ConnectorName, config: Config, reply: Reply[Any]) -> None:
         self._group.lead()
-        created = name not in self._herd.snapshot.config.connectors
+        created = name not in self._state.snapshot.config.connectors
         entries = commands.put(name, config)
-        self._herd.write_config(entries, reply, lambda: reply.set(created))
+        self._state.write_config(entries, reply, lambda: reply.set(created))
 
     def _checked(self, config: Config, reply: Reply[Any], then: Callable[[], None]) -> None:
         """Have `config` validated; `then` writes or raises."""
-        token = self._herd.waits.token()
+        token = self._state.waits.token()
         self._checks[token] = (reply, then)
-        self._herd.links.validator.tell(
-            Validate(token=token, config=config, reply_to=self._herd.links.herder)
+        self._state.actors.validator.tell(
+            Validate(token=token, config=config, reply_to=self._state.actors.herder)
         )
 
     def validated(self, message: Validated) -> None:
@@ -199,11 +199,11 @@ class Requests:
         """Fail all open validations after the validator died, as it may not have started them."""
         checks, self._checks = self._checks, {}
         for reply, _ in checks.values():
-            reply.fail(ActorDied("the validator died before it checked the config; try again"))
+            reply.fail(ActorDied("The validator died before it validated the config; try again"))
 
     def _created_now(self, name: ConnectorName, reply: Reply[Any]) -> None:
-        entry = self._herd.snapshot.config.connectors.get(name)
-        if self._herd.settings.standalone and entry is not None and entry.target is TargetState.STARTED:
+        entry = self._state.snapshot.config.connectors.get(name)
+        if self._state.settings.standalone and entry is not None and entry.target is TargetState.STARTED:
             self._created.setdefault(name, []).append(reply)
         else:
             reply.set(None)
@@ -217,7 +217,7 @@ class Requests:
 
     def _restart(self, message: RestartConnector, reply: Reply[Any]) -> None:
         name = message.name
-        commands.check_restart(self._herd.snapshot.config, name)
+        commands.check_restart(self._state.snapshot.config, name)
         request = RestartRequest(
             name=name, include_tasks=message.include_tasks, only_failed=message.only_failed
         )
@@ -230,8 +230,8 @@ class Requests:
 
         def planned() -> None:
             plan = self._restarts.plan(request)
-            body = plan_response(original or plan, self._herd.snapshot.types.get(name, "unknown"))
-            if self._herd.settings.standalone:
+            body = plan_response(original or plan, self._state.snapshot.types.get(name, "unknown"))
+            if self._state.settings.standalone:
                 instances = plan.instances
                 self._restarts.when_restarted(
                     instances, lambda _: self._book.when_shown(instances, lambda: reply.set(body))
@@ -239,11 +239,11 @@ class Requests:
             else:
                 reply.set(body)
 
-        self._herd.write_config([restart_entry(request)], reply, planned)
+        self._state.write_config([restart_entry(request)], reply, planned)
 
     def _restart_task(self, message: RestartTask, reply: Reply[Any]) -> None:
         task = message.task
-        commands.check_restart_task(self._herd.snapshot.config, task)
+        commands.check_restart_task(self._state.snapshot.config, task)
         self._restart_plainly(message, task, reply, failure=f"Failed to start task: {task}")
 
     def _restart_plainly(
@@ -269,20 +269,20 @@ class Requests:
 
     def _set_logger(self, message: SetLoggerLevel, reply: Reply[Any]) -> None:
         """Set the level at once in standalone mode; in a group, all workers set it when they read the record."""
-        if self._herd.settings.standalone:
-            self._herd.loggers.set_level(message.namespace, message.level)
+        if self._state.settings.standalone:
+            self._state.loggers.set_level(message.namespace, message.level)
             reply.set(None)
         else:
             entries = commands.set_logger(message.namespace, message.level)
-            self._herd.write_config(entries, reply, lambda: reply.set(None), leased=False)
+            self._state.write_config(entries, reply, lambda: reply.set(None), leased=False)
 
     # -- topics --------------------------------------------------------------------------------------------
 
     def _reset_topics(self, name: ConnectorName, reply: Reply[Any]) -> None:
-        if not self._herd.settings.topic_tracking:
+        if not self._state.settings.topic_tracking:
             text = "Topic tracking is disabled."
             raise Forbidden(text)
-        if not self._herd.settings.topic_reset:
+        if not self._state.settings.topic_reset:
             text = "Topic tracking reset is disabled"
             raise Forbidden(text)
         self._book.reset_topics(name, reply)

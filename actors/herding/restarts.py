@@ -39,18 +39,18 @@ class _Watch:
 class Restarts:
     """Carries out restarts of instances that this worker owns."""
 
-    def __init__(self, herd: HerderState, book: StatusBook) -> None:
-        self._herd = herd
+    def __init__(self, state: HerderState, book: StatusBook) -> None:
+        self._state = state
         self._book = book
         self._due: dict[ConnectorName, RestartRequest] = {}
         self._watches: list[_Watch] = []
         self._announced: list[_Watch] = []
         """Watches for restarts that have been read but not carried out yet."""
-        self._auto = AutoRestarts(herd, self._restart)
+        self._auto = AutoRestarts(state, self._restart)
 
     def plan(self, request: RestartRequest) -> RestartPlan:
         """Plan from the stored statuses. Raises NotFound when the connector has none."""
-        return plan_restart(request, self._herd.snapshot.status)
+        return plan_restart(request, self._state.snapshot.status)
 
     def plan_if_known(self, request: RestartRequest) -> RestartPlan | None:
         """Plan like `plan`; return None when the connector has no status."""
@@ -67,11 +67,11 @@ class Restarts:
         pending = self._due.get(request.name)
         self._due[request.name] = request if pending is None else widest(pending, request)
         planned = self._planned(request)
-        instances = frozenset(planned) - newer_statuses(self._herd.snapshot.status, planned, written_ms)
+        instances = frozenset(planned) - newer_statuses(self._state.snapshot.status, planned, written_ms)
         if instances:
             self._book.show_restarting(instances)
             hide = HideRestarting(instances)
-            self._herd.clock.after(self._herd.settings.shown_restarting_s, self._herd.links.herder, hide)
+            self._state.clock.after(self._state.settings.shown_restarting_s, self._state.actors.herder, hide)
 
     def run_due(self) -> None:
         """Carry out requested restarts; called when no assignment change is under way."""
@@ -93,22 +93,22 @@ class Restarts:
         try:
             return self.plan(request).instances
         except NotFound as error:  # E4: logged; other restarts continue
-            log.warning("a restart request is passed over: %s", error)
+            log.warning("Ignored a restart request: %s", error)
             return ()
 
     def _restart(self, instances: Iterable[Instance]) -> None:
-        owned = [i for i in instances if i in self._herd.wanted(connector_of(i))]
+        owned = [i for i in instances if i in self._state.wanted(connector_of(i))]
         for instance in owned:
-            self._herd.restart_counts[instance] = self._herd.restart_counts.get(instance, 0) + 1
+            self._state.restart_counts[instance] = self._state.restart_counts.get(instance, 0) + 1
         self._book.restarting(owned)
-        self._herd.apply_wanted({connector_of(i) for i in owned}, together=frozenset(owned))
+        self._state.apply_wanted({connector_of(i) for i in owned}, together=frozenset(owned))
 
     def restart_plainly(self, instance: Instance, done: Callable[[list[Instance]], None]) -> bool:
         """Restart one instance without showing RESTARTING; return False when it does not run here."""
-        if instance not in self._herd.wanted(connector_of(instance)):
+        if instance not in self._state.wanted(connector_of(instance)):
             return False
-        self._herd.restart_counts[instance] = self._herd.restart_counts.get(instance, 0) + 1
-        self._herd.apply_wanted([connector_of(instance)])
+        self._state.restart_counts[instance] = self._state.restart_counts.get(instance, 0) + 1
+        self._state.apply_wanted([connector_of(instance)])
         self.when_up([instance], done)
         return True
 
@@ -118,7 +118,7 @@ class Restarts:
 
     def when_up(self, instances: Iterable[Instance], done: Callable[[list[Instance]], None]) -> None:
         """Call `done` with the failed instances once the newest life of each instance wanted here has reported."""
-        missing = {i for i in instances if i in self._herd.wanted(connector_of(i))}
+        missing = {i for i in instances if i in self._state.wanted(connector_of(i))}
         if missing:
             self._watches.append(_Watch(missing, [], done))
         else:
@@ -127,7 +127,7 @@ class Restarts:
     def heard(self, fact: InstanceChanged) -> None:
         """Process a fact: it may end a wait or require a restart."""
         self._auto.heard(fact)
-        wanted = self._herd.wanted(connector_of(fact.instance)).get(fact.instance)
+        wanted = self._state.wanted(connector_of(fact.instance)).get(fact.instance)
         if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
             return
         self._settle(fact.instance, failed=wanted is not None and fact.state is State.FAILED)

@@ -27,19 +27,19 @@ RETRY_S = 1.0
 class SessionKeys:
     """Writes a key if this worker leads, requests are signed, and the key is missing, expired or has other settings."""
 
-    def __init__(self, herd: HerderState) -> None:
-        self._herd = herd
+    def __init__(self, state: HerderState) -> None:
+        self._state = state
         self._writing = False
         self._check_at: float | None = None
 
     def check(self) -> None:
         """Write a key if one is due; otherwise schedule a check for when the current key expires."""
-        herd, settings = self._herd, self._herd.settings.session_keys
-        protocol = herd.snapshot.protocol
-        if settings is None or protocol is None or not protocol.signed or not herd.snapshot.is_leader:
+        state, settings = self._state, self._state.settings.session_keys
+        protocol = state.snapshot.protocol
+        if settings is None or protocol is None or not protocol.signed or not state.snapshot.is_leader:
             return
-        now_ms = herd.clock.wall_ms()
-        key = herd.snapshot.config.session_key
+        now_ms = state.clock.wall_ms()
+        key = state.snapshot.config.session_key
         if needs_new_key(key, now_ms, settings.ttl_ms, settings.algorithm, settings.size):
             self._write(now_ms)
         elif key is not None and settings.ttl_ms > 0:
@@ -54,11 +54,11 @@ class SessionKeys:
         if self._writing:
             return
         self._writing = True
-        settings = self._herd.settings.session_keys
+        settings = self._state.settings.session_keys
         assert settings is not None  # noqa: S101 - check() looked
         reply: Reply[None] = Reply()
         entry = Entry(*encode(new_key(now_ms, settings.algorithm, settings.size)))
-        self._herd.write_config([entry], reply, lambda: reply.set(None))
+        self._state.write_config([entry], reply, lambda: reply.set(None))
         reply.future.add_done_callback(lambda f: self._written(f.exception()))
 
     def _written(self, error: BaseException | None) -> None:
@@ -66,11 +66,11 @@ class SessionKeys:
         if error is None:
             self.check()
         else:
-            log.error("could not write a session key, trying again: %s", error)
+            log.error("Failed to write a session key, retrying: %s", error)
             self._later(RETRY_S)
 
     def _later(self, delay_s: float) -> None:
-        at = self._herd.clock.now() + delay_s
+        at = self._state.clock.now() + delay_s
         if self._check_at is None or at < self._check_at:
             self._check_at = at
-            self._herd.clock.after(delay_s, self._herd.links.herder, CheckSessionKey())
+            self._state.clock.after(delay_s, self._state.actors.herder, CheckSessionKey())

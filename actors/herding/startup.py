@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 class Start:
     """State from the herder's first message to its first assignment, and the positions of its readers."""
 
-    def __init__(self, herd: HerderState, take: Callable[[Command, Reply[Any]], None]) -> None:
+    def __init__(self, state: HerderState, take: Callable[[Command, Reply[Any]], None]) -> None:
         """`take` carries out a command that arrived during startup."""
-        self._herd = herd
+        self._state = state
         self._take = take
-        self._number = herd.waits.token()
+        self._number = state.waits.token()
         self._read_up_to = {"config": 0, "status": 0}
         self._behind = {"config", "status"}
         self._report: Mapping[Instance, InstanceChanged] | None = None
@@ -42,13 +42,13 @@ class Start:
 
     def begin(self) -> None:
         """Request both logs and the worker's report."""
-        for reader in (self._herd.links.config_reader, self._herd.links.status_reader):
+        for reader in (self._state.actors.config_reader, self._state.actors.status_reader):
             reader.tell(Replay(self._number))
-        self._herd.links.worker.tell(ReportWork())
+        self._state.actors.worker.tell(ReportWork())
 
     def read_on(self, reader: Address) -> None:
         """Tell a restarted reader where to continue."""
-        topic = "config" if reader is self._herd.links.config_reader else "status"
+        topic = "config" if reader is self._state.actors.config_reader else "status"
         reader.tell(Replay(self._number, self._read_up_to[topic]))
 
     def fresh(self, message: RecordsRead) -> RecordsRead | None:
@@ -71,18 +71,18 @@ class Start:
 
     def complete(self) -> Mapping[Instance, InstanceChanged] | None:
         """Go live, once, when everything is known, and return the worker's report; otherwise None."""
-        herd, report = self._herd, self._report
-        if herd.live or self._behind or report is None:
+        state, report = self._state, self._report
+        if state.live or self._behind or report is None:
             return None
         running = {instance: fact.incarnation for instance, fact in report.items()}
-        for instance, restarts in adopted_restarts(running, herd.snapshot.config).items():
+        for instance, restarts in adopted_restarts(running, state.snapshot.config).items():
             # An earlier herder may have wanted one more restart and died before the worker started it.
-            herd.restart_counts[instance] = max(restarts, herd.restart_counts.get(instance, 0))
-        herd.adopt(report)
-        herd.live = True
-        stage = herd.snapshot.stage
-        completed = None if stage is None else replace(stage, completed_ms=herd.clock.wall_ms())
-        herd.update(stage=completed, live=True)
+            state.restart_counts[instance] = max(restarts, state.restart_counts.get(instance, 0))
+        state.adopt(report)
+        state.live = True
+        stage = state.snapshot.stage
+        completed = None if stage is None else replace(stage, completed_ms=state.clock.wall_ms())
+        state.update(stage=completed, live=True)
         self._answer()
         return report
 
@@ -100,7 +100,7 @@ class Start:
 
     def startup_done(self) -> Reply[None]:
         """Note that the command line's connectors exist."""
-        self._herd.update(started_up=True)
+        self._state.update(started_up=True)
         self._answer()
         reply: Reply[None] = Reply()
         reply.set(None)
@@ -114,12 +114,12 @@ class Start:
         return reply
 
     def _answer(self) -> None:
-        started = self.over and self._herd.snapshot.started_up
-        if started and not self._herd.snapshot.ready:
-            self._herd.update(ready=True)
+        started = self.over and self._state.snapshot.started_up
+        if started and not self._state.snapshot.ready:
+            self._state.update(ready=True)
         waiting, self._waiting = self._waiting, []
         for with_files, reply in waiting:
-            if started if with_files else self._herd.live:
+            if started if with_files else self._state.live:
                 reply.set(None)
             else:
                 self._waiting.append((with_files, reply))

@@ -53,7 +53,7 @@ class ActorReferences:
     status_reader: Address
     publisher: Address
     fencer: Address
-    offset_desk: Address
+    offset_service: Address
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class HerderState:
     def __init__(
         self,
         *,
-        links: ActorReferences,
+        actors: ActorReferences,
         settings: HerderSettings,
         clock: Clock,
         published: Published,
@@ -127,7 +127,7 @@ class HerderState:
         `refuse` ends a process that must not join its group; None: it joins even if plugins are missing.
         `loggers` receive cluster-wide levels; None: all loggers of this process.
         """
-        self.links = links
+        self.actors = actors
         self.settings = settings
         self.clock = clock
         self.lease = lease
@@ -171,7 +171,7 @@ class HerderState:
         if not records:
             return
         for record in records:
-            log.error("the %s log has a record that is skipped: %s", topic, record)
+            log.error("Skipped an invalid record of the %s log: %s", topic, record)
         skipped = (*self._snapshot.skipped, *(f"{topic}@{r}" for r in records))
         self.update(skipped=skipped[-KEEP_SKIPPED:])
 
@@ -198,8 +198,8 @@ class HerderState:
         `leased`: write only with a lease, for records that only the leader may write.
         """
         token = self.waits.expect(reply, then)
-        append = Append(token=token, entries=entries, reply_to=self.links.herder, leased=leased)
-        self.links.config_writer.tell(append)
+        append = Append(token=token, entries=entries, reply_to=self.actors.herder, leased=leased)
+        self.actors.config_writer.tell(append)
 
     def write_status(
         self, entries: Sequence[Entry], reply: Reply[None] | None = None, *, leased: bool = False
@@ -212,8 +212,8 @@ class HerderState:
             return
         token = self.status_waits.token() if reply is None else self.status_waits.expect(reply, _nothing)
         self.statuses_owed.add(token)
-        append = Append(token=token, entries=entries, reply_to=self.links.herder, leased=leased)
-        self.links.status_writer.tell(append)
+        append = Append(token=token, entries=entries, reply_to=self.actors.herder, leased=leased)
+        self.actors.status_writer.tell(append)
 
     def apply_wanted(
         self, names: Iterable[ConnectorName], *, together: frozenset[Instance] = frozenset()
@@ -237,7 +237,7 @@ class HerderState:
                 self._wanted.pop(name, None)
         if delta:
             self.told.update(delta)
-            self.links.worker.tell(Assign(delta, together))
+            self.actors.worker.tell(Assign(delta, together))
 
     def assign(self, assignment: Assignment) -> set[ConnectorName]:
         """Set a new assignment; return the connectors with added or removed instances."""
@@ -264,7 +264,7 @@ class HerderState:
         delta: dict[Instance, Wanted | None] = {i: None for i in running if i in self.told}
         for wanted in self._wanted.values():
             delta.update(wanted)
-        self.links.worker.tell(Assign(delta))
+        self.actors.worker.tell(Assign(delta))
 
     def told_names(self) -> set[ConnectorName]:
         """Return the connectors that the worker may still run instances of."""

@@ -37,8 +37,8 @@ log = logging.getLogger(__name__)
 class StatusBook:
     """Writes statuses and topics; tracks instances shown as RESTARTING."""
 
-    def __init__(self, herd: HerderState) -> None:
-        self._herd = herd
+    def __init__(self, state: HerderState) -> None:
+        self._state = state
         self._restarting: set[Instance] = set()
         """Instances that a KIP-745 request stopped: their next stop is shown as RESTARTING."""
         self._explained: frozenset[Job] = frozenset()
@@ -53,21 +53,21 @@ class StatusBook:
 
     def begin(self, report: Mapping[Instance, InstanceChanged]) -> None:
         """Set instances that an earlier life of this worker ran, and that no longer run, to UNASSIGNED."""
-        for name, stored in self._herd.snapshot.status.statuses.items():
+        for name, stored in self._state.snapshot.status.statuses.items():
             tasks: dict[Instance, Status] = {TaskId(name, n): s for n, s in stored.tasks.items()}
             mine = tasks if stored.connector is None else {name: stored.connector, **tasks}
             for instance, status in mine.items():
-                here = status.worker_id == self._herd.settings.worker_id
+                here = status.worker_id == self._state.settings.worker_id
                 if here and instance not in report and status.state is not State.UNASSIGNED:
                     self.put(instance, State.UNASSIGNED)
-        self._herd.write_status(stale_topics(self._herd.snapshot.config, self._herd.snapshot.status))
+        self._state.write_status(stale_topics(self._state.snapshot.config, self._state.snapshot.status))
         self.resume(report.values())
 
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
         """Write the facts that differ from the stored statuses; topics that are not stored will be reported again."""
         self._topics_on_their_way.clear()
         for fact in facts:
-            stored = status_of(self._herd.snapshot.status, fact.instance)
+            stored = status_of(self._state.snapshot.status, fact.instance)
             if stored is None or (stored.state, stored.trace) != (fact.state, fact.trace):
                 self.record(fact)
 
@@ -86,15 +86,15 @@ class StatusBook:
 
     def show_restarting(self, instances: Iterable[Instance]) -> None:
         """Show RESTARTING until a later status record replaces it (contract 0.2)."""
-        shown = self._herd.snapshot.restarting | frozenset(instances)
-        if shown != self._herd.snapshot.restarting:
-            self._herd.update(restarting=shown)
+        shown = self._state.snapshot.restarting | frozenset(instances)
+        if shown != self._state.snapshot.restarting:
+            self._state.update(restarting=shown)
 
     def hide_restarting(self, instances: Iterable[Instance]) -> None:
         """Show the stored statuses again."""
-        shown = self._herd.snapshot.restarting - frozenset(instances)
-        if shown != self._herd.snapshot.restarting:
-            self._herd.update(restarting=shown)
+        shown = self._state.snapshot.restarting - frozenset(instances)
+        if shown != self._state.snapshot.restarting:
+            self._state.update(restarting=shown)
         self._answer_restarts()
 
     def when_shown(self, instances: Iterable[Instance], done: Callable[[], None]) -> None:
@@ -111,7 +111,7 @@ class StatusBook:
                 done()
 
     def _is_restarting(self, instance: Instance) -> bool:
-        snapshot = self._herd.snapshot
+        snapshot = self._state.snapshot
         stored = status_of(snapshot.status, instance)
         return instance in snapshot.restarting or (stored is not None and stored.state is State.RESTARTING)
 
@@ -120,18 +120,18 @@ class StatusBook:
 
         Without a lease nothing is written: the instance may belong to another worker, which reports its status.
         """
-        if not self._herd.lease():
+        if not self._state.lease():
             self.withhold()
             return
         instance = fact.instance
         name = connector_of(instance)
-        entry = self._herd.snapshot.config.connectors.get(name)
+        entry = self._state.snapshot.config.connectors.get(name)
         if entry is None or (isinstance(instance, TaskId) and instance.task >= len(entry.tasks)):
             if fact.stopped:
                 self._forget(instance, last=entry is None)
             return
         state = fact.state
-        if fact.stopped and instance in self._restarting and instance in self._herd.wanted(name):
+        if fact.stopped and instance in self._restarting and instance in self._state.wanted(name):
             state = State.RESTARTING
         elif not fact.stopped:
             self._restarting.discard(instance)
@@ -147,17 +147,17 @@ class StatusBook:
         leased: bool = False,
     ) -> None:
         """Write a status, unless a status by a newer owner prevents this kind of status."""
-        herd = self._herd
+        herder = self._state
         status = self._status(state, trace=trace, version=version)
-        herd.write_status(status_entries(herd.snapshot.status, instance, status), leased=leased)
+        herder.write_status(status_entries(herder.snapshot.status, instance, status), leased=leased)
 
     def _status(self, state: State, *, trace: str | None = None, version: str | None = None) -> Status:
         """Return a status with this worker's id and generation."""
-        herd = self._herd
+        herder = self._state
         return Status(
             state=state,
-            worker_id=herd.settings.worker_id,
-            generation=herd.snapshot.generation,
+            worker_id=herder.settings.worker_id,
+            generation=herder.snapshot.generation,
             trace=trace,
             version=version,
         )
@@ -167,8 +167,8 @@ class StatusBook:
 
         Also write UNASSIGNED, with the reason, for work that no worker may run (KIP-987), as no worker reports it.
         """
-        snapshot = self._herd.snapshot
-        self._herd.write_status(tombstones(stale_statuses(snapshot.config, snapshot.status)))
+        snapshot = self._state.snapshot
+        self._state.write_status(tombstones(stale_statuses(snapshot.config, snapshot.status)))
         self._explain({} if plan is None else plan.waiting)
 
     def _explain(self, waiting: Mapping[Job, Wait]) -> None:
@@ -177,12 +177,12 @@ class StatusBook:
         Jobs that wait briefly, or for a lost worker, keep their status, as in Connect (S6).
         """
         unlisted = {job: why_it_waits(job, wait) for job, wait in waiting.items() if wait is Wait.UNLISTED}
-        known, entries = self._herd.snapshot.status, list[Entry]()
+        known, entries = self._state.snapshot.status, list[Entry]()
         for job, why in unlisted.items():
             stored = status_of(known, job.instance)
             if stored is None or (stored.state, stored.trace) != (State.UNASSIGNED, why):
                 entries += status_entries(known, job.instance, self._status(State.UNASSIGNED, trace=why))
-        self._herd.write_status(entries, leased=True)
+        self._state.write_status(entries, leased=True)
         if unlisted.keys() - self._explained:
             log.warning(
                 "No worker of the group may run %s: every worker has static assignments, and none lists them."
@@ -195,34 +195,34 @@ class StatusBook:
     def topics_seen(self, message: TopicsSeen) -> None:
         """Write a record for each topic that is neither known nor being written (KIP-558)."""
         name = message.task.connector
-        if not self._herd.settings.topic_tracking or name not in self._herd.snapshot.config.connectors:
+        if not self._state.settings.topic_tracking or name not in self._state.snapshot.config.connectors:
             return
-        known = self._herd.snapshot.status.topics.get(name, frozenset())
+        known = self._state.snapshot.status.topics.get(name, frozenset())
         new = [t for t in sorted(message.topics - known) if (name, t) not in self._topics_on_their_way]
         self._topics_on_their_way.update((name, t) for t in new)
-        now = self._herd.clock.wall_ms()
-        self._herd.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
+        now = self._state.clock.wall_ms()
+        self._state.write_status([topic_entry(t, message.task, discovered_ms=now) for t in new])
 
     def read(self, instances: Iterable[Instance]) -> None:
         """Show the statuses of these instances as read back."""
         self.hide_restarting(instances)
         self._answer_resets()
         if self._topics_on_their_way:
-            topics = self._herd.snapshot.status.topics
+            topics = self._state.snapshot.status.topics
             self._topics_on_their_way = {
                 (name, t) for name, t in self._topics_on_their_way if t not in topics.get(name, frozenset())
             }
 
     def reset_topics(self, name: ConnectorName, reply: Reply[None]) -> None:
         """Forget the topics on a user's request; answered when the snapshot no longer has them."""
-        snapshot = self._herd.snapshot
+        snapshot = self._state.snapshot
         self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
         self._resets.append((name, snapshot.status.topics.get(name, frozenset()), reply))
-        self._herd.write_status(reset_topics(snapshot.status, name), reply)
+        self._state.write_status(reset_topics(snapshot.status, name), reply)
         self._answer_resets()
 
     def _answer_resets(self) -> None:
-        topics = self._herd.snapshot.status.topics
+        topics = self._state.snapshot.status.topics
         waiting, self._resets = self._resets, []
         for name, before, reply in waiting:
             if before & topics.get(name, frozenset()):
@@ -233,11 +233,11 @@ class StatusBook:
     def forget_topics(self, name: ConnectorName) -> None:
         """Delete the records of the topics that a connector used."""
         self._topics_on_their_way = {(n, t) for n, t in self._topics_on_their_way if n != name}
-        self._herd.write_status(reset_topics(self._herd.snapshot.status, name))
+        self._state.write_status(reset_topics(self._state.snapshot.status, name))
 
     def _forget(self, instance: Instance, *, last: bool) -> None:
         """Delete the status of a removed instance; `last` also deletes the topics of a removed connector."""
         self._restarting.discard(instance)
-        self._herd.write_status(tombstones([status_key(instance)]))
+        self._state.write_status(tombstones([status_key(instance)]))
         if last:
             self.forget_topics(connector_of(instance))

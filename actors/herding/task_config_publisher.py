@@ -72,7 +72,7 @@ class Publisher:
                 return
             case PublishTasks():
                 if message.leader_url != self._leader_url:
-                    self._give_up_all(f"the leader is at {message.leader_url} now")
+                    self._give_up_all(f"the leader has changed to {message.leader_url}")
                     self._leader_url = message.leader_url
                 self._waiting.append(message)
             case Sent():

@@ -52,10 +52,10 @@ class TaskConfigs:
     """Publishes the task configs of this worker's connectors; as leader, also those that other workers send."""
 
     def __init__(
-        self, herd: HerderState, rebalances: Rebalances, settled: Callable[[ConnectorName], None]
+        self, state: HerderState, rebalances: Rebalances, settled: Callable[[ConnectorName], None]
     ) -> None:
         """`settled` is called with a connector whose tasks are up to date, or that failed to make configs."""
-        self._herd = herd
+        self._state = state
         self._rebalances = rebalances
         self._settled = settled
         self._on_their_way: dict[ConnectorName, _Publication] = {}
@@ -73,8 +73,8 @@ class TaskConfigs:
         if current is not None and current.made is not message:
             current.newer = message
             return
-        entry = self._herd.snapshot.config.connectors.get(message.name)
-        wanted = self._herd.wanted(message.name).get(message.name)
+        entry = self._state.snapshot.config.connectors.get(message.name)
+        wanted = self._state.wanted(message.name).get(message.name)
         current_life = wanted is not None and wanted.incarnation == message.incarnation
         if entry is None or entry.target is not TargetState.STARTED or not current_life:
             self._over(message.name)  # a paused connector makes them again when it is resumed
@@ -83,7 +83,7 @@ class TaskConfigs:
             self._over(message.name)
         else:
             if current is None:
-                current = _Publication(made=message, since_s=self._herd.clock.now())
+                current = _Publication(made=message, since_s=self._state.clock.now())
                 self._on_their_way[message.name] = current
             self._publish(current)
 
@@ -93,30 +93,30 @@ class TaskConfigs:
         A connector that was stopped and started while this worker did not read has run throughout; its tasks are gone.
         """
         latest = self._latest.get(name)
-        if latest is not None and self._herd.lease():
+        if latest is not None and self._state.lease():
             self.made(latest)
 
     def _publish(self, publication: _Publication) -> None:
-        herd, made = self._herd, publication.made
-        leader_url = herd.snapshot.leader_url
-        if herd.snapshot.is_leader:
+        state, made = self._state, publication.made
+        leader_url = state.snapshot.leader_url
+        if state.snapshot.is_leader:
             reply: Reply[None] = Reply()
-            herd.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
+            state.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
             reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
         elif leader_url is None:
-            self._again(publication, "no leader is known", None)
+            self._again(publication, "the group has no known leader", None)
         else:
-            key = herd.snapshot.config.session_key
-            signed = herd.snapshot.protocol is not None and herd.snapshot.protocol.signed
-            publication.token = herd.waits.token()
-            herd.links.publisher.tell(
+            key = state.snapshot.config.session_key
+            signed = state.snapshot.protocol is not None and state.snapshot.protocol.signed
+            publication.token = state.waits.token()
+            state.actors.publisher.tell(
                 PublishTasks(
                     name=made.name,
                     configs=made.configs,
                     leader_url=leader_url,
                     key=key.key if signed and key is not None else None,
-                    algorithm=herd.settings.signature_algorithm,
-                    reply_to=herd.links.herder,
+                    algorithm=state.settings.signature_algorithm,
+                    reply_to=state.actors.herder,
                     token=publication.token,
                 )
             )
@@ -146,13 +146,15 @@ class TaskConfigs:
             self._again(publication, str(error), None)
 
     def _again(self, publication: _Publication, why: str, status: int | None) -> None:
-        herd, made = self._herd, publication.made
+        state, made = self._state, publication.made
         delay_s = publish_retry_s(publication.attempt)
         publication.attempt += 1
-        lag = is_key_lag(status, herd.clock.now() - publication.since_s)
+        lag = is_key_lag(status, state.clock.now() - publication.since_s)
         level = logging.DEBUG if lag else logging.ERROR
-        log.log(level, "could not publish the task configs of %s, again in %g s: %s", made.name, delay_s, why)
-        herd.clock.after(delay_s, herd.links.herder, made)
+        log.log(
+            level, "Failed to publish the task configs of %s, retrying in %g s: %s", made.name, delay_s, why
+        )
+        state.clock.after(delay_s, state.actors.herder, made)
 
     def _over(self, name: ConnectorName) -> None:
         """Finish a set that was published or is obsolete, and publish the connector's newer configs."""
@@ -162,20 +164,20 @@ class TaskConfigs:
 
     def sweep(self) -> None:
         """As leader, remove the tasks of STOPPED connectors: their configs were being written when it was stopped."""
-        herd = self._herd
-        if not herd.snapshot.is_leader:
+        state = self._state
+        if not state.snapshot.is_leader:
             return
-        for entry in herd.snapshot.config.connectors.values():
+        for entry in state.snapshot.config.connectors.values():
             if entry.target is TargetState.STOPPED and entry.task_count:
-                herd.write_config(task_config_entries(entry.name, []), Reply(), _nothing)
+                state.write_config(task_config_entries(entry.name, []), Reply(), _nothing)
 
     # -- configs sent by other workers ---------------------------------------------------------------------
 
     def put(self, message: PutTaskConfigs, reply: Reply[Any]) -> None:
         """Write the task configs that a connector's owner sent. Raises NotLeader, NotFound, BadRequest."""
         self._rebalances.lead()
-        entries = submitted_task_configs(self._herd.snapshot.config, message.name, message.configs)
-        self._herd.write_config(entries, reply, lambda: reply.set(None))
+        entries = submitted_task_configs(self._state.snapshot.config, message.name, message.configs)
+        self._state.write_config(entries, reply, lambda: reply.set(None))
 
 
 def _nothing() -> None:

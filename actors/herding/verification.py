@@ -24,15 +24,15 @@ UNREAD = "Failed to read to end of config topic"
 class Verifications:
     """Answers verifications when the config is read to its end."""
 
-    def __init__(self, herd: HerderState) -> None:
-        self._herd = herd
+    def __init__(self, state: HerderState) -> None:
+        self._state = state
         self._reading: dict[int, tuple[VerifyTask, Reply[Any]]] = {}
 
     def verify(self, message: VerifyTask, reply: Reply[Any]) -> None:
         """Answer when the task is valid; fail with the reason otherwise."""
-        token = self._herd.waits.token()
+        token = self._state.waits.token()
         self._reading[token] = (message, reply)
-        self._herd.links.config_reader.tell(ReadToEnd(token))
+        self._state.actors.config_reader.tell(ReadToEnd(token))
 
     def end_read(self, message: EndRead) -> None:
         """Verify a task: the config has been read to the end that it had at the question."""
@@ -41,7 +41,7 @@ class Verifications:
             return
         asked, reply = found
         task = asked.task
-        entry = self._herd.snapshot.config.connectors.get(task.connector)
+        entry = self._state.snapshot.config.connectors.get(task.connector)
         if message.error is not None:
             reply.fail(StoreAway(f"{UNREAD}: {message.error}"))
         elif entry is None or entry.tasks_version != asked.version:
@@ -50,7 +50,7 @@ class Verifications:
                 "a new set of task configs"
             )
             reply.fail(KraalError(text))
-        elif not self._herd.assignment.owns(task):
+        elif not self._state.assignment.owns(task):
             text = f"Cannot start source task {task} as it has already been revoked from this worker"
             reply.fail(KraalError(text))
         else:
@@ -59,4 +59,4 @@ class Verifications:
     def lose_reader(self) -> None:
         """Ask the config reader again after a reader died, possibly with these questions."""
         for token in self._reading:
-            self._herd.links.config_reader.tell(ReadToEnd(token))
+            self._state.actors.config_reader.tell(ReadToEnd(token))

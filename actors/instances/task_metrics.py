@@ -39,6 +39,7 @@ def _batch(meter: TaskMeter, event: BatchDone) -> None:
             duration_s=event.duration_s,
             poll_s=event.poll_s,
             errors=event.errors,
+            way=event.way,
         )
     if event.transaction is not None:
         meter.transaction(event.transaction)

@@ -106,7 +106,7 @@ class Reader:
                 self._goal = self._log.end()
             records = self._log.read(self._position, BATCH, wait_s)
         except StoreError as error:
-            log.warning("could not read the %s log, trying again: %s", self._log.name, error)
+            log.warning("Failed to read the %s log, retrying: %s", self._log.name, error)
             self._come_back(RETRY_S)
             return
         self._feed(records)

@@ -96,7 +96,7 @@ class Writer:
         try:
             self._log.claim()
         except StoreError as error:
-            log.warning("could not claim the %s log, trying again: %s", self._log.name, error)
+            log.warning("Failed to claim the %s log, retrying: %s", self._log.name, error)
             self._clock.after(CLAIM_RETRY_S, self._address, ClaimWrites())
 
     def _again(self, message: AppendAgain) -> None:
@@ -118,7 +118,7 @@ class Writer:
 
     def _retry(self, entries: Sequence[Entry], *, attempt: int, leased: bool, error: StoreError) -> None:
         delay = min(RETRY_FIRST_S * 2**attempt, RETRY_MAX_S)
-        log.warning("could not write to the %s log, trying again in %g s: %s", self._log.name, delay, error)
+        log.warning("Failed to write to the %s log, retrying in %g s: %s", self._log.name, delay, error)
         self._owed.update({e.key: e for e in entries})
         again = AppendAgain(entries=entries, attempt=attempt, leased=leased)
         self._clock.after(delay, self._address, again)

@@ -42,7 +42,7 @@ class ClusterIdFinder:
         try:
             found = self._look()
         except StoreError as error:
-            log.warning("%s; the worker waits for it", error)
+            log.warning("Waiting for the ID of the Kafka cluster: %s", error)
             self._clock.after(self._delay_s, self._address, LookAgain())
             self._delay_s = min(self._delay_s * 2, RETRY_MAX_S)
             return

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, assert_never
 
-from actors.membership.state import PATIENCE_S, MembershipState
+from actors.membership.state import MembershipState
 from actors.messages.herder import AssignmentReceived, GroupLost, HerderTick, WorkRevoked
 from actors.messages.membership import (
     ConfigRead,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from actors.runtime.clock import Clock, Timer
     from actors.runtime.mailbox import Address
 
-__all__ = ["PATIENCE_S", "ClusterMembership", "Membership", "MembershipState"]
-
 log = logging.getLogger(__name__)
 
 WARM_GLANCE_S = 0.2
@@ -51,13 +49,13 @@ WARM_GLANCE_S = 0.2
 class ClusterMembership:
     """The herder's `Membership` in a cluster: each call sends a message."""
 
-    def __init__(self, seat: MembershipState) -> None:
-        self._seat = seat
-        self._address = seat.address
+    def __init__(self, membership_state: MembershipState) -> None:
+        self._membership_state = membership_state
+        self._address = membership_state.address
 
     def begin(self) -> None:
         """Join the group, or deliver the current assignment again."""
-        self._seat.herder_began = True
+        self._membership_state.herder_began = True
         self._address.tell(HerderBegan())
 
     def work_changed(self) -> None:
@@ -80,14 +78,14 @@ class ClusterMembership:
 class Membership:
     """The membership actor. After a restart it repeats pending steps to the herder and rejoins under its member id."""
 
-    def __init__(self, *, seat: MembershipState, herder: Address, clock: Clock) -> None:
-        self._seat = seat
+    def __init__(self, *, membership_state: MembershipState, herder: Address, clock: Clock) -> None:
+        self._membership_state = membership_state
         self._herder = herder
         self._clock = clock
         self._waiting: list[Reply[None]] = []
         """Joins that wait until revoked work has stopped."""
         self._timer: tuple[float, Timer] | None = None
-        self._glance: Timer | None = None
+        self._join_check: Timer | None = None
         """The next check whether this worker may join."""
         self._ticks = 0
 
@@ -122,14 +120,14 @@ class Membership:
         return reply
 
     def _begin(self) -> None:
-        seat = self._seat
-        if seat.state.begun:
+        membership_state = self._membership_state
+        if membership_state.state.begun:
             self._step(flow.Reborn())
-        elif seat.herder_began:
+        elif membership_state.herder_began:
             self._step(flow.HerderLive())
 
     def _joined(self, message: GroupJoined) -> None:
-        before = self._seat.state.protocol
+        before = self._membership_state.state.protocol
         log.info(
             "Joined group at generation %d with protocol version %d and got assignment: %s with rebalance delay: %d",
             message.generation,
@@ -158,19 +156,19 @@ class Membership:
 
     def _step(self, event: flow.Event) -> None:
         if isinstance(event, flow.Prepare):
-            self._seat.rebalance_began()
-        for decision in self._seat.step(event):
+            self._membership_state.rebalance_began()
+        for decision in self._membership_state.step(event):
             self._carry_out(decision)
-        self._seat.publish_work()
+        self._membership_state.publish_work()
         self._set_timer()
 
     def _carry_out(self, decision: flow.Decision) -> None:
-        group = self._seat.group
+        group = self._membership_state.group
         match decision:
             case flow.Join():
                 self._join()
             case flow.Rejoin():
-                log.info("Rebalance wanted: %s", decision.reason)
+                log.info("Requesting a rebalance: %s", decision.reason)
                 group.rejoin(decision.reason)
             case flow.Leave():
                 self._log_leave(decision.reason)
@@ -192,31 +190,31 @@ class Membership:
                 assert_never(decision)
 
     def _join(self) -> None:
-        seat = self._seat
-        if seat.started:
-            seat.group.resume()
-        elif seat.may_join():
-            seat.started = True
-            seat.group.start(seat)
+        membership_state = self._membership_state
+        if membership_state.started:
+            membership_state.group.resume()
+        elif membership_state.may_join():
+            membership_state.started = True
+            membership_state.group.start(membership_state)
         else:
-            if self._glance is not None:
-                self._glance.cancel()
-            self._glance = self._clock.after(WARM_GLANCE_S, seat.address, MembershipTick())
+            if self._join_check is not None:
+                self._join_check.cancel()
+            self._join_check = self._clock.after(WARM_GLANCE_S, membership_state.address, MembershipTick())
 
     def _tick(self) -> None:
         if self._timer is not None:
             self._timer[1].cancel()
             self._timer = None
         self._step(flow.Tick())
-        if self._seat.state.begun and not self._seat.started:
+        if self._membership_state.state.begun and not self._membership_state.started:
             self._join()
 
     def _deliver(self) -> None:
-        state = self._seat.state
+        state = self._membership_state.state
         owned = state.assignment
         if owned is None:
             return
-        self._seat.rebalance_ended()
+        self._membership_state.rebalance_ended()
         self._herder.tell(
             AssignmentReceived(
                 generation=Generation(state.generation),
@@ -235,13 +233,13 @@ class Membership:
                 "worker poll timeout has expired. The last known action being performed by the worker is : %s and"
                 " may contribute to the timeout. One of the ways of addressing this can be increasing"
                 " rebalance.timeout.ms, which also says how long the others wait for this worker in a rebalance.",
-                self._seat.doing(),
+                self._membership_state.doing(),
             )
         else:
             log.warning("Leaving the group: %s", reason)
 
     def _set_timer(self) -> None:
-        wake_s = self._seat.state.wake_s(self._seat.settings)
+        wake_s = self._membership_state.state.wake_s(self._membership_state.settings)
         if self._timer is not None:
             if self._timer[0] == wake_s:
                 return
@@ -249,7 +247,10 @@ class Membership:
             self._timer = None
         if wake_s is not None:
             delay_s = max(0.0, wake_s - self._clock.now())
-            self._timer = (wake_s, self._clock.after(delay_s, self._seat.address, MembershipTick()))
+            self._timer = (
+                wake_s,
+                self._clock.after(delay_s, self._membership_state.address, MembershipTick()),
+            )
 
 
 def _text(told: GroupAssignment) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from actors.messages.fencer import ProducersFenced
-from actors.messages.offsets import AlterOffsets, OffsetsFetched, OffsetsModified, ResetOffsets, ShowOffsets
+from actors.messages.offsets import OffsetsFetched, OffsetsModified
 from actors.messages.publisher import PublishFailed, TasksPublished
 from actors.runtime.mailbox import Address, Ask, Tell
 from kraal.core.ids import Json
@@ -356,21 +356,7 @@ class ShutDown(Ask[None]):
 
 
 HerderMessage = (
-    CreateConnector
-    | PutConfig
-    | PatchConfig
-    | DeleteConnector
-    | SetTargetState
-    | RestartConnector
-    | RestartTask
-    | ResetTopics
-    | PutTaskConfigs
-    | FenceZombies
-    | SetLoggerLevel
-    | ShowOffsets
-    | AlterOffsets
-    | ResetOffsets
-    | AwaitLive
+    AwaitLive
     | Ping
     | RecordsRead
     | EndRead
@@ -398,3 +384,4 @@ HerderMessage = (
     | StartupDone
     | ShutDown
 )
+"""Messages other than commands (`actors.herding.requests.Command`)."""

@@ -19,14 +19,14 @@ def nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Supervise(Tell):
-    """Start an actor at `address` and keep it alive within the budget; then call `gave_up` with the cause.
+    """Start an actor at `address` and keep it alive within the budget; then call `on_give_up` with the cause.
 
     `reborn` is called after each restart, once the new actor receives messages.
     """
 
     address: Address
     factory: Factory
-    gave_up: Callable[[BaseException], None]
+    on_give_up: Callable[[BaseException], None]
     reborn: Callable[[], None] = nothing
 
 

@@ -48,14 +48,3 @@ class ChildGaveUp(Tell):
 WorkerMessage = (
     Assign | ReportWork | StopOverdue | ChildGaveUp | InstanceChanged | TaskConfigsMade | TopicsSeen
 )
-
-__all__ = [
-    "Assign",
-    "ChildGaveUp",
-    "InstanceChanged",
-    "ReportWork",
-    "StopOverdue",
-    "TaskConfigsMade",
-    "TopicsSeen",
-    "WorkerMessage",
-]

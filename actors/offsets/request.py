@@ -64,17 +64,17 @@ class LookAgain(Tell):
     token: int
 
 
-def errand(
-    request: Request, address: Address, means: RequestContext, deadline_s: float, over: Callable[[], None]
+def create_request(
+    request: Request, address: Address, context: RequestContext, deadline_s: float, over: Callable[[], None]
 ) -> Behaviour:
     """Return the behaviour that answers `request` by `deadline_s`; it calls `over` when done."""
     if request.kind == "sink":
-        return _Sink(request, means, deadline_s, over)
-    if request.kind == "source" and means.transactions is not None:
-        return _Exact(request, means, means.transactions, deadline_s, over)
+        return _Sink(request, context, deadline_s, over)
+    if request.kind == "source" and context.transactions is not None:
+        return _Exact(request, context, context.transactions, deadline_s, over)
     if request.kind == "source":
-        return _Source(request, address, means, deadline_s, over)
-    return _Unknown(request, means, over)
+        return _Source(request, address, context, deadline_s, over)
+    return _Unknown(request, context, over)
 
 
 def fail(request: Request, error: Exception) -> None:
@@ -103,16 +103,16 @@ def _agreed(request: ModifyOffsets, kind: words.Kind, ask: Callable[[], bool]) -
             raise BadRequest(str(cause)) from cause
         if isinstance(cause, KraalError):
             raise KraalError(str(cause)) from cause
-        log.exception("the plugin of %s does not say whether it takes other offsets", request.name)
+        log.exception("Failed to have the plugin of %s validate the new offsets", request.name)
         raise KraalError(words.unmodified(kind, request.name)) from failure
 
 
 class _Unknown:
     """Request for a connector with an unknown class; answers with the error of looking up the class."""
 
-    def __init__(self, request: Request, means: RequestContext, over: Callable[[], None]) -> None:
+    def __init__(self, request: Request, context: RequestContext, over: Callable[[], None]) -> None:
         self._request = request
-        self._means = means
+        self._context = context
         self._over = over
 
     def receive(self, message: object) -> None:
@@ -120,13 +120,13 @@ class _Unknown:
         del message
         name = self._request.name
         try:
-            with plugin_code(f"looking for the class of {name}"):
-                self._means.make_plugin(self._means.resolve(self._request.config))
+            with plugin_code(f"loading the class of {name}"):
+                self._context.make_plugin(self._context.resolve(self._request.config))
         except PluginFailed as failure:
             cause = failure.__cause__
             fail(self._request, KraalError(str(cause if isinstance(cause, KraalError) else failure)))
         else:
-            fail(self._request, KraalError(f"It is not known whether {name} is a source or a sink"))
+            fail(self._request, KraalError(f"Cannot tell whether {name} is a source or a sink connector"))
         self._over()
 
 
@@ -134,10 +134,10 @@ class _Sink:
     """Request for a sink's offsets; runs in one step, waiting for Kafka."""
 
     def __init__(
-        self, request: Request, means: RequestContext, deadline_s: float, over: Callable[[], None]
+        self, request: Request, context: RequestContext, deadline_s: float, over: Callable[[], None]
     ) -> None:
         self._request = request
-        self._means = means
+        self._context = context
         self._deadline_s = deadline_s
         self._over = over
 
@@ -146,7 +146,7 @@ class _Sink:
         del message
         request = self._request
         try:
-            config = self._means.resolve(request.config)
+            config = self._context.resolve(request.config)
             if isinstance(request, FetchOffsets):
                 self._fetch(request, config)
             else:
@@ -156,17 +156,17 @@ class _Sink:
         self._over()
 
     def _left_s(self) -> float:
-        return max(self._deadline_s - self._means.clock.now(), LEAST_S)
+        return max(self._deadline_s - self._context.clock.now(), LEAST_S)
 
     def _fetch(self, request: FetchOffsets, config: Mapping[str, str]) -> None:
         try:
-            found = self._means.groups.read(request.name, config, timeout_s=self._left_s())
+            found = self._context.groups.read(request.name, config, timeout_s=self._left_s())
         except KraalError as error:
             raise _told(words.unread("sink", request.name), error) from error
         request.reply_to.tell(OffsetsFetched(token=request.token, pairs=words.sink_pairs(found)))
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
-        groups, name = self._means.groups, request.name
+        groups, name = self._context.groups, request.name
         wanted = request.sink
         if request.reset:
             try:
@@ -174,9 +174,9 @@ class _Sink:
             except KraalError as error:
                 raise _told(words.unlisted(name), error) from error
         managed = _agreed(
-            request, "sink", lambda: self._means.make_plugin(config).alter_sink_offsets(config, wanted)
+            request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, wanted)
         )
-        if self._means.clock.now() >= self._deadline_s:
+        if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("sink", name))
         try:
             if request.reset:
@@ -196,13 +196,13 @@ class _Exact:
     def __init__(
         self,
         request: Request,
-        means: RequestContext,
+        context: RequestContext,
         transactions: SourceTransactions,
         deadline_s: float,
         over: Callable[[], None],
     ) -> None:
         self._request = request
-        self._means = means
+        self._context = context
         self._transactions = transactions
         self._deadline_s = deadline_s
         self._over = over
@@ -213,7 +213,7 @@ class _Exact:
         request, name = self._request, self._request.name
         fetching = isinstance(request, FetchOffsets)
         try:
-            config = self._means.resolve(request.config)
+            config = self._context.resolve(request.config)
             try:
                 found = self._transactions.load(name, config)
                 if isinstance(request, FetchOffsets):
@@ -233,9 +233,9 @@ class _Exact:
     ) -> None:
         wanted = dict.fromkeys(found) if request.reset else request.source
         managed = _agreed(
-            request, "source", lambda: self._means.make_plugin(config).alter_offsets(config, wanted)
+            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, wanted)
         )
-        if self._means.clock.now() >= self._deadline_s:
+        if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("source", request.name))
         if wanted:
             self._transactions.alter(request.name, config, wanted)
@@ -249,13 +249,13 @@ class _Source:
         self,
         request: Request,
         address: Address,
-        means: RequestContext,
+        context: RequestContext,
         deadline_s: float,
         over: Callable[[], None],
     ) -> None:
         self._request = request
         self._address = address
-        self._means = means
+        self._context = context
         self._deadline_s = deadline_s
         self._over = over
         self._token = 0
@@ -289,19 +289,19 @@ class _Source:
 
     def _load(self) -> None:
         self._token = next(_tokens)
-        self._means.keeper.tell(
+        self._context.keeper.tell(
             LoadOffsets(connector=self._request.name, reply_to=self._address, token=self._token)
         )
         self._wait(KEEPER_PATIENCE_S)
 
     def _wait(self, at_most_s: float) -> None:
-        clock = self._means.clock
+        clock = self._context.clock
         left_s = max(self._deadline_s - clock.now(), LEAST_S)
         clock.after(min(at_most_s, left_s), self._address, LookAgain(self._token))
 
     def _look_again(self) -> None:
         request = self._request
-        if self._means.clock.now() < self._deadline_s:
+        if self._context.clock.now() < self._deadline_s:
             self._load()
         elif isinstance(request, FetchOffsets):
             raise KraalError(words.unread("source", request.name))
@@ -325,18 +325,18 @@ class _Source:
         wanted: Mapping[SourcePartition, Offset | None] = request.source
         if request.reset:
             wanted = dict.fromkeys(found)
-        config = self._means.resolve(request.config)
+        config = self._context.resolve(request.config)
         self._managed = _agreed(
-            request, "source", lambda: self._means.make_plugin(config).alter_offsets(config, wanted)
+            request, "source", lambda: self._context.make_plugin(config).alter_offsets(config, wanted)
         )
-        if self._means.clock.now() >= self._deadline_s:
+        if self._context.clock.now() >= self._deadline_s:
             raise KraalError(words.plugin_too_slow("source", request.name))
         if not wanted:
             self._stored()
             return
         self._storing = True
         self._token = next(_tokens)
-        self._means.keeper.tell(
+        self._context.keeper.tell(
             StoreOffsets(connector=request.name, offsets=wanted, reply_to=self._address, token=self._token)
         )
         # Not retried: a second write could overwrite what a resumed task has stored.

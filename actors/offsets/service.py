@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.offsets import FetchOffsets, ModifyOffsets
-from actors.offsets.request import Request, RequestContext, errand, fail
+from actors.offsets.request import Request, RequestContext, create_request, fail
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin
 from kraal.core.errors import KraalError
@@ -26,7 +26,7 @@ REQUEST_S = 90.0
 
 
 @dataclass(frozen=True, slots=True)
-class ErrandOver(Tell):
+class RequestEnded(Tell):
     """A request's actor has ended."""
 
     address: Address
@@ -35,23 +35,23 @@ class ErrandOver(Tell):
 class OffsetService:
     """Starts an actor for each request."""
 
-    def __init__(self, *, address: Address, system: System, means: RequestContext) -> None:
+    def __init__(self, *, address: Address, system: System, context: RequestContext) -> None:
         self._address = address
         self._system = system
-        self._means = means
+        self._context = context
         self._numbers = itertools.count()
         self._waiting: deque[tuple[Request, float]] = deque()
         """Waiting requests with their deadlines."""
         self._under_way: set[Address] = set()
 
-    def receive(self, message: Begin | FetchOffsets | ModifyOffsets | ErrandOver) -> None:
+    def receive(self, message: Begin | FetchOffsets | ModifyOffsets | RequestEnded) -> None:
         """Handle one message."""
         match message:
             case Begin():
                 return
             case FetchOffsets() | ModifyOffsets():
-                self._waiting.append((message, self._means.clock.now() + REQUEST_S))
-            case ErrandOver():
+                self._waiting.append((message, self._context.clock.now() + REQUEST_S))
+            case RequestEnded():
                 self._under_way.discard(message.address)
             case _:
                 assert_never(message)
@@ -63,11 +63,13 @@ class OffsetService:
 
         def over() -> None:
             self._system.stop(address)
-            self._address.tell(ErrandOver(address))
+            self._address.tell(RequestEnded(address))
 
         def died(error: BaseException) -> None:
             fail(request, KraalError(repr(error)))
-            self._address.tell(ErrandOver(address))
+            self._address.tell(RequestEnded(address))
 
         self._under_way.add(address)
-        self._system.spawn(address, lambda: errand(request, address, self._means, deadline_s, over), died)
+        self._system.spawn(
+            address, lambda: create_request(request, address, self._context, deadline_s, over), died
+        )

@@ -70,7 +70,7 @@ class OffsetKeeper:
         try:
             self._store.store(changes)
         except StoreError as error:
-            log.warning("could not store offsets: %s", error)
+            log.warning("Failed to store offsets: %s", error)
             for message in waiting:
                 message.reply_to.tell(OffsetsFailed(token=message.token, error=error))
             return
@@ -80,6 +80,6 @@ class OffsetKeeper:
     def _may_be_stored(self, message: StoreOffsets) -> bool:
         if message.lease():
             return True
-        log.warning("offsets of %s are not stored: the lease is over", message.connector)
-        message.reply_to.tell(OffsetsFailed(token=message.token, error=StoreError("the lease is over")))
+        log.warning("Discarded offsets of %s because the lease has expired", message.connector)
+        message.reply_to.tell(OffsetsFailed(token=message.token, error=StoreError("the lease has expired")))
         return False

@@ -75,7 +75,7 @@ def settle(future: Future[Any], value: object, error: BaseException | None) -> N
         else:
             future.set_exception(error)
     except InvalidStateError:
-        log.debug("an answer came too late and was dropped")
+        log.debug("Dropped an answer that arrived after its timeout")
 
 
 class Question:
@@ -142,7 +142,7 @@ class Address:
     def tell(self, message: Tell) -> None:
         """Put `message` into the mailbox; returns at once."""
         if not self._put(message):
-            log.debug("nobody at %s; dropped %s", self.name, type(message).__name__)
+            log.debug("Dropped a message for %s, which is not running: %s", self.name, type(message).__name__)
 
     def question(self, message: Ask[R]) -> Future[R]:
         """Put `message` into the mailbox; return the future for its answer."""

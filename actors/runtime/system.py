@@ -84,7 +84,7 @@ class _Shell(pykka.ThreadingActor):
         exception_value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._died(exception_value or RuntimeError("died of nothing"))
+        self._died(exception_value or RuntimeError("actor died without an exception"))
 
     @override
     def on_stop(self) -> None:

@@ -12,14 +12,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
 from kraal.jars.errors import BrokerError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NAME = "kraal-broker.json"
 CLOCK_STEP_S = 2.0
@@ -40,12 +36,10 @@ class Record:
         scratch.write_text(json.dumps(asdict(self)), encoding="ascii")
         scratch.replace(data_dir / NAME)
 
-    def process(
-        self, data_dir: Path, find: Callable[[int], psutil.Process] = psutil.Process
-    ) -> psutil.Process | None:
+    def process(self, data_dir: Path) -> psutil.Process | None:
         """Return the process if it is still the recorded broker, else None."""
         try:
-            process = find(self.pid)
+            process = psutil.Process(self.pid)
             if process.status() == psutil.STATUS_ZOMBIE:
                 return None
             same_start = abs(process.create_time() - self.started) <= CLOCK_STEP_S

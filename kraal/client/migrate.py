@@ -1,4 +1,4 @@
-"""Takes connectors over from another Connect cluster, one by one, over REST (KIP-980).
+"""Migrates connectors from another Connect cluster, one by one, over REST (KIP-980).
 
 For each: stop it there, read its offsets there, create it here STOPPED, write the offsets here, start it here. What can
 be known before is asked before anything is stopped. It never runs on both: it stays STOPPED there, until somebody
@@ -26,21 +26,21 @@ Say = Callable[[str], None]
 
 
 class Cluster:
-    """One side, by the URL of any of its workers."""
+    """Client of one cluster, through any of its workers."""
 
     def __init__(self, url: str) -> None:
         """Parse the URL. Raises BadTarget."""
         self._target = parse_target(url)
         self.url = self._target.url
-        """Without credentials."""
+        """URL without credentials."""
 
     def ask(self, method: str, *segments: str, body: object = None) -> Any:
-        """Send one request, on a connection of its own. Raises as `Rest.ask`."""
+        """Send one request on a new connection. Raises the errors of `Rest.ask`."""
         with Rest(self._target) as rest:
             return rest.ask(method, *segments, body=body)
 
     def state(self, name: str) -> tuple[str, int]:
-        """Return a connector's state, and how many tasks it shows; waits for the first status of a new connector."""
+        """Return a connector's state and task count; wait for the first status of a new connector."""
         deadline = time.monotonic() + MOMENTARY_S
         while True:
             try:
@@ -62,29 +62,29 @@ class Cluster:
                 return
             if time.monotonic() >= deadline:
                 raise KraalError(
-                    f"{name} is {state} with {tasks} tasks at {self.url}, {STOP_S:g} s after its stop."
+                    f"{name} is {state} with {tasks} tasks at {self.url}, {STOP_S:g} s after it was stopped."
                 )
             time.sleep(PAUSE_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One connector that can be taken over."""
+    """A connector that can be migrated."""
 
     name: str
     config: dict[str, Any]
     state: str
-    """What it is there: RUNNING, PAUSED, STOPPED, FAILED."""
+    """State on the source cluster: RUNNING, PAUSED, STOPPED, FAILED."""
     begun: bool
-    """It is here already, STOPPED with the same config: an earlier attempt failed."""
+    """An earlier attempt left it on the target cluster, STOPPED with the same config."""
 
 
 def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: bool, say: Say) -> None:
-    """Take connectors over, one after the other; all of them when none is named. Raises KraalError."""
+    """Migrate connectors one after another, all if `names` is empty. Raises KraalError."""
     plans = [_planned(source, target, name) for name in names or source.ask("GET", "connectors")]
     for plan in plans:
-        again = ", which an earlier attempt has created here" if plan.begun else ""
-        say(f"{plan.name} is {plan.state} at {source.url} and can be taken over{again}")
+        again = "; an earlier attempt already created it at the target" if plan.begun else ""
+        say(f"{plan.name} is {plan.state} at {source.url} and can be migrated{again}")
     if dry_run:
         return
     for plan in plans:
@@ -92,7 +92,7 @@ def migrate(source: Cluster, target: Cluster, names: Sequence[str], *, dry_run: 
 
 
 def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
-    """Look whether all that it takes is there. Changes nothing. Raises KraalError."""
+    """Check whether the migration is possible without changing anything. Raises KraalError."""
     config = source.ask("GET", "connectors", name, "config")
     state, _ = source.state(name)
     source.ask("GET", "connectors", name, "offsets")
@@ -103,15 +103,17 @@ def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
         unknown = error.status == HTTPStatus.NOT_FOUND and error.text == f"Connector {name} not found"
         if not unknown:
             raise KraalError(
-                f"{target.url} has no offsets to write ({error}): a connector that came without its offsets would "
-                "begin anew. Nothing was changed."
+                f"{target.url} does not accept offsets ({error}), and without them the connector would "
+                "start from the beginning. Nothing was changed."
             ) from error
     found = target.ask(
         "PUT", "connector-plugins", config["connector.class"], "config", "validate", body=config
     )
     if found["error_count"]:
         errors = [text for each in found["configs"] for text in each["value"]["errors"]]
-        raise KraalError(f"{target.url} does not take {name}: {'; '.join(errors)}. Nothing was changed.")
+        raise KraalError(
+            f"{target.url} rejected the config of {name}: {'; '.join(errors)}. Nothing was changed."
+        )
     return Plan(name, config, state, begun)
 
 
@@ -125,14 +127,14 @@ def _begun(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     state, _ = target.state(name)
     if there != config or state != "STOPPED":
         raise KraalError(
-            f"{target.url} has a connector {name} already: {state}, "
+            f"Connector {name} already exists at {target.url}: {state}, "
             f"{'with the same config' if there == config else 'with another config'}. Nothing was changed."
         )
     return True
 
 
 def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
-    """Take one connector over. Raises KraalError, which says where it stands and how to go on."""
+    """Migrate one connector. Raises KraalError that says what state it is in and how to continue."""
     name = plan.name
     here = "STOPPED, without its offsets" if plan.begun else "not there"
     doing = f"stopping it at {source.url}"
@@ -161,8 +163,10 @@ def take_over(source: Cluster, target: Cluster, plan: Plan, say: Say) -> None:
         path = f"/connectors/{quote(name, safe='')}"
         raise KraalError(
             f"{name}: {doing} failed: {error}. It was {plan.state} at {source.url} and is STOPPED there now, or about "
-            f"to be; at {target.url} it is {here}. To go on: run the same command again; it is STOPPED at {target.url} "
-            f"then, until you PUT {target.url}{path}/resume. To go back: delete it at {target.url} "
+            f"to be; at {target.url} it is {here}. To continue: run the same command again; it is STOPPED at "
+            f"{target.url} then, until you PUT {target.url}{path}/resume. To roll back: delete it at {target.url} "
             f"if it is there, then PUT {source.url}{path}/resume."
         ) from error
-    say(f"{name} is at {target.url} now, {plan.state}; delete it at {source.url} when you need no way back")
+    say(
+        f"{name} is at {target.url} now, {plan.state}; delete it at {source.url} when you no longer need to roll back"
+    )

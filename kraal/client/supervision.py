@@ -1,4 +1,4 @@
-"""Automatic restarts and stalled tasks, as `kraal describe` shows them. Pure functions.
+"""Automatic restarts, stalled tasks and the ways of batches, as `kraal describe` shows them. Pure functions.
 
 `GET /connectors/{c}/status?expand=supervision` adds them to a status on Kraal workers; Java workers add nothing.
 """
@@ -32,6 +32,17 @@ def supervision_lines(status: Status) -> list[str]:
     if silent := found.get("silent"):
         lines.append(f"  no report from {printable(', '.join(map(str, silent)))}")
     return lines
+
+
+def batch_lines(status: Status) -> list[str]:
+    """Return lines that tell how the latest batch of each task was carried out; empty if no task reports it."""
+    tasks: Sequence[Mapping[str, Any]] = (status.get("supervision") or {}).get("tasks", ())
+    rows = [
+        (str(task.get("id")), printable(str(task["last_batch_way"])))
+        for task in tasks
+        if task.get("last_batch_way")
+    ]
+    return ["Batches:", *(f"  {line}" for line in table(("TASK", "LATEST BATCH"), rows))] if rows else []
 
 
 def _head(words: str | None, policy: Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ __all__ = [
     "Recommendation",
     "Recommender",
     "Width",
+    "in_group",
 ]
 
 
@@ -117,6 +118,11 @@ class Key:
     def title(self) -> str:
         """The display name, or the key's name if there is none."""
         return self.display_name or self.name
+
+
+def in_group(group: str, *keys: Key) -> tuple[Key, ...]:
+    """Return the keys as a group, which shows them in this order."""
+    return tuple(replace(key, group=group, order=order) for order, key in enumerate(keys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 PREFIX = "kraal-"
 LOCK = ".lock"
+_STARTS = "starts"
+_START_S = 600.0
+"""A JVM that has not started by then never will."""
 
 
 class Scratch:
@@ -44,8 +47,30 @@ class Scratch:
         os.close(self._lock)
 
 
+def starts_directory(scratch: Path) -> Path:
+    """Return the directory for files that a JVM reads and writes while it starts.
+
+    A JVM whose worker is killed meanwhile ends only once it has written there. So these files are removed by age.
+    """
+    return scratch / _STARTS
+
+
+def remove_old_starts(scratch: Path) -> bool:
+    """Remove the files of JVMs that no longer start; return whether one may still be starting."""
+    young = False
+    for path in starts_directory(scratch).glob("*"):
+        if path.stat().st_mtime > time.time() - _START_S:
+            young = True
+        else:
+            shutil.rmtree(path, ignore_errors=True)
+    return young
+
+
 def remove_abandoned(parent: Path) -> list[Path]:
-    """Remove and return the directories of processes that have ended; skip those that cannot be removed."""
+    """Remove and return the directories of processes that have ended; skip those that cannot be removed.
+
+    Those where a JVM may still be starting stay.
+    """
     removed: list[Path] = []
     for path in sorted(parent.glob(f"{PREFIX}*")):
         try:
@@ -54,6 +79,9 @@ def remove_abandoned(parent: Path) -> list[Path]:
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if remove_old_starts(path):
+                log.info("%s stays: a JVM of a dead worker may still be starting there", path)
+                continue
             shutil.rmtree(path)
         except BlockingIOError:
             log.debug("%s belongs to a process that lives", path)

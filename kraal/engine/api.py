@@ -113,6 +113,8 @@ class BatchDone:
     """The errors of records that were left out."""
     transaction: int | None = None
     """Number of records in the transaction that was committed with the batch; None: no transaction."""
+    way: str = ""
+    """How the batch was carried out, and why, for people; empty if there was no choice."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ class SparkEngine:
     ) -> Run:
         """Open one task; returns at once. Cancels an older run of the same task first, because its actor has died."""
         owner = Owner(str(spec.task))
-        run = TaskRun(self, owner, spec, _Resolving(self, owner, spec, offsets), report)
+        run = TaskRun(self, owner, spec, lambda: self._executor(owner, spec, offsets), report)
         with self._lock:
             older = {each for each in self._runs if each.spec.task == spec.task}
             self._runs.add(run)
@@ -193,6 +193,14 @@ class SparkEngine:
             threading.Event().wait(0.02)
         return "Spark's JVM ended"
 
+    def poll(self, task: TaskId, executor: Executor, *, asked: bool) -> JobLauncher | None:
+        """Poll an executor if the memory quarantine allows it. Raises HeapExhausted, and the executor's errors."""
+        return self.quarantine.poll(task, executor, asked=asked)
+
+    def closing(self, executor: Executor) -> None:
+        """Give up the turn of a suspect task."""
+        self.quarantine.yields(executor)
+
     def over(self, run: Run) -> None:
         """Forget the run; start the runs that waited for its end."""
         with self._lock:
@@ -214,8 +222,13 @@ class SparkEngine:
         if any(waiting):
             self.poller.after(GRACE_S, lambda: self.leave_behind(owner))
 
-    def work_for(self, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Executor:
-        """Make the executor for a spec. Raises ConfigInvalid, and the registry's errors for unknown names."""
+    def _executor(self, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]) -> Executor:
+        """Make the executor for a spec.
+
+        Raises HeapExhausted for a task that must not run again, ConfigInvalid, and the registry's errors for unknown
+        names.
+        """
+        self.quarantine.check(spec.task)
         check_urls(self._context.worker, spec.connector_config)
         context = replace(self._context, jobs=self._jobs.of(owner))
         canceller = self._canceller.of(owner)
@@ -250,68 +263,3 @@ class SparkEngine:
                     run.spark_away(reason_of(state), lost=lost)
         for listener in listeners:
             listener(state)
-
-
-class _Resolving:
-    """A run's executor, made when the run opens, because looking up plugins may load code and fail."""
-
-    def __init__(
-        self, engine: SparkEngine, owner: Owner, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset]
-    ) -> None:
-        self._engine = engine
-        self._owner = owner
-        self._spec = spec
-        self._offsets = offsets
-        self._work: Executor | None = None
-
-    @property
-    def poll_interval_s(self) -> float:
-        """See Executor."""
-        return self._work.poll_interval_s if self._work else 1.0
-
-    @property
-    def polls_idle(self) -> bool:
-        """See Executor."""
-        return self._work is not None and self._work.polls_idle
-
-    @property
-    def owes_commit(self) -> bool:
-        """See Executor."""
-        return self._work is not None and self._work.owes_commit
-
-    @property
-    def runs_on(self) -> bool:
-        """See Executor."""
-        return self._work is not None and self._work.runs_on
-
-    def open(self) -> str | None:
-        """Look up, make and open the plugin. Raises HeapExhausted for a task that must not run again."""
-        self._engine.quarantine.check(self._spec.task)
-        self._work = self._engine.work_for(self._owner, self._spec, self._offsets)
-        return self._work.open()
-
-    def poll(self, *, asked: bool) -> JobLauncher | None:
-        """See Executor."""
-        if self._work is None:
-            return None
-        return self._engine.quarantine.poll(self._spec.task, self._work, asked=asked)
-
-    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """See Executor."""
-        if self._work:
-            self._work.commit(offsets)
-
-    def close(self) -> None:
-        """See Executor."""
-        if self._work:
-            self._engine.quarantine.yields(self._work)
-            self._work.close()
-
-    def cancel(self) -> None:
-        """See Executor."""
-        if self._work:
-            self._work.cancel()
-
-    def interrupt(self) -> bool:
-        """See Executor."""
-        return self._work is not None and self._work.interrupt()

@@ -27,7 +27,7 @@ JobResult = BatchDone | Committed | None | BaseException
 GRACE_S = 5.0
 """How long an ended run may stay inside plugin code or Spark before its end is reported anyway."""
 
-LEASE_OVER = "this worker's lease has ended"
+LEASE_OVER = "this worker's lease has expired"
 
 JobLauncher = Callable[[Callable[[JobResult], None]], None]
 """Starts a job without waiting for it; the result arrives on any thread."""
@@ -69,6 +69,32 @@ class Executor(Protocol):
 
     def interrupt(self) -> bool:
         """Cancel a running job that may be launched again; return False if it cannot be. Threads as for `cancel`."""
+
+
+class NoExecutor:
+    """The executor of a run that has not opened a plugin: it has nothing to do. Implements `Executor`."""
+
+    poll_interval_s = 1.0
+    polls_idle = owes_commit = runs_on = False
+
+    def open(self) -> None:
+        """Do nothing, as all methods."""
+
+    def poll(self, *, asked: bool) -> None:
+        """Find no work."""
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def cancel(self) -> None:
+        """Do nothing."""
+
+    def interrupt(self) -> bool:
+        """Return False: there is no job."""
+        return False
 
 
 def result_of(function: Callable[[], JobResult]) -> JobResult:

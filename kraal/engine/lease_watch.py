@@ -24,21 +24,24 @@ class LeaseWatch:
         self,
         task: TaskId,
         lease: Callable[[], bool],
-        interrupt: Callable[[], bool],
         after: Callable[[float, Callable[[], None]], None],
     ) -> None:
-        """Create a watch; `interrupt`: see `Executor`; `after`: calls a function after a delay in seconds."""
+        """Create a watch; `after` calls a function after a delay in seconds."""
         self._task = task
         self._lease = lease
-        self._interrupt = interrupt
         self._after = after
         self._lock = threading.Lock()
+        self._interrupt: Callable[[], bool] = bool  # nothing to interrupt: False
         self._working = self._interrupted = self._looks = False
 
-    def over(self, launch: JobLauncher) -> JobLauncher:
-        """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError."""
+    def over(self, launch: JobLauncher, interrupt: Callable[[], bool]) -> JobLauncher:
+        """Return a launcher whose job is watched; the result of an interrupted job is a RetriableError.
+
+        `interrupt`: see `Executor`.
+        """
 
         def watched(done: Callable[[JobResult], None]) -> None:
+            self._interrupt = interrupt
             self._begin()
             launch(lambda outcome: done(self._ended(outcome)))
 
@@ -68,6 +71,6 @@ class LeaseWatch:
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
                 log.warning(
-                    "%s: the lease has ended in the middle of a job, which is interrupted", self._task
+                    "%s: the lease has expired in the middle of a job, which is interrupted", self._task
                 )
             self._after(LOOK_S, self._look)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kraal.engine.kafka.dead_letters import DeadLetters, read_dead_letter_topic
@@ -15,10 +16,17 @@ if TYPE_CHECKING:
     from kraal.engine.task_plugins import Converters
 
 
-def record_path(
-    context: ExecutorContext, spec: TaskSpec, converters: Converters
-) -> tuple[Steps, DeadLetters | None] | None:
-    """Return the steps for each record and the dead letter topic; None: the column path does the same, faster.
+@dataclass(frozen=True, slots=True)
+class RecordPath:
+    """The steps for each record of a task, the dead letter topic, and why columns do not do the same."""
+
+    steps: Steps
+    dead: DeadLetters | None
+    why: str
+
+
+def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters) -> RecordPath | None:
+    """Return the record path of a task; None: the column path does the same, faster.
 
     The record path is needed with transforms, with error handling, and with a converter that has no column form. Raises
     KraalError and ValueError for an invalid config.
@@ -26,8 +34,15 @@ def record_path(
     config = spec.connector_config
     chain, tolerance = context.chains(config), read_tolerance(config)
     topic = read_dead_letter_topic(config)
-    columns = converters.key.by_columns and converters.value.by_columns
-    if columns and not chain and tolerance.is_default and topic is None:
+    reasons = {
+        "transforms": bool(chain),
+        "errors.* keys": not tolerance.is_default or topic is not None,
+        "the key converter": not converters.key.by_columns,
+        "the value converter": not converters.value.by_columns,
+    }
+    found = [reason for reason, holds in reasons.items() if holds]
+    if not found:
         return None
     dead = None if topic is None else DeadLetters(topic, spec.task, context.worker, config)
-    return make_steps(context.plugins, context.worker, config, converters, chain, tolerance), dead
+    steps = make_steps(context.plugins, context.worker, config, converters, chain, tolerance)
+    return RecordPath(steps, dead, f"which pass one by one because of {' and '.join(found)}")

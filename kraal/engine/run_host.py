@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from kraal.core.ids import TaskId
 from kraal.engine.api import RunEvent, Waiting
+from kraal.engine.executor import Executor, JobLauncher
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
 
@@ -29,6 +31,12 @@ class Host(Protocol):
 
     def failure_cause(self, error: BaseException) -> str | None:
         """Return what ended Spark if its JVM is dead or dying, else None. May block briefly."""
+
+    def poll(self, task: TaskId, executor: Executor, *, asked: bool) -> JobLauncher | None:
+        """Poll an executor unless its task has to wait for other tasks. Raises what ends the run."""
+
+    def closing(self, executor: Executor) -> None:
+        """Record that an executor asks for no more work."""
 
     def leave_behind(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold, now and later."""

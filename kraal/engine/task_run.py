@@ -31,6 +31,7 @@ from kraal.engine.executor import (
     Executor,
     JobLauncher,
     JobResult,
+    NoExecutor,
     PendingRequests,
     Phase,
     committed,
@@ -48,18 +49,24 @@ RETRY_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _LEASE_S = 0.5
 
 
+MakeExecutor = Callable[[], Executor]
+"""Looks up the plugin and makes its executor; pool thread, because that may load code, and fail."""
+
+Report = Callable[[RunEvent], None]
+
+
 class TaskRun:
     """One start of one task; implements `kraal.engine.api.Run`."""
 
     def __init__(
-        self, host: Host, owner: Owner, spec: TaskSpec, executor: Executor, report: Callable[[RunEvent], None]
+        self, host: Host, owner: Owner, spec: TaskSpec, make_executor: MakeExecutor, report: Report
     ) -> None:
         """Create a run; `owner` owns all calls that the run and its executor make."""
         self.spec = spec
-        self._host = host
-        self._owner = owner
+        self._host, self._owner = host, owner
         self._pool = host.pool.of(owner)
-        self._executor = executor
+        self._make_executor = make_executor
+        self._executor: Executor = NoExecutor()
         self._report_to = report
         self._lock = threading.RLock()
         self._phase, self._requests = Phase.OPENING, PendingRequests()
@@ -68,7 +75,7 @@ class TaskRun:
         self._version: str | None = None
         self._timer = PollTimer(host.poller, owner, self._poll)
         self._waiting = WaitingReports(report)
-        self._watch = LeaseWatch(spec.task, spec.lease, executor.interrupt, host.poller.after)
+        self._watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
 
     def start(self) -> None:
         """Start opening the plugin. Call once."""
@@ -83,8 +90,7 @@ class TaskRun:
     def hold(self) -> None:
         """Pause: request no more batches; `Held` follows after a batch that runs or was just found."""
         with self._lock:
-            self._requests.asked = False
-            self._requests.hold = True
+            self._requests.asked, self._requests.hold = False, True
             self._advance()
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
@@ -116,8 +122,6 @@ class TaskRun:
     def spark_away(self, why: str, *, lost: bool) -> None:
         """Handle the absence of Spark. `lost`: Spark was available before, so runs that used it are over."""
         with self._lock:
-            if self._phase is Phase.OVER:
-                return
             if self._opened and lost:
                 self._end(Failed(trace=why, engine_lost=True))
             elif not self._opened:
@@ -129,6 +133,7 @@ class TaskRun:
                 self._back(Phase.IDLE)
                 return
         try:
+            self._executor = self._make_executor()
             self._version = self._executor.open()
         except BaseException as error:  # noqa: BLE001 - a plugin's SystemExit must not end our thread
             self._fail(error, "start")
@@ -157,6 +162,7 @@ class TaskRun:
 
     def _close(self) -> None:
         try:
+            self._host.closing(self._executor)
             self._executor.close()
         except BaseException:  # the task is over anyway; users need the reason for its end
             log.exception("%s: the plugin's stop failed", self.spec.task)
@@ -247,7 +253,7 @@ class TaskRun:
             self._phase = Phase.POLLING
             self.spec.working(busy=True)
         try:
-            launch = self._executor.poll(asked=asked)
+            launch = self._host.poll(self.spec.task, self._executor, asked=asked)
         except RetriableError as error:
             self._retry(error, "poll", None)
             return
@@ -277,7 +283,7 @@ class TaskRun:
         self._launch(launch)
 
     def _launch(self, launch: JobLauncher) -> None:
-        self._watch.over(launch)(lambda outcome: self._outcome(launch, outcome))
+        self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._outcome(launch, outcome))
 
     def _outcome(self, launch: JobLauncher, outcome: JobResult) -> None:
         if isinstance(outcome, RetriableError):
@@ -340,7 +346,7 @@ class TaskRun:
     def _leased(self) -> bool:
         leased = self.spec.lease()
         if not leased:
-            self._report_waiting("this worker may not write for the task: its lease has ended")
+            self._report_waiting("this worker must not write for the task because its lease has expired")
         return leased
 
     def _report_waiting(self, reason: str, *, retry: bool = False) -> None:

@@ -10,14 +10,19 @@ from pathlib import Path
 
 from kraal.jars.errors import JavaMissing
 from kraal.jars.java import find_java
-from kraal.jars.places import cache_dir
+from kraal.jars.places import cache_dir, pyspark_jars
 
 
 def archive_path() -> Path:
-    """Return the path for this Java and Spark; the file may not exist. Raises JavaMissing."""
+    """Return the path for this Java and this installation of Spark; the file may not exist. Raises JavaMissing.
+
+    Java uses an archive only with the jars from which it was made, as their times of modification tell.
+    """
     java = find_java().resolve()
     spark = find_spec("pyspark")
-    parts = [str(java), str(java.stat().st_mtime_ns), str(spark and spark.origin), version("pyspark")]
+    installed_ns = max((jar.stat().st_mtime_ns for jar in pyspark_jars("*.jar")), default=0)
+    parts = [str(java), str(java.stat().st_mtime_ns)]
+    parts += [str(spark and spark.origin), version("pyspark"), str(installed_ns)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     return cache_dir() / f"spark-classes-{digest}.jsa"
 

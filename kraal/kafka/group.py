@@ -210,7 +210,7 @@ class _Driver:
         log.error("could not join the group, trying again in %.1f s: %r", pause_s, error)
         self.coordinator.request_rejoin()
         if not (isinstance(error, errors.KafkaError) and error.retriable):
-            self._hooks.lost(f"the group does not take this worker: {error}")
+            self._hooks.lost(f"the group rejected this worker: {error}")
 
     def _notice_loss(self, now_s: float) -> None:
         """M8: the coordinator is unknown for longer than `heartbeat.interval.ms`."""

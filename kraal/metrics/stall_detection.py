@@ -30,6 +30,8 @@ class Progress:
     """Time spent at the current step."""
     batch_age_s: float | None = None
     """Time since the latest batch was written."""
+    way: str | None = None
+    """How the latest batch was carried out, and why."""
     stalled: bool = False
 
 
@@ -44,6 +46,7 @@ def progress_of(picture: Picture, task: TaskId, state: State, now_s: float, stal
     return Progress(
         step_s=step_s,
         batch_age_s=None if batch_s is None else max(now_s - batch_s, 0.0),
+        way=None if numbers is None else numbers.way or None,
         stalled=late and state is State.RUNNING,
     )
 
@@ -97,6 +100,7 @@ class StallDetection:
                     "stalled": getting_on.stalled,
                     "step_ms": _ms(getting_on.step_s),
                     "last_batch_age_ms": _ms(getting_on.batch_age_s),
+                    "last_batch_way": getting_on.way,
                 }
             )
         found["tasks"] = tasks

@@ -89,6 +89,8 @@ class TaskNumbers:
     """Records by transaction of an exactly-once source."""
     batch_s: float | None = None
     """The time when the latest batch was written, in monotonic seconds; None if there was none in this run."""
+    way: str = ""
+    """How the latest batch was carried out, and why, for people."""
     committing_s: float | None = None
     """Since when offsets have been on their way to be stored, however often that was tried; None: they are not."""
 
@@ -141,8 +143,9 @@ class TaskMeter:
         poll_s: float,
         read: int | None = None,
         errors: ErrorCounts = NO_ERRORS,
+        way: str = "",
     ) -> None:
-        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's.
+        """One batch is written. `duration_s`: of the job; `poll_s`: of the plugin's poll, a source's; `way`: how.
 
         `read` records (None: as many) became `records`, which were written; `errors` says what became of others.
         """
@@ -159,6 +162,7 @@ class TaskMeter:
             records_total=numbers.records_total + records,
             batch_ms=numbers.batch_ms.record(took_s * 1000, now_s),
             batch_s=now_s,
+            way=way,
         )
 
     def committing(self) -> None:

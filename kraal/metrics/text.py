@@ -6,7 +6,7 @@ Source: https://prometheus.io/docs/instrumenting/exposition_formats/
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -51,11 +51,6 @@ def render(family: Family) -> str:
         f"{name}{label} {value if value - value == 0 else number(value)}\n" for label, value in family.rows
     ]
     return head + "".join(lines)
-
-
-def render_all(families: Iterable[Family]) -> str:
-    """Render several families."""
-    return "".join(render(family) for family in families)
 
 
 def number(value: float) -> str:

@@ -33,9 +33,6 @@ PROVIDERS: Final = "config.providers"
 _ENDING: Final = "ConfigProvider"
 _NEVER_RESOLVED: Final = ("plugin.path",)
 
-ProviderClass = Callable[[], ConfigProvider]
-"""A class of config providers, or another factory of them."""
-
 
 class ProviderClasses:
     """The classes of config providers, by full and short name; imported on first use."""

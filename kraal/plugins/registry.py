@@ -66,11 +66,6 @@ class Plugin:
     version: str
     config_def: ConfigDef
 
-    @property
-    def simple_name(self) -> str:
-        """The last part of the name."""
-        return self.name.replace("$", ".").rpartition(".")[2]
-
     def describe(self) -> str:
         """Return the plugin's text in the lists of Connect's error messages."""
         return (

@@ -28,7 +28,7 @@ def json_of(value: bytes | None) -> Json:
 def object_of(data: Json) -> Mapping[str, Json]:
     """Return `data` if it is an object."""
     if not isinstance(data, dict):
-        raise ProtocolError(f"the value should be an object, but is {kind(data)}")
+        raise ProtocolError(f"the value must be an object, but is {kind(data)}")
     return data
 
 
@@ -36,7 +36,7 @@ def string_of(fields: Mapping[str, Json], name: str) -> str:
     """Return the string field `name`."""
     value = fields.get(name)
     if not isinstance(value, str):
-        raise ProtocolError(f"{name} should be a string, but is {kind(value)}")
+        raise ProtocolError(f"{name} must be a string, but is {kind(value)}")
     return value
 
 
@@ -44,7 +44,7 @@ def int_of(fields: Mapping[str, Json], name: str) -> int:
     """Return the whole number field `name`."""
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ProtocolError(f"{name} should be a number, but is {kind(value)}")
+        raise ProtocolError(f"{name} must be a number, but is {kind(value)}")
     return value
 
 
@@ -52,7 +52,7 @@ def count_of(fields: Mapping[str, Json], name: str) -> int:
     """Return the field `name`, a number from 0 to the largest int32."""
     value = int_of(fields, name)
     if not 0 <= value <= _INT32_MAX:
-        raise ProtocolError(f"{name} should be between 0 and {_INT32_MAX}, but is {value}")
+        raise ProtocolError(f"{name} must be between 0 and {_INT32_MAX}, but is {value}")
     return value
 
 

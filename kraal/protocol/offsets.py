@@ -21,13 +21,15 @@ def encode_key(connector: ConnectorName, partition: SourcePartition) -> bytes:
 def decode_key(key: bytes | None) -> tuple[ConnectorName, SourcePartition]:
     """Decode a key. Raises ProtocolError; the caller must then keep the entry, but skip it."""
     if key is None:
-        raise ProtocolError("an offset's key is null")
+        raise ProtocolError("the key of an offset must not be null")
     value = from_bytes(key)
     if not isinstance(value, list) or len(value) != _KEY_PARTS:
-        raise ProtocolError(f"an offset's key should be an array of a name and a partition, not {value!r}")
+        raise ProtocolError(
+            f"the key of an offset must be an array of connector name and partition, not {value!r}"
+        )
     name, partition = value
     if not isinstance(name, str):
-        raise ProtocolError(f"an offset's key should start with a connector's name, not {kind(name)}")
+        raise ProtocolError(f"the key of an offset must start with a connector name, not {kind(name)}")
     return ConnectorName(name), SourcePartition.of(_fields(partition, "partition"))
 
 
@@ -46,7 +48,7 @@ def decode_value(value: bytes | None) -> Offset | None:
 
 def _fields(value: object, what: str) -> dict[str, Primitive]:
     if not isinstance(value, dict):
-        raise ProtocolError(f"a source {what} should be an object, not {kind(value)}")
+        raise ProtocolError(f"a source {what} must be an object, not {kind(value)}")
     for name, part in value.items():
         if isinstance(part, (list, dict)):
             raise ProtocolError(

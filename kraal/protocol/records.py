@@ -202,7 +202,7 @@ def _session_key(data: Json) -> ConfigRecord:
     fields = object_of(data)
     created = fields.get("creation-timestamp")
     if not isinstance(created, int) or isinstance(created, bool):
-        raise ProtocolError(f"creation-timestamp should be a number, but is {kind(created)}")
+        raise ProtocolError(f"creation-timestamp must be a number, but is {kind(created)}")
     try:
         key = base64.b64decode(string_of(fields, "key"), validate=True)
     except (binascii.Error, ValueError) as exc:
@@ -213,10 +213,10 @@ def _session_key(data: Json) -> ConfigRecord:
 def _properties(data: Json) -> Config:
     properties = object_of(data).get("properties")
     if not isinstance(properties, dict):
-        raise ProtocolError(f"properties should be an object, but is {kind(properties)}")
+        raise ProtocolError(f"properties must be an object, but is {kind(properties)}")
     config: dict[str, str | None] = {}
     for name, value in properties.items():
         if value is not None and not isinstance(value, str):
-            raise ProtocolError(f"property {name!r} should be a string or null, but is {kind(value)}")
+            raise ProtocolError(f"property {name!r} must be a string or null, but is {kind(value)}")
         config[name] = value
     return config

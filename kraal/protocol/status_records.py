@@ -79,7 +79,7 @@ def decode_status(key: str, value: bytes | None) -> StatusRecord | TopicRecord:
     if key.startswith("status-connector-"):
         name = key.removeprefix("status-connector-")
         if not name:
-            raise ProtocolError(f"key {key!r} names no connector")
+            raise ProtocolError(f"key {key!r} has no connector name")
         return StatusRecord(ConnectorName(name), _status(json_of(value)))
     if key.startswith("status-task-"):
         return StatusRecord(task_id_of(key.removeprefix("status-task-")), _status(json_of(value)))

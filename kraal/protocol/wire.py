@@ -65,7 +65,7 @@ class Reader:
         """Read the count of an array whose elements follow; any negative count is null, as in Java."""
         count = self.int32(field)
         if count > self.remaining:  # each element has at least one byte: do not loop over missing ones
-            raise ProtocolError(f"{field} claims {count} elements, but {self.remaining} bytes are left")
+            raise ProtocolError(f"{field} declares {count} elements, but only {self.remaining} bytes remain")
         return None if count < 0 else count
 
     def _number(self, shape: struct.Struct, field: str) -> int:
@@ -83,7 +83,7 @@ class Reader:
         return self.data[start : self.position]
 
     def _short(self, field: str, length: int) -> ProtocolError:
-        return ProtocolError(f"{field} needs {length} bytes, but {max(self.remaining, 0)} are left")
+        return ProtocolError(f"{field} needs {length} bytes, but only {max(self.remaining, 0)} remain")
 
 
 def int16(value: int) -> bytes:

@@ -60,7 +60,7 @@ class Cluster:
         Raises ValueError for fewer workers, and ConfigInvalid for bad properties.
         """
         if workers < 1:
-            raise ValueError(f"a cluster has at least 1 worker, not {workers}")
+            raise ValueError(f"expected at least 1 worker, got {workers}")
         self.seed = seed
         self.embedded = EmbeddedCluster(workers, seed=seed, properties=properties, plugins=_named(plugins))
         """The underlying cluster: more faults, snapshots, the scheduler."""
@@ -233,7 +233,7 @@ class Cluster:
             owners = self.embedded.owners(found)
             if owners:
                 return self.embedded.workers.index(owners[0])
-        raise KeyError(f"{instance} runs nowhere; {self.embedded.describe()}")
+        raise KeyError(f"{instance} is not running; {self.embedded.describe()}")
 
     def status(self, name: str) -> dict[str, Any]:
         """Return what `GET /connectors/{name}/status` answers. Raises NotFound."""
@@ -258,7 +258,7 @@ class Cluster:
         while not done():
             if self.now_s >= deadline:
                 raise TimedOut(
-                    f"{timeout_s:g} virtual seconds were not enough until {what}; seed {self.seed}; "
+                    f"{timeout_s:g} virtual seconds passed before {what}; seed {self.seed}; "
                     f"{self.embedded.describe()}"
                 )
             self.embedded.advance(_STEP_S)
@@ -290,7 +290,7 @@ class Cluster:
     def _living(self, number: int) -> ClusterWorker:
         worker = self.worker(number)
         if not worker.alive:
-            raise KeyError(f"worker {number} is dead; alive are {self.alive}")
+            raise KeyError(f"worker {number} is dead; running workers: {self.alive}")
         return worker
 
     def _place_of(self, actor: str) -> ClusterWorker:
@@ -317,7 +317,7 @@ def _named(plugins: Plugins) -> dict[str, type[Connector]]:
 def _target(state: str) -> TargetState:
     known = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
     if state not in known:
-        raise ValueError(f"an initial state is one of {', '.join(known)}, not {state!r}")
+        raise ValueError(f"invalid initial state {state!r}; expected one of: {', '.join(known)}")
     return known[state]
 
 

@@ -118,7 +118,7 @@ class WorkerProcess:
     def launch(self) -> None:
         """Start the process without waiting; for a worker that is expected to fail. Otherwise use `start`."""
         if self.alive:
-            raise RuntimeError(f"the worker runs already, as process {self.pid}")
+            raise RuntimeError(f"the worker is already running as process {self.pid}")
         path = self.directory / "worker.properties"
         path.write_text("".join(f"{k}={v}\n" for k, v in self.properties.items()), encoding="utf-8")
         search = os.pathsep.join(filter(None, [_PACKAGES, os.environ.get("PYTHONPATH")]))
@@ -151,7 +151,7 @@ class WorkerProcess:
         """Wait for the process to end; return its exit code, negative for a signal."""
         with suppress(subprocess.TimeoutExpired):
             return self._started().wait(timeout_s)
-        raise AssertionError(f"the worker did not end in {timeout_s:g} s\n{self.evidence()}")
+        raise AssertionError(f"the worker did not exit within {timeout_s:g} s\n{self.evidence()}")
 
     def end(self, timeout_s: float = END_S) -> int:
         """End the process by SIGTERM; return its exit code."""
@@ -212,7 +212,7 @@ class WorkerProcess:
         """The URL of REST without a trailing slash. Raises RuntimeError before it listens."""
         url = self._url()
         if url is None:
-            raise RuntimeError("the worker does not listen yet")
+            raise RuntimeError("the worker is not listening yet")
         return url
 
     def request(self, method: str, path: str, body: object = None) -> Answer:
@@ -285,9 +285,13 @@ class WorkerProcess:
         deadline = time.monotonic() + timeout_s
         while not done():
             if not self.alive:
-                raise AssertionError(f"the worker ended ({self.exit_code}) before {what}\n{self._tail()}")
+                raise AssertionError(
+                    f"the worker exited with code {self.exit_code} before {what}\n{self._tail()}"
+                )
             if time.monotonic() > deadline:
-                raise AssertionError(f"it took more than {timeout_s:g} s until {what}\n{self.evidence()}")
+                raise AssertionError(
+                    f"timed out after {timeout_s:g} s waiting until {what}\n{self.evidence()}"
+                )
             time.sleep(_EVERY_S)
 
     def evidence(self) -> str:

@@ -42,11 +42,11 @@ QUICK = {
     "status.storage.partitions": "2",
     "spark.driver.memory": "512m",
 }
-"""What workers are told, so that a lost one is noticed in seconds."""
+"""Default worker properties, chosen so that the group notices a lost worker within seconds."""
 
 
 class ProcessCluster:
-    """Some workers of a group of its own name. Use it in `with`; not thread-safe."""
+    """A group of worker processes with a group id of its own. Context manager; not thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ProcessCluster:
         broker: Broker | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Describe the cluster; nothing is started before `start`, which `with` calls.
+        """Define the cluster without starting it; entering the context calls `start`.
 
         Args:
             workers: how many `with` starts.
@@ -68,11 +68,11 @@ class ProcessCluster:
             properties: worker properties that win over `QUICK`.
         """
         self.group = f"cluster-{uuid.uuid4().hex[:8]}"
-        """`group.id`, and the beginning of the internal topics' names."""
+        """`group.id`, also the prefix of the internal topics' names."""
         self.workers: list[WorkerProcess] = []
-        """All there ever were, in the order of their numbers; dead ones too."""
+        """All workers ever created, including dead ones, in the order of their numbers."""
         self.broker: Broker | None = broker
-        """The broker, if it is this cluster's own."""
+        """The broker that this cluster started; None: `bootstrap` was set."""
         self._count = workers
         self._temporary = tempfile.TemporaryDirectory(prefix="kraal-") if directory is None else None
         self._directory = Path(self._temporary.name) if self._temporary else directory or Path()
@@ -81,7 +81,7 @@ class ProcessCluster:
         self._properties = {**QUICK, **(properties or {})}
 
     def __enter__(self) -> Self:
-        """Start the broker, if none was named, and the workers; end all of it again if that fails."""
+        """Start the broker, unless `bootstrap` was set, and the workers. On failure, stop them again."""
         try:
             if self.broker is not None:
                 self.broker.start()
@@ -94,12 +94,12 @@ class ProcessCluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End everything that was started."""
+        """Stop everything that was started."""
         del kind, error, trace
         self.close()
 
     def add(self, properties: Mapping[str, str] | None = None) -> WorkerProcess:
-        """Describe one more worker; it is not started."""
+        """Define another worker without starting it."""
         worker = WorkerProcess(
             self._directory / f"worker-{len(self.workers)}",
             self.bootstrap,
@@ -110,22 +110,22 @@ class ProcessCluster:
         return worker
 
     def start(self, count: int) -> None:
-        """Start so many more workers, side by side, and wait until each has its first assignment."""
+        """Start more workers in parallel and wait until each has its first assignment."""
         self.start_all([self.add() for _ in range(count)])
 
     def start_dead(self) -> None:
-        """Start those that do not run, side by side, and wait until each has its first assignment."""
+        """Start all stopped workers in parallel and wait until each has its first assignment."""
         self.start_all([worker for worker in self.workers if not worker.alive])
 
     def start_all(self, workers: Sequence[WorkerProcess]) -> None:
-        """Start these workers side by side, and wait until each has its first assignment."""
+        """Start these workers in parallel and wait until each has its first assignment."""
         with ThreadPoolExecutor() as threads:
             list(threads.map(lambda worker: worker.start(), workers))
         for worker in workers:
             worker.wait_until("it was in the group", partial(_is_ready, worker))
 
     def close(self) -> None:
-        """End whatever is left: workers at once, then the broker, if it is this cluster's own."""
+        """Kill the remaining workers, then stop the broker if this cluster started it."""
         for worker in self.workers:
             worker.close()
         if self.broker is not None:
@@ -134,86 +134,86 @@ class ProcessCluster:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    # -- what a client asks --------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------
 
     def create(self, name: str, config: Mapping[str, str | None], *, state: str | None = None) -> Answer:
-        """Create a connector; `state` is its `initial_state`. Raises AssertionError when it was refused."""
+        """Create a connector; `state` is its `initial_state`. Raises AssertionError if the request is rejected."""
         return self.alive[0].create(name, config, **({} if state is None else {"initial_state": state}))
 
     def configure(self, name: str, config: Mapping[str, str | None]) -> Answer:
-        """Create a connector or replace its config. Raises AssertionError when it was refused."""
+        """Create a connector or replace its config. Raises AssertionError if the request is rejected."""
         return self._asked("PUT", f"/connectors/{name}/config", dict(config))
 
     def pause(self, name: str) -> None:
-        """Pause. Raises AssertionError when it was refused, as all below."""
+        """Pause a connector. Like the methods below, raises AssertionError if the request is rejected."""
         self._asked("PUT", f"/connectors/{name}/pause")
 
     def resume(self, name: str) -> None:
-        """Go on after `pause` or `stop`."""
+        """Resume a connector after `pause` or `stop`."""
         self._asked("PUT", f"/connectors/{name}/resume")
 
     def stop(self, name: str) -> None:
-        """Stop: tasks end (KIP-875)."""
+        """Stop a connector and shut down its tasks (KIP-875)."""
         self._asked("PUT", f"/connectors/{name}/stop")
 
     def restart(self, name: str, *, tasks: bool = True, only_failed: bool = False) -> None:
-        """Restart a connector, and its tasks unless told otherwise (KIP-745)."""
+        """Restart a connector and, by default, its tasks (KIP-745)."""
         query = f"includeTasks={str(tasks).lower()}&onlyFailed={str(only_failed).lower()}"
         self._asked("POST", f"/connectors/{name}/restart?{query}")
 
     def delete(self, name: str) -> None:
-        """Delete."""
+        """Delete a connector."""
         self._asked("DELETE", f"/connectors/{name}")
 
     # -- faults --------------------------------------------------------------------------------------------
 
     def kill_worker(self, number: int) -> None:
-        """End a worker by SIGKILL; its Spark ends by itself. The others notice after `session.timeout.ms`."""
+        """Kill a worker with SIGKILL; its JVM exits by itself. The others notice after `session.timeout.ms`."""
         self._numbered(number).kill()
 
     def stop_worker(self, number: int) -> int:
-        """End a worker by SIGTERM; return its exit code."""
+        """Stop a worker with SIGTERM; return its exit code."""
         return self._numbered(number).end()
 
     def start_worker(self, number: int) -> None:
-        """Start a dead worker again, with its files, and wait until it has its first assignment."""
+        """Restart a dead worker with its files and wait until it has its first assignment."""
         self.start_all([self._numbered(number)])
 
     def freeze_worker(self, number: int) -> None:
-        """Have a worker do nothing, by SIGSTOP, until `thaw_worker`; its JVM goes on."""
+        """Suspend a worker with SIGSTOP until `thaw_worker`; its JVM keeps running."""
         self._numbered(number).signal(signal.SIGSTOP)
 
     def thaw_worker(self, number: int) -> None:
-        """Let a frozen worker go on, by SIGCONT."""
+        """Continue a frozen worker with SIGCONT."""
         self._numbered(number).signal(signal.SIGCONT)
 
     def kill_spark(self, number: int) -> None:
-        """End a worker's JVM by SIGKILL; the worker starts another one. Raises KeyError while there is none."""
+        """Kill a worker's JVM with SIGKILL; the worker starts another one. Raises KeyError if there is no JVM."""
         jvm = self._numbered(number).jvm()
         if jvm is None:
             raise KeyError(f"worker {number} has no JVM")
         jvm.kill()
 
     def stop_broker(self) -> None:
-        """Stop the broker. Raises RuntimeError when it is not this cluster's own."""
+        """Stop the broker. Raises RuntimeError if this cluster did not start it."""
         self._own_broker().stop()
 
     def kill_broker(self) -> None:
-        """End the broker by SIGKILL. Raises RuntimeError when it is not this cluster's own."""
+        """Kill the broker with SIGKILL. Raises RuntimeError if this cluster did not start it."""
         self._own_broker().kill()
 
     def start_broker(self) -> None:
-        """Start the broker again, where it was and with its data."""
+        """Restart the broker at the same address with the same data."""
         self._own_broker().start()
 
     # -- records -------------------------------------------------------------------------------------------
 
     def write(self, topic: str, *values: str | bytes | None, key: str | bytes | None = None) -> None:
-        """Write one record for each value to a topic; texts become UTF-8. Raises BrokerError."""
+        """Write one record per value to a topic, strings as UTF-8. Raises BrokerError."""
         write_topic(self.bootstrap, topic, map(_bytes, values), key=_bytes(key), timeout_s=_KAFKA_S)
 
     def records(self, topic: str) -> list[TopicRecord]:
-        """Return all records that are in a topic now; none of a topic that there is not. Raises BrokerError."""
+        """Return the current records of a topic, none if it does not exist. Raises BrokerError."""
         return [
             TopicRecord(
                 topic=topic,
@@ -228,14 +228,14 @@ class ProcessCluster:
         ]
 
     def values(self, topic: str) -> list[str | None]:
-        """Return the values of all records of a topic as texts. Raises BrokerError, UnicodeDecodeError."""
+        """Return the values of all records of a topic as strings. Raises BrokerError, UnicodeDecodeError."""
         return [None if record.value is None else record.value.decode() for record in self.records(topic)]
 
-    # -- what is seen --------------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------------------
 
     @property
     def bootstrap(self) -> str:
-        """`bootstrap.servers`; starts the cluster's own broker the first time, if none was named."""
+        """`bootstrap.servers`; the first access starts a broker unless `bootstrap` was set."""
         if self._bootstrap is None:
             self.broker = Broker(self._directory / "kafka", free_port())
             self._bootstrap = self.broker.start()
@@ -243,15 +243,15 @@ class ProcessCluster:
 
     @property
     def alive(self) -> list[WorkerProcess]:
-        """The workers that run."""
+        """The running workers."""
         return [worker for worker in self.workers if worker.alive]
 
     def worker(self, worker_id: str) -> WorkerProcess:
-        """Return a worker by what statuses call it."""
+        """Return the worker with this worker id."""
         return next(each for each in self.alive if each.url.endswith(f"//{worker_id}"))
 
     def states(self, name: str) -> list[str]:
-        """Return the states of a connector and its tasks, in order; nothing while it has no status."""
+        """Return the states of a connector and its tasks, in order; empty if it has no status."""
         return self.alive[0].states(name)
 
     def owners(self, name: str, by: WorkerProcess | None = None) -> dict[str, str]:
@@ -261,15 +261,15 @@ class ProcessCluster:
         return {key: each["worker_id"] for key, each in running.items() if each["state"] == "RUNNING"}
 
     def owner(self, task: str) -> int:
-        """Return the number of the worker that runs the task `name-0`. Raises KeyError when nobody does."""
+        """Return the number of the worker that runs the task `name-0`. Raises KeyError if no worker runs it."""
         name, _, number = task.rpartition("-")
         worker_id = self.owners(name).get(number)
         if worker_id is None:
-            raise KeyError(f"{task} runs nowhere")
+            raise KeyError(f"{task} is not running")
         return self.workers.index(self.worker(worker_id))
 
     def work(self) -> Counter[str]:
-        """Count the running instances of each worker, of all connectors."""
+        """Return the number of running instances on each worker."""
         statuses: dict[str, Any] = self.alive[0].get("/connectors?expand=status").body
         return Counter(
             each["worker_id"]
@@ -281,14 +281,14 @@ class ProcessCluster:
     # -- waiting -------------------------------------------------------------------------------------------
 
     def wait_until(self, what: str, done: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
-        """Wait until `done()`. Raises AssertionError after `timeout_s`, with the ends of all logs."""
+        """Wait until `done()`. Raises AssertionError with the end of each log after `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while not done():
             if time.monotonic() > deadline:
                 logs = "\n".join(
                     f"--- {worker.directory.name}\n{worker.evidence()}" for worker in self.workers
                 )
-                raise AssertionError(f"it took more than {timeout_s:g} s until {what}\n{logs}")
+                raise AssertionError(f"timed out after {timeout_s:g} s waiting until {what}\n{logs}")
             time.sleep(_EVERY_S)
 
     def wait_for_states(self, name: str, states: Iterable[str], timeout_s: float = PATIENCE_S) -> None:
@@ -315,7 +315,7 @@ class ProcessCluster:
 
     def _own_broker(self) -> Broker:
         if self.broker is None:
-            raise RuntimeError("the broker is not this cluster's own: it was named by `bootstrap`")
+            raise RuntimeError("the cluster did not start the broker, because `bootstrap` was set")
         return self.broker
 
 

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from kraal.config.java_regex import compiled, java_regex
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import Columns
 from kraal.plugins.model.records import Record
 from kraal.transforms.common.base import VERSION, PerTopic, settings
-from kraal.transforms.common.java_regex import compiled, java_regex, replaced_first
+from kraal.transforms.common.java_regex import replaced_first
 
 
 class RegexRouter(Transformation):

@@ -60,13 +60,15 @@ class ControlPort:
             self._server = _Server(port, supervisor)
         except OSError as exc:
             raise KraalError(
-                f"kraal.test.control.port={port} cannot be used on {HOST}: {exc.strerror}."
+                f"kraal.test.control.port={port} is not available on {HOST}: {exc.strerror}."
             ) from exc
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="test-control", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="test-control", daemon=True
+        )
         self._thread.start()
         log.warning(
-            "The test control port listens at %s:%d: whoever has an account on this machine can kill actors",
+            "Listening on the test control port at %s:%d; every user of this machine can kill actors",
             HOST,
             self.port,
         )
@@ -91,9 +93,9 @@ def answer(line: bytes, supervisor: Address) -> dict[str, Any]:
     try:
         request = json.loads(line)
     except ValueError:
-        return {"error": 'The request is no JSON; an example: {"do": "list"}'}
+        return {"error": 'The request is not valid JSON; expected something like {"do": "list"}'}
     if not isinstance(request, dict):
-        return {"error": 'The request is no JSON object; an example: {"do": "list"}'}
+        return {"error": 'The request is not a JSON object; expected something like {"do": "list"}'}
     try:
         return _done(request, supervisor)
     except KraalError as exc:
@@ -110,13 +112,15 @@ def _done(request: dict[str, Any], supervisor: Address) -> dict[str, Any]:
             return {"clients": clients()}
         case {"do": "crash", "actor": str(name)}:
             ask(supervisor, CrashActor(name, REASON), timeout_s=PATIENCE_S)
-            log.warning("%s will die: the test control port was asked to kill it", name)
+            log.warning("Killing %s as requested through the test control port", name)
             return {"crashed": name}
         case {"do": "crash"}:
-            return {"error": "actor: the name of an actor is missing"}
+            return {"error": "actor: missing; expected the name of an actor"}
         case {"do": "suspend", "seconds": int(seconds) | float(seconds)} if 0 < seconds < math.inf:
             lease_clock.advance(seconds)
-            log.warning("Moved the clock of leases %g s forward: the test control port was asked to", seconds)
+            log.warning(
+                "Moved the lease clock %g s forward as requested through the test control port", seconds
+            )
             return {"suspended_s": seconds}
         case {"do": "suspend"}:
             return {"error": "seconds: must be a positive number"}
@@ -163,7 +167,7 @@ class _Server(socketserver.TCPServer):
 
     @override
     def handle_error(self, request: Any, client_address: Any) -> None:
-        log.debug("a client of the test control port went away: %r", sys.exception())
+        log.debug("Lost the connection to a client of the test control port: %r", sys.exception())
 
 
 class _Handler(socketserver.StreamRequestHandler):

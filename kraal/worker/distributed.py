@@ -60,6 +60,8 @@ _OFFSETS = "source connector offsets"
 class DistributedProcess(Process[DistributedConfig]):
     """The process of a distributed worker."""
 
+    _offsets: KafkaOffsets
+
     def __init__(self, config: DistributedConfig, plugin_jars: Sequence[Path] = ()) -> None:
         """Bind the sockets and read the key stores, without connecting.
 
@@ -123,7 +125,7 @@ class DistributedProcess(Process[DistributedConfig]):
     @override
     def _scratch(self) -> Path:
         if self._own_scratch is None:
-            raise RuntimeError("the scratch directory comes before all that uses it")
+            raise RuntimeError("the scratch directory must be created first")
         return self._own_scratch.path
 
     @override
@@ -162,21 +164,8 @@ class DistributedProcess(Process[DistributedConfig]):
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
         config = self.config
         refuses = config.missing_plugins is MissingPlugins.REFUSE
-        return Parts(
-            system=self._system,
-            clock=self._clock,
-            engine=engine,
-            plugins=plugins,
-            config_log=self._config_log,
-            status_log=self._status_log,
-            offsets=self._offsets,
-            group_offsets=self._group_offsets(),
-            settings=self._herder_settings(),
-            leader_url=config.advertised_url,
-            graceful_s=config.graceful_timeout_s,
-            windows=self._windows(),
-            stall_s=self.config.stall_timeout_s,
-            loggers=self._loggers,
+        return replace(
+            super()._parts(engine, plugins),
             cluster=ClusterParts(
                 group=self._group,
                 protocol=config.protocol,
@@ -224,7 +213,7 @@ class DistributedProcess(Process[DistributedConfig]):
             try:
                 ensure_topics(self._admin, topics)
             except StoreError as error:
-                log.warning("%s; trying again", error)
+                log.warning("%s; retrying", error)
                 self._ended.wait(TOPICS_RETRY_S)
             except KraalError as error:
                 log.critical("%s", error)
@@ -254,7 +243,7 @@ def _own_scratch(config: DistributedConfig) -> Scratch:
     try:
         scratch = Scratch(parent)
     except OSError as exc:
-        raise KraalError(f"Cannot make a directory in {parent}: {exc.strerror}.") from exc
+        raise KraalError(f"Cannot create a directory in {parent}: {exc.strerror}.") from exc
     for warning in changeable([parent]):
         log.warning("%s", warning)
     return scratch

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
     from kraal.config.worker.listeners import Listener as ConfiguredListener
     from kraal.engine.api import Engine, EngineState
-    from kraal.stores.api import GroupOffsets
+    from kraal.stores.api import GroupOffsets, Log, OffsetStore
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,11 @@ C = TypeVar("C", bound=WorkerConfig)
 
 
 class Process(ABC, Generic[C]):
-    """Resources and life cycle of a worker process; subclasses implement the modes."""
+    """Resources and life cycle of a worker process; subclasses implement the modes and open the stores."""
+
+    _config_log: Log
+    _status_log: Log
+    _offsets: OffsetStore
 
     def __init__(self, config: C, plugin_jars: Sequence[Path] = ()) -> None:
         """Configure the config providers and bind the sockets; Spark gets `plugin_jars` in addition to its own.
@@ -115,9 +119,25 @@ class Process(ABC, Generic[C]):
         self._loggers = Loggers()
         self._control: ControlPort | None = None
 
-    @abstractmethod
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
-        """Return the parts from which the actors are built."""
+        """Return the parts from which the actors are built; modes add their own."""
+        config = self.config
+        return Parts(
+            system=self._system,
+            clock=self._clock,
+            engine=engine,
+            plugins=plugins,
+            config_log=self._config_log,
+            status_log=self._status_log,
+            offsets=self._offsets,
+            group_offsets=self._group_offsets(),
+            settings=self._herder_settings(),
+            leader_url=config.advertised_url,
+            graceful_s=config.graceful_timeout_s,
+            windows=Windows(config.metrics_window_s, config.metrics_samples),
+            stall_s=config.stall_timeout_s,
+            loggers=self._loggers,
+        )
 
     @abstractmethod
     def _scratch(self) -> Path:
@@ -187,7 +207,7 @@ class Process(ABC, Generic[C]):
             settings,
             scrape=self._scrape(assembly, registry, settings, admission, engine),
             loggers=self._loggers,
-            oversight=StallDetection(assembly.board, self.config.auto_restart, engine.pools),
+            stall_detection=StallDetection(assembly.board, self.config.auto_restart, engine.pools),
             admission=admission,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
@@ -229,7 +249,7 @@ class Process(ABC, Generic[C]):
         """End gracefully on SIGTERM and SIGINT, and by force if that takes too long. Main thread only."""
         patience_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S + CLOSING_S + HUNG_S
         self._watchdog = Watchdog(patience_s)
-        self._watchdog.hear_signals(self.end)
+        self._watchdog.handle_signals(self.end)
 
     def _group_offsets(self) -> GroupOffsets:
         """Return the offsets of sinks."""
@@ -278,10 +298,6 @@ class Process(ABC, Generic[C]):
             lambda: replace(admission.numbers(self._system.mailboxes()), pools=engine.pools()),
         )
 
-    def _windows(self) -> Windows:
-        """Return the time windows of metrics."""
-        return Windows(self.config.metrics_window_s, self.config.metrics_samples)
-
     def _engine(self, registry: Registry) -> Engine:
         # Imported late: its imports take longer than REST may take to answer.
         from kraal.engine.engine import SparkEngine  # noqa: PLC0415 - see above
@@ -314,7 +330,9 @@ class Process(ABC, Generic[C]):
                 factory=lambda: ClusterIdFinder(
                     address=address, herder=assembly.herder, clock=self._clock, look=self._cluster_id
                 ),
-                gave_up=lambda error: log.error("the search for Kafka was given up: %r", error),
+                on_give_up=lambda error: log.error(
+                    "Stopped looking for the Kafka cluster because of an unexpected error: %r", error
+                ),
             )
         )
 
@@ -322,17 +340,21 @@ class Process(ABC, Generic[C]):
         return cluster_id(self.config.bootstrap_servers, self._client_options(), timeout_s=5)
 
     def _gave_up(self, name: str, error: BaseException) -> None:
-        log.critical("the %s died too often (%r); the worker ends", name, error)
+        log.critical("Shutting down because the %s exhausted its restart budget: %r", name, error)
         self.end(GAVE_UP)
 
     def _shut_down(self, assembly: Assembly, engine: Engine) -> None:
         self._ended.set()
         timeout_s = self.config.graceful_timeout_s + SHUTDOWN_EXTRA_S
-        log.info("stopping: tasks have %g s to end, and all of it %g s", timeout_s, timeout_s + CLOSING_S)
+        log.info(
+            "Stopping the worker; timeout for tasks: %g s, for the whole shutdown: %g s",
+            timeout_s,
+            timeout_s + CLOSING_S,
+        )
         try:
             ask(assembly.herder, ShutDown(), timeout_s=timeout_s)
         except KraalError as error:
-            log.warning("not everything stopped in %g s: %s", timeout_s, error)
+            log.warning("Failed to stop all work within %g s: %s", timeout_s, error)
         self._stopped(assembly)
         if self._control is not None:
             self._control.close()
@@ -340,11 +362,11 @@ class Process(ABC, Generic[C]):
         engine.close(10.0)
         left = self._system.close(5.0)
         if left:
-            log.warning("these actors did not end: %s", ", ".join(left))
+            log.warning("Failed to stop these actors: %s", ", ".join(left))
         self._clock.close()
         self._providers.close()
         self._close_stores()
-        log.info("stopped")
+        log.info("Stopped the worker")
 
 
 def open_as_many_as_allowed() -> None:

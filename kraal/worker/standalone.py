@@ -71,7 +71,7 @@ class StandaloneProcess(Process[StandaloneConfig]):
         try:
             make_directory(config.data_dir)
         except OSError as exc:
-            raise KraalError(f"Cannot make the data directory {config.data_dir}: {exc.strerror}.") from exc
+            raise KraalError(f"Cannot create the data directory {config.data_dir}: {exc.strerror}.") from exc
         configs = FileLog(config.data_dir / "config", "config", compaction=needed_config)
         return configs, FileLog(config.data_dir / "status", "status")
 
@@ -81,23 +81,8 @@ class StandaloneProcess(Process[StandaloneConfig]):
 
     @override
     def _parts(self, engine: Engine, plugins: ProvidedPlugins) -> Parts:
-        return Parts(
-            system=self._system,
-            clock=self._clock,
-            engine=engine,
-            plugins=plugins,
-            config_log=self._config_log,
-            status_log=self._status_log,
-            offsets=self._offsets,
-            group_offsets=self._group_offsets(),
-            settings=replace(self._herder_settings(), standalone=True),
-            leader_url=self.config.advertised_url,
-            graceful_s=self.config.graceful_timeout_s,
-            windows=self._windows(),
-            stall_s=self.config.stall_timeout_s,
-            loggers=self._loggers,
-            files=bool(self._files),
-        )
+        parts = super()._parts(engine, plugins)
+        return replace(parts, settings=replace(parts.settings, standalone=True), files=bool(self._files))
 
     @override
     def _started(self, assembly: Assembly) -> None:
@@ -150,12 +135,12 @@ def apply_file(assembly: Assembly, file: ConnectorFile) -> None:
     if entry is None:
         create = CreateConnector(name=file.name, config=file.config, initial_state=file.initial_state)
         ask(assembly.herder, create, timeout_s=CREATE_TIMEOUT_S)
-        log.info("created connector %s", file.name)
+        log.info("Created connector %s", file.name)
     elif dict(entry.config) != dict(file.config):
         ask(assembly.herder, PutConfig(name=file.name, config=file.config), timeout_s=CREATE_TIMEOUT_S)
-        log.info("connector %s has another config now", file.name)
+        log.info("Updated the config of connector %s", file.name)
     else:
-        log.info("connector %s is as its file wants it", file.name)
+        log.info("Connector %s already matches its file", file.name)
 
 
 def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
@@ -177,4 +162,4 @@ def run_standalone(worker_file: Path, connector_files: Sequence[Path]) -> int:
 
 
 def _refuse(path: object, error: KraalError) -> None:
-    log.error("the connector of %s could not be created: %s", path, error)
+    log.error("Failed to create the connector of %s: %s", path, error)

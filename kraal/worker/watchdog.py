@@ -42,7 +42,7 @@ class Watchdog:
         self._patience_s = patience_s
         self._armed = threading.Lock()
 
-    def hear_signals(self, told: Callable[[], None]) -> None:
+    def handle_signals(self, told: Callable[[], None]) -> None:
         """Call `told` at the first signal, on a separate thread because the main one can hang. Main thread only."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -58,7 +58,7 @@ class Watchdog:
             return
         with suppress(AttributeError, ValueError, OSError, io.UnsupportedOperation):  # no standard error
             faulthandler.dump_traceback_later(self._patience_s + HELD_S, exit=True, file=sys.stderr)
-        why = f"the shutdown has not ended in {self._patience_s:g} s"
+        why = f"the shutdown timed out after {self._patience_s:g} s"
         timer = threading.Timer(self._patience_s, _end, [why])
         timer.daemon = True
         timer.start()
@@ -73,7 +73,7 @@ class Watchdog:
                 first_s = now_s
                 told()
             elif now_s - first_s >= SAME_S:
-                _end("a second signal came before the shutdown was over")
+                _end("received a second signal during the shutdown")
 
 
 def _end(why: str) -> NoReturn:

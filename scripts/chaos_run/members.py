@@ -36,7 +36,7 @@ PROPERTIES: Final = {
 }
 """Beside the cluster's own, so that what is lost is noticed in seconds, and what fails for a fault that passes comes
 back by itself."""
-_CONTROL: Final = re.compile(r"test control port listens at [\d.]+:(\d+)")
+_CONTROL: Final = re.compile(r"test control port at [\d.]+:(\d+)")
 _DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
 
 

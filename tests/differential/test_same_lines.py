@@ -18,6 +18,8 @@ from tests.differential.causes import cause_of
 from tests.differential.chains import SINKS, Chained
 from tests.fakes.spark.pipe import create_topic
 
+pytestmark = pytest.mark.ci
+
 LOOK_S: Final = 0.1
 PATIENCE_S: Final = 120.0
 TIME_MS: Final = 1_700_000_000_123

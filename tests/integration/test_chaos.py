@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.ci
+
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1200.0
 FIRST = ["move-back", "overlap-frozen", "suspend"]

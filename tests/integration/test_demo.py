@@ -77,6 +77,7 @@ def test_once_ends_with_two_running_connectors_and_equal_files(scratch: Path) ->
     assert errors_of(done.stdout) == errors_of(readme), "the README shows what is printed"
 
 
+@pytest.mark.ci
 def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> None:
     done = run(scratch, "--cluster", "3", "--once", "--lines", "6000", "--port", "0")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -92,6 +93,7 @@ def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> No
     assert len(re.findall(r"^file-\d +2,000 +[\d,]+ +0 +[\d,]+$", said, flags=re.MULTILINE)) == 3
 
 
+@pytest.mark.ci
 def test_stays_until_ctrl_c_which_ends_all_it_started(scratch: Path) -> None:
     with subprocess.Popen(
         command("--lines", "1000", "--port", "0"),

@@ -48,11 +48,11 @@ class Limits:
 
 
 _TEXTS: Final[Mapping[Scarce, str]] = {
-    Scarce.HERDER: "{} requests wait for it",
-    Scarce.WORKERS: "{} requests wait for other workers",
-    Scarce.PLUGINS: "{} requests wait for plugins",
-    Scarce.BODIES: "the bodies of requests have {} bytes",
-    Scarce.INTERNAL_BODIES: "the bodies of workers' requests have {} bytes",
+    Scarce.HERDER: "{} requests are waiting",
+    Scarce.WORKERS: "{} requests are waiting for other workers",
+    Scarce.PLUGINS: "{} requests are waiting for plugins",
+    Scarce.BODIES: "the bodies of client requests take {} bytes",
+    Scarce.INTERNAL_BODIES: "the bodies of worker requests take {} bytes",
 }
 
 

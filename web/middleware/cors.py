@@ -108,5 +108,5 @@ class CrossOrigin:
         try:
             return any(pattern.fullmatch(origin) for origin in origins for pattern in self._rules.origins)
         except PatternTooSlow as error:
-            log.warning("Refused an origin: access.control.allow.origin: %s", error)
+            log.warning("Rejected an origin; check access.control.allow.origin: %s", error)
             return False

@@ -59,6 +59,7 @@ SUPERVISION: Final[Mapping[str, Schema]] = {
             "stalled": {**_FLAG, "description": "It is running, but has been in the same step for too long."},
             "step_ms": _maybe("integer", "Milliseconds in the current step; null: no step is in progress."),
             "last_batch_age_ms": _maybe("integer", "Milliseconds since its latest batch was written."),
+            "last_batch_way": _maybe("string", "How the worker carried out the latest batch, and why."),
         }
     ),
     "StalledTask": object_of(

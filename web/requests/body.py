@@ -157,7 +157,7 @@ def _fields(found: dict[str, Any], name: str, what: str) -> dict[str, Json] | No
     if value is None:
         return None
     fields = _object(value, f"Field {name} of {what}")
-    return {sound(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
+    return {check_surrogates(key, f"A key in {what}"): _plain(each, what) for key, each in fields.items()}
 
 
 def _plain(value: Any, what: str, depth: int = 0) -> Json:
@@ -176,12 +176,13 @@ def _plain(value: Any, what: str, depth: int = 0) -> Json:
                 raise BadRequest(f"A number in {what} is too large: {text}")
             return number
         case str():
-            return sound(value, f"A text in {what}")
+            return check_surrogates(value, f"A string in {what}")
         case list():
             return [_plain(each, what, depth + 1) for each in value]
         case dict():
             return {
-                sound(key, f"A key in {what}"): _plain(each, what, depth + 1) for key, each in value.items()
+                check_surrogates(key, f"A key in {what}"): _plain(each, what, depth + 1)
+                for key, each in value.items()
             }
         case _:
             plain: Json = value
@@ -208,7 +209,7 @@ def parse_json(body: bytes) -> Any:
 def config_map(value: Any, what: str) -> Config:
     """Return `value` as a config; `what` names it in errors. Raises BadRequest."""
     return {
-        sound(key, "A key"): _text(each, f"Value of config key {key}")
+        check_surrogates(key, "A key"): _text(each, f"Value of config key {key}")
         for key, each in _object(value, what).items()
     }
 
@@ -235,15 +236,15 @@ def _text(value: Any, what: str) -> str | None:
         case bool():
             return "true" if value else "false"
         case str():
-            return sound(str(value), what)
+            return check_surrogates(str(value), what)
         case _:
             raise BadRequest(f"{what} {NOT_SCALAR} {_kind(value)}")
 
 
-def sound(text: str, what: str) -> str:
+def check_surrogates(text: str, what: str) -> str:
     """Return `text` if it can be encoded as UTF-8. Raises BadRequest."""
     if _HALF_SURROGATE.search(text):
-        raise BadRequest(f"{what} holds half of a surrogate pair: {json.dumps(text)}")
+        raise BadRequest(f"{what} contains an unpaired surrogate: {json.dumps(text)}")
     return text
 
 
@@ -259,8 +260,8 @@ def _kind(value: Any) -> str:
 
 
 def _refuse_constant(name: str) -> Callable[[], None]:
-    raise BadRequest(f"The request body is not JSON: {name} is no JSON number")
+    raise BadRequest(f"The request body is not JSON: {name} is not a JSON number")
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"The request body is larger than the {limit} bytes that this worker takes")
+    return TooLarge(f"The request body is larger than the {limit} bytes that this worker accepts")

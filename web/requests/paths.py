@@ -33,7 +33,9 @@ def use_raw_path(scope: Scope) -> None:
 def decoded(segment: str) -> str:
     """Decode one segment of a path. Raises BadRequest."""
     if _BROKEN_ESCAPE.search(segment):
-        raise BadRequest(f"Path segment {segment} holds a % that two hexadecimal digits do not follow")
+        raise BadRequest(
+            f"Path segment {segment} contains a % that is not followed by two hexadecimal digits"
+        )
     try:
         return unquote_to_bytes(segment).decode("utf-8")
     except UnicodeDecodeError as exc:

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 from kraal.core.errors import BadRequest
 from kraal.core.ids import Config
-from web.requests.body import NOT_SCALAR, sound
+from web.requests.body import NOT_SCALAR, check_surrogates
 
 MOST_CONFIGS: Final = 100_000
 MOST_SETTINGS: Final = 1_000_000
@@ -77,7 +77,7 @@ class _Reader:
         while more:
             if self._next() != b'"':
                 self._fail("Expecting property name enclosed in double quotes")
-            key = sound(self._string(), "A key")
+            key = check_surrogates(self._string(), "A key")
             if not self._take(b":"):
                 self._fail("Expecting ':' delimiter")
             self._settings += 1
@@ -90,7 +90,7 @@ class _Reader:
     def _value(self, what: str) -> str | None:
         first = self._next()
         if first == b'"':
-            return sound(self._string(), what)
+            return check_surrogates(self._string(), what)
         if first in (b"{", b"["):
             raise BadRequest(f"{what} {NOT_SCALAR} {self._kind()}")
         word = self._word()
@@ -108,7 +108,7 @@ class _Reader:
         found = _STRING.match(self._body, start, start + _LONGEST)
         if found is None:
             if len(self._body) - start > _LONGEST:
-                raise BadRequest(f"A text in the request body is longer than {_LONGEST} bytes")
+                raise BadRequest(f"A string in the request body is longer than {_LONGEST} bytes")
             self._fail("Unterminated string starting at")
         self._at = found.end()
         try:

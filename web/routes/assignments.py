@@ -48,8 +48,8 @@ async def _get(services: Services, request: Request) -> Response:
         if exc.status != HTTPStatus.NOT_FOUND:
             raise
         raise NotFound(
-            f"Only the leader knows who may run what, and the leader at {snapshot.leader_url} does not say: it is a "
-            "worker of Apache Kafka, or has /admin on listeners of its own (admin.listeners)"
+            f"Only the leader knows the assignments, and the leader at {snapshot.leader_url} does not serve them: it "
+            "is a worker of Apache Kafka, or it serves /admin on other listeners (admin.listeners)"
         ) from exc
 
 

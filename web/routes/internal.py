@@ -113,7 +113,7 @@ def _signature(services: Services, request: Request) -> Expected | None:
         if services.settings.unsigned_internal:
             return None
         raise BadRequest(
-            "Internal request missing required signature: this worker asks for passwords, and the group's protocol "
+            "Internal request missing required signature: this worker requires passwords, but the group's protocol "
             "is one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
             "internal.requests.unsigned=allow on this one."
         )

@@ -94,9 +94,7 @@ async def _put(services: Services, request: Request) -> Response:
     """PUT /admin/loggers/{logger}?scope=: 200 with the loggers changed here; 204 when all workers are notified."""
     namespace = decoded(request.path_params["logger"])
     if len(namespace) > _LONGEST:
-        raise BadRequest(
-            f"The logger's name has {len(namespace)} characters; {_LONGEST} at most are allowed."
-        )
+        raise BadRequest(f"The logger's name has {len(namespace)} characters; the maximum is {_LONGEST}.")
     level = parse_config(await read_body(services, request)).get("level")
     if level is None:
         raise BadRequest("Desired 'level' parameter was not specified in request.")

@@ -71,14 +71,14 @@ async def _health(services: Services, _request: Request) -> Response:
     """
     try:
         async with asyncio.timeout(services.settings.health_timeout_s):
-            await services.pulse.feel()
+            await services.health_check.check()
     except TimeoutError:
         return _unhealthy(services.published.latest)
-    snapshot, oversight = services.published.latest, services.oversight
-    why = None if oversight is None else oversight.why_unhealthy()
+    snapshot, stall_detection = services.published.latest, services.stall_detection
+    why = None if stall_detection is None else stall_detection.why_unhealthy()
     if why is not None:
         return _worker_status(HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", why)
-    stalled = [] if oversight is None else oversight.stalled(snapshot)
+    stalled = [] if stall_detection is None else stall_detection.stalled(snapshot)
     more: dict[str, Json] = {"stalled_tasks": len(stalled), "stalled": stalled[:_MOST]} if stalled else {}
     text = "Worker has completed startup and is ready to handle requests."
     return _worker_status(HTTPStatus.OK, "healthy", text, more)

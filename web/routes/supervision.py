@@ -42,14 +42,14 @@ def with_supervision(status: Handler) -> Handler:
     """Wrap the handler of GET /connectors/{c}/status to support `expand=supervision`."""
 
     async def get(services: Services, request: Request) -> Response:
-        oversight = services.oversight
-        if oversight is None or _ASKED not in request.query_params.getlist("expand"):
+        stall_detection = services.stall_detection
+        if stall_detection is None or _ASKED not in request.query_params.getlist("expand"):
             return await status(services, request)
         if not services.published.latest.live:
             await ask_herder(services, AwaitLive())
         snapshot, name = services.published.latest, connector_of(request)
         body: dict[str, Any] = view.connector_status(snapshot, name)
-        known = oversight.status(snapshot, name)
+        known = stall_detection.status(snapshot, name)
         statuses = snapshot.status.statuses.get(name, ConnectorStatuses())
         others = _workers(statuses) - {snapshot.worker_id}
         if HOP in request.query_params or not services.settings.distributed:

@@ -53,7 +53,7 @@ def _show(services: Services, snapshot: Snapshot, request: Request) -> Any:
     ),
 )
 async def _reset(services: Services, request: Request) -> Response:
-    """PUT /connectors/{c}/topics/reset: 200, as KIP-558 has it."""
+    """PUT /connectors/{c}/topics/reset: 200, as in KIP-558."""
     _refuse_without_tracking(services)
     if not services.settings.topic_reset:
         raise Forbidden("Topic tracking reset is disabled")

@@ -24,7 +24,7 @@ from kraal.client.status_tables import (
     instances,
     traces,
 )
-from kraal.client.supervision import supervision_lines
+from kraal.client.supervision import batch_lines, supervision_lines
 from kraal.client.text import table
 from kraal.client.wait import fetch_one
 
@@ -43,7 +43,7 @@ from kraal.client.wait import fetch_one
 @click.option("--show-secrets", is_flag=True, help="Print passwords and other secrets in clear text.")
 @asking
 def describe(rest: Rest, names: tuple[str, ...], *, style: str, show_secrets: bool) -> None:
-    """Show all details of a connector: config, state, tasks, topics, automatic restarts, and complete traces.
+    """Show all details of a connector: config, state, tasks, batches, topics, automatic restarts, and complete traces.
 
     Secret values are printed as [hidden] unless --show-secrets is set; references such as ${file:…} are printed. The
     output of -o json and -o yaml for one connector can be applied again if it contains no [hidden] value.
@@ -108,7 +108,7 @@ def _sections(found: dict[str, Any]) -> list[str]:
             if rows
             else ["Tasks:   none"]
         )
-        lines += supervision_lines(status)
+        lines += batch_lines(status) + supervision_lines(status)
         for what, trace in traces(status):
             lines += [f"Trace of {what}:", *(f"  {line}" for line in trace.splitlines())]
     return lines

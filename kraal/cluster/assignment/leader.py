@@ -60,7 +60,7 @@ class GroupPlan:
     waiting: Mapping[Job, Wait] = field(default_factory=dict)
     """Unassigned jobs, sorted; empty under the eager protocol, or when the assignment failed."""
     delay_ms: int = 0
-    """Delay that members were told."""
+    """Delay that was sent to the members."""
     why: str = ""
     """Reason for this rebalance, as far as the leader knows it."""
 
@@ -93,12 +93,12 @@ def plan_group(
     if cluster.offset < needed:
         error = AssignmentError.CONFIG_MISMATCH
         failed = {member: _assignment(joined, needed, error=error) for member in joined.members}
-        why = f"the config is read up to {cluster.offset} by the leader, and up to {needed} by another worker"
+        why = f"the leader has read the config up to offset {cluster.offset}, another worker up to {needed}"
         return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
     if not joined.protocol.cooperative:
         dealt = assign_eagerly(joined.members, jobs_of(cluster))
         told = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in dealt.items()}
-        why = "the eager protocol deals all work anew in each rebalance"
+        why = "the eager protocol reassigns all work in each rebalance"
         return GroupPlan(assignments=told, state=state, owners=_owners(dealt), urls=_urls(joined), why=why)
     return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, former)
 

@@ -25,7 +25,7 @@ class Pause:
     until_ms: int | None = None
     """End of the wait; None: no wait."""
     delay_ms: int = 0
-    """Delay that members were told; 0: no wait, load is balanced."""
+    """Delay that was sent to the members; 0: no wait, load is balanced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ _SHOWN = 5
 
 
 class Wait(StrEnum):
-    """Reason why a job runs nowhere."""
+    """Reason why a job is not running."""
 
     UNLISTED = "unlisted"
     """Every worker has static assignments, and none lists the job: it waits for another worker."""
@@ -40,12 +40,13 @@ def why_it_waits(job: Job, wait: Wait) -> str:
     """Return an explanation for an operator, with what to do about it."""
     if wait is Wait.MOVING:
         return (
-            "It is being stopped where it ran, and is assigned in the next rebalance, which follows at once."
+            "It is being stopped on its previous worker and will be assigned in the next rebalance, which follows "
+            "immediately."
         )
     if wait is Wait.LOST:
         return (
-            "Its worker is gone. It is kept for that worker until scheduled.rebalance.max.delay.ms have passed, and "
-            "goes to another one then."
+            "Its worker has left the group. It is kept for that worker until scheduled.rebalance.max.delay.ms have "
+            "passed, and goes to another one then."
         )
     kind, key = ("connector", "static.connectors") if job.task == CONNECTOR else ("task", "static.tasks")
     return (
@@ -67,7 +68,7 @@ def why_rebalanced(
     `urls` has the members of both rounds; `waited` is what ran nowhere after the last round.
     """
     if before.generation == -1 or before.generation != round_.last_generation:
-        return "unknown: the leader leads since this rebalance, or the one before it failed"
+        return "unknown: this is the leader's first rebalance, or the previous one failed"
     names = {member: urls.get(member, member) for member in before.members | round_.members.keys()}
     came = sorted(names[member] for member in round_.members.keys() - before.members)
     left = sorted(names[member] for member in before.members - round_.members.keys())
@@ -81,12 +82,12 @@ def why_rebalanced(
         f"left: {', '.join(left)}" if left else "",
         f"new: {some_jobs(new)}" if new else "",
         f"deleted: {some_jobs(gone)}" if gone else "",
-        "the delay of the rebalance before is over" if over else "",
-        f"to be placed after it was stopped elsewhere: {some_jobs(stopped)}" if stopped else "",
+        "the delay of the previous rebalance has expired" if over else "",
+        f"assigning work that has stopped elsewhere: {some_jobs(stopped)}" if stopped else "",
     ]
     return (
         "; ".join(part for part in parts if part)
-        or "a worker asked for it: new task configs, or a late reader"
+        or "a worker requested it: new task configs, or a worker whose config was behind"
     )
 
 

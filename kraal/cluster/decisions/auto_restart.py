@@ -185,9 +185,9 @@ def restarted(watched: Watched, life: Incarnation, now: Situation) -> Watched:
 def why_given_up(policy: AutoRestart, given_up: GivenUp) -> str:
     """Return an explanation for an operator, with what to do about it."""
     if given_up is GivenUp.LASTING:
-        return "A restart does not cure this failure: change what its trace names, then restart it."
+        return "A restart cannot fix this failure: fix the cause that its trace names, then restart it."
     if given_up is GivenUp.SAME_RECORD:
-        return "The record that it was restarted for failed again: see its trace, then restart it."
+        return "The same record failed again after a restart: fix the cause that its trace names, then restart it."
     return (
         f"It was restarted {policy.most} times within {policy.window_s:g} s, and errors.auto.restart.max allows no "
         "more: see its trace, then restart it."

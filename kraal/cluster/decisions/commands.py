@@ -151,7 +151,6 @@ def _fitting(entries: list[Entry]) -> list[Entry]:
     largest = max(len(entry.key.encode()) + len(entry.value or b"") for entry in entries)
     if largest > LARGEST:
         raise BadRequest(
-            f"The connector's config is too large: as a record it takes {largest} bytes, "
-            f"and {LARGEST} at most are allowed"
+            f"The connector's config is too large: its record has {largest} bytes, the maximum is {LARGEST}"
         )
     return entries

@@ -50,7 +50,7 @@ from kraal.cluster.membership.member_state import (
 from kraal.cluster.state.wanted_work import Assignment
 
 SLOW_READ = "taking too long to read the log"
-DELAY_OVER = "the delay of the rebalance is over"
+DELAY_OVER = "the rebalance delay has expired"
 HUNG = "worker poll timeout has expired."
 
 
@@ -176,7 +176,7 @@ class _Turn:
             pass  # the herder will be told as soon as there is an assignment
         elif state.assignment.failed or state.assignment.config_offset != self._offset:
             # Changes since then may need a rebalance that the former herder had no time to request.
-            self._rejoin("the herder began anew")
+            self._rejoin("the herder was restarted")
         else:
             self.decisions.append(Deliver())
             self._set(running=work_of(state.assignment))
@@ -191,7 +191,7 @@ class _Turn:
             self.decisions.append(Leave(HUNG if self.state.hung else SLOW_READ))
         else:
             self._set(catch_up_by_s=None)
-            self.decisions += [Join(), Rejoin("membership began anew")]
+            self.decisions += [Join(), Rejoin("the membership actor was restarted")]
 
     def _watch_herder(self) -> None:
         """Leave the group when the herder hangs, so that its work goes to other members."""
@@ -240,14 +240,14 @@ class _Turn:
             self._rejoin(DELAY_OVER)
         elif self._offset != owned.config_offset:
             self._ask_again(
-                f"the config is read up to {self._offset}, and was assigned by {owned.config_offset}"
+                f"config read up to offset {self._offset}, but the assignment requires offset {owned.config_offset}"
             )
         else:
             self.decisions.append(Deliver())
             self._set(running=work_of(owned))
             if owned.revoked:
                 self._set(assignment=replace(owned, revoked=()))
-                self._ask_again("what was revoked has stopped")
+                self._ask_again("all revoked work has stopped")
 
     def _catch_up(self) -> None:
         state = self.state

@@ -80,7 +80,7 @@ class MemberState:
     hung: bool = False
     """This worker left because the herder did not answer, and returns when it does."""
     asked_s: float | None = None
-    """Time since which the herder owes a sign of life."""
+    """Time since which a heartbeat of the herder is overdue."""
     ticked_s: float | None = None
     """Time of the last check."""
 
@@ -204,7 +204,7 @@ class Proceed:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Have the herder stop what is not in `keep`; `Done` confirms it."""
+    """Have the herder stop all work that is not in `keep`; `Done` confirms it."""
 
     number: int
     keep: Assignment

@@ -48,7 +48,6 @@ def _key(
     order: int,
     group: str = COMMON,
     validator: Check | None = None,
-    no_effect: str = "",
 ) -> Key:
     """Declare one key of ConnectorConfig."""
     return Key(
@@ -63,7 +62,6 @@ def _key(
         width=width,
         display_name=display_name,
         source="ConnectorConfig",
-        no_effect=no_effect,
     )
 
 

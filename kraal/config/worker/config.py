@@ -38,7 +38,6 @@ from kraal.config.worker.rest_tls import https_errors, https_warnings
 from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import WorkerId
 
-_CONVERTERS = ("key.converter", "value.converter", "header.converter")
 WithoutVariables = Callable[[Mapping[str, str]], Mapping[str, str]]
 """Replaces variables by the values of config providers."""
 
@@ -57,8 +56,6 @@ class WorkerConfig:
     key_converter: str
     value_converter: str
     header_converter: str
-    converter_configs: Mapping[str, Mapping[str, str]] = field(repr=False)
-    """The converters' settings, without prefix, by `key.converter`, `value.converter` and `header.converter`."""
     listeners: tuple[Listener, ...]
     admin_listeners: tuple[Listener, ...] | None
     """None: /admin is on the listeners of the REST API; empty: it is disabled."""
@@ -66,8 +63,6 @@ class WorkerConfig:
     """Ends with `/`; may have port 0 until `bound_to` sets the actual port."""
     worker_id: WorkerId
     graceful_timeout_s: float
-    offset_flush_interval_s: float
-    offset_flush_timeout_s: float
     topic_tracking: bool
     topic_tracking_reset: bool
     topic_creation: bool
@@ -95,10 +90,6 @@ class WorkerConfig:
     """Spark's settings, with their prefix: `spark.master`."""
     client: Mapping[str, str] = field(repr=False)
     """Settings of the worker's own clients, such as `security.protocol`, without the bootstrap servers."""
-    producer: Mapping[str, str] = field(repr=False)
-    consumer: Mapping[str, str] = field(repr=False)
-    admin: Mapping[str, str] = field(repr=False)
-    """Settings of one kind of connector clients, without prefix."""
     raw: Mapping[str, str] = field(repr=False)
     """The properties as text, with variables resolved."""
     warnings: tuple[str, ...]
@@ -189,14 +180,11 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "key_converter": text("key.converter"),
         "value_converter": text("value.converter"),
         "header_converter": text("header.converter"),
-        "converter_configs": MappingProxyType({name: below(raw, f"{name}.") for name in _CONVERTERS}),
         "listeners": checked.listeners,
         "admin_listeners": checked.admin_listeners,
         "advertised_url": url,
         "worker_id": _worker_id(url),
         "graceful_timeout_s": seconds("task.shutdown.graceful.timeout.ms"),
-        "offset_flush_interval_s": seconds("offset.flush.interval.ms"),
-        "offset_flush_timeout_s": seconds("offset.flush.timeout.ms"),
         "topic_tracking": values["topic.tracking.enable"] is True,
         "topic_tracking_reset": values["topic.tracking.allow.reset"] is True,
         "topic_creation": values["topic.creation.enable"] is True,
@@ -216,9 +204,6 @@ def worker_fields(checked: Checked, warnings: Iterable[str]) -> dict[str, Any]:
         "basic_auth": checked.basic_auth,
         "spark": MappingProxyType({name: value for name, value in raw.items() if name.startswith("spark.")}),
         "client": MappingProxyType({name: value for name, value in raw.items() if name in own}),
-        "producer": below(raw, "producer."),
-        "consumer": below(raw, "consumer."),
-        "admin": below(raw, "admin.", without="admin.listeners"),
         "raw": MappingProxyType(dict(raw)),
         "warnings": tuple(warnings),
     }
@@ -229,17 +214,6 @@ def own_client_keys() -> frozenset[str]:
     """Return the keys without a prefix that configure the worker's own clients."""
     shared = {key.name for key in WORKER} - {"client.dns.lookup"}
     return frozenset(key.name for key in client_def("admin")) - shared
-
-
-def below(raw: Mapping[str, str], prefix: str, *, without: str | None = None) -> Mapping[str, str]:
-    """Return the keys under a prefix, without the prefix."""
-    return MappingProxyType(
-        {
-            name.removeprefix(prefix): value
-            for name, value in raw.items()
-            if name.startswith(prefix) and (without is None or not name.startswith(without))
-        }
-    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -17,7 +17,6 @@ from kraal.config.worker.config import (
     Checked,
     WithoutVariables,
     WorkerConfig,
-    below,
     check_worker,
     nearest,
     own_client_keys,
@@ -231,9 +230,9 @@ def _cross_errors(values: Mapping[str, object]) -> list[str]:
 def _topic(checked: Checked, prefix: str) -> InternalTopic:
     declared = {"topic", "partitions", "replication.factor", _CLEANUP}
     settings = {
-        name: value
-        for name, value in below(checked.raw, prefix).items()
-        if name not in declared and prefix + name not in _ELSEWHERE
+        name.removeprefix(prefix): value
+        for name, value in checked.raw.items()
+        if name.startswith(prefix) and name not in _ELSEWHERE and name.removeprefix(prefix) not in declared
     }
     partitions = f"{prefix}partitions"
     return InternalTopic(

@@ -58,34 +58,28 @@ _PROPERTIES: Final[Mapping[str, Mapping[str, tuple[_Property, ...]]]] = {
 }
 """Properties by the part of the URL after `jdbc:`. Drivers of other databases keep their defaults."""
 
-
-def timeout_keys(group: str, order: int) -> tuple[Key, Key]:
-    """Return the two keys, starting at `order` in a connector's group."""
-    return (
-        Key(
-            name=CONNECT,
-            type=ConfigType.INT,
-            default=30_000,
-            validator=at_least(0),
-            importance=Importance.LOW,
-            doc="How long connecting and logging in to the database may take; 0: as long as the driver waits by "
-            "itself. What `spark.option.url` or an option of the driver says about it goes first.",
-            group=group,
-            order=order,
-        ),
-        Key(
-            name=SOCKET,
-            type=ConfigType.INT,
-            default=1_800_000,
-            validator=at_least(0),
-            importance=Importance.LOW,
-            doc="How long the database may send nothing while an answer is awaited; 0: as long as the driver waits by "
-            "itself, which may be for ever. It must be longer than the slowest query takes to its first row. What "
-            "`spark.option.url` or an option of the driver says about it goes first.",
-            group=group,
-            order=order + 1,
-        ),
-    )
+TIMEOUTS: Final = (
+    Key(
+        name=CONNECT,
+        type=ConfigType.INT,
+        default=30_000,
+        validator=at_least(0),
+        importance=Importance.LOW,
+        doc="How long connecting and logging in to the database may take; 0: as long as the driver waits by "
+        "itself. What `spark.option.url` or an option of the driver says about it goes first.",
+    ),
+    Key(
+        name=SOCKET,
+        type=ConfigType.INT,
+        default=1_800_000,
+        validator=at_least(0),
+        importance=Importance.LOW,
+        doc="How long the database may send nothing while an answer is awaited; 0: as long as the driver waits by "
+        "itself, which may be for ever. It must be longer than the slowest query takes to its first row. What "
+        "`spark.option.url` or an option of the driver says about it goes first.",
+    ),
+)
+"""The keys of both timeouts, without a group."""
 
 
 def with_timeouts(options: Mapping[str, str], parsed: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from kraal.config.checks import at_least, non_empty, one_of, rule
 from kraal.config.java_regex import why_refused
-from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation
+from kraal.config.key import ConfigDef, ConfigType, Importance, Key, Recommendation, in_group
 from kraal.config.values import as_strings, invalid
 
 _PACKAGE: Final = "org.apache.kafka.connect.mirror"
@@ -28,8 +28,6 @@ BATCH_MS: Final = "realtime.batch.ms"
 _NO_CONFIGS: Final = "settings are copied when a topic is created, and not kept alike"
 _NO_ACLS: Final = "no access rights are copied"
 _NO_SYNCS: Final = "no offset-syncs topic is written"
-_WHO, _WHAT, _NAMES, _MAKE, _REST = "Clusters", "Topics", "Naming", "Topics of the target", "Not in use"
-_HOW: Final = "Way of copying"
 
 
 @rule("names and regular expressions of Java's")
@@ -47,9 +45,7 @@ def _one_choice(name: str, values: Mapping[str, object]) -> Recommendation:
     return Recommendation()
 
 
-def _key(
-    name: str, kind: ConfigType, default: object, group: str, order: int, doc: str, no_effect: str = ""
-) -> Key:
+def _key(name: str, kind: ConfigType, default: object, doc: str, no_effect: str = "") -> Key:
     """Declare a key of low importance, like most of MirrorMaker's."""
     checked = at_least(0) if kind in {ConfigType.INT, ConfigType.LONG, ConfigType.SHORT} else None
     return Key(
@@ -59,228 +55,205 @@ def _key(
         validator=checked,
         importance=Importance.LOW,
         doc=doc,
-        group=group,
-        order=order,
         no_effect=no_effect,
     )
 
 
-MIRROR: Final = ConfigDef(
-    [
-        Key(
-            name="source.cluster.alias",
-            type=ConfigType.STRING,
-            validator=non_empty,
-            importance=Importance.HIGH,
-            doc="A name for the cluster that is read. It stands before names of topics in the target, and in offsets.",
-            group=_WHO,
-            order=0,
+_CLUSTERS: Final = in_group(
+    "Clusters",
+    Key(
+        name="source.cluster.alias",
+        type=ConfigType.STRING,
+        validator=non_empty,
+        importance=Importance.HIGH,
+        doc="A name for the cluster that is read. It stands before names of topics in the target, and in offsets.",
+    ),
+    Key(
+        name="target.cluster.alias",
+        type=ConfigType.STRING,
+        default="target",
+        importance=Importance.HIGH,
+        doc="A name for the cluster that is written to. Topics that came from there are not sent back.",
+    ),
+    Key(
+        name=SOURCE_SERVERS,
+        type=ConfigType.STRING,
+        validator=non_empty,
+        importance=Importance.HIGH,
+        doc="Addresses of the cluster that is read, `host:port`, separated by commas.",
+    ),
+    Key(
+        name=TARGET_SERVERS,
+        type=ConfigType.STRING,
+        validator=non_empty,
+        importance=Importance.HIGH,
+        doc="Addresses of the cluster in which topics are created: the one that the worker's producers write to, "
+        "which is the worker's own unless `producer.override.bootstrap.servers` says otherwise.",
+    ),
+    _key(
+        "admin.timeout.ms",
+        ConfigType.LONG,
+        60000,
+        "How long to wait for a cluster that is asked for its topics, or to create some.",
+    ),
+)
+
+_TOPICS: Final = in_group(
+    "Topics",
+    Key(
+        name="topics",
+        type=ConfigType.LIST,
+        default=ALL_TOPICS,
+        validator=patterns,
+        importance=Importance.HIGH,
+        doc="The topics to copy: names and regular expressions that match whole names, separated by commas.",
+    ),
+    Key(
+        name="topics.regex",
+        type=ConfigType.STRING,
+        default=None,
+        validator=patterns,
+        importance=Importance.HIGH,
+        doc="One regular expression in place of `topics`, for what has commas in it.",
+        recommender=_one_choice,
+    ),
+    Key(
+        name="topics.exclude",
+        type=ConfigType.LIST,
+        default=(r".*[\-\.]internal", r".*\.replica", "__.*"),
+        validator=patterns,
+        importance=Importance.HIGH,
+        doc="Topics that are not copied, whatever `topics` says: names and regular expressions.",
+    ),
+    _key(
+        "heartbeats.replication.enabled",
+        ConfigType.BOOLEAN,
+        True,  # noqa: FBT003 - a default
+        "Copy topics named `heartbeats` even where `topics` does not name them.",
+    ),
+    _key(
+        "refresh.topics.enabled",
+        ConfigType.BOOLEAN,
+        True,  # noqa: FBT003 - as above
+        "Look for new topics and partitions while running.",
+    ),
+    _key(
+        "refresh.topics.interval.seconds",
+        ConfigType.LONG,
+        600,
+        "How often to look for new topics and partitions.",
+    ),
+    Key(
+        name="enabled",
+        type=ConfigType.BOOLEAN,
+        default=True,
+        importance=Importance.LOW,
+        doc="Whether to copy at all; without it there are no tasks.",
+    ),
+)
+
+_NAMING: Final = in_group(
+    "Naming",
+    Key(
+        name="replication.policy.class",
+        type=ConfigType.STRING,
+        default=DEFAULT_POLICY,
+        validator=one_of(DEFAULT_POLICY, IDENTITY_POLICY),
+        importance=Importance.LOW,
+        doc="How topics are named in the target: with the source's alias before them, or as they are.",
+    ),
+    Key(
+        name="replication.policy.separator",
+        type=ConfigType.STRING,
+        default=".",
+        validator=non_empty,
+        importance=Importance.LOW,
+        doc="What stands between the alias and the topic.",
+    ),
+    _key(
+        "replication.policy.internal.topic.separator.enabled",
+        ConfigType.BOOLEAN,
+        True,  # noqa: FBT003 - as above
+        "Whether MirrorMaker's own topics, which are not copied, are known by the separator or by a dot.",
+    ),
+)
+
+_CREATED_TOPICS: Final = in_group(
+    "Topics of the target",
+    _key(
+        "replication.factor",
+        ConfigType.INT,
+        2,
+        "How many copies topics have that are created in the target.",
+    ),
+    Key(
+        name="config.properties.exclude",
+        type=ConfigType.LIST,
+        default=(
+            r"follower\.replication\.throttled\.replicas",
+            r"leader\.replication\.throttled\.replicas",
+            r"message\.timestamp\.difference\.max\.ms",
+            r"message\.timestamp\.type",
+            r"unclean\.leader\.election\.enable",
+            r"min\.insync\.replicas",
         ),
-        Key(
-            name="target.cluster.alias",
-            type=ConfigType.STRING,
-            default="target",
-            importance=Importance.HIGH,
-            doc="A name for the cluster that is written to. Topics that came from there are not sent back.",
-            group=_WHO,
-            order=1,
-        ),
-        Key(
-            name=SOURCE_SERVERS,
-            type=ConfigType.STRING,
-            validator=non_empty,
-            importance=Importance.HIGH,
-            doc="Addresses of the cluster that is read, `host:port`, separated by commas.",
-            group=_WHO,
-            order=2,
-        ),
-        Key(
-            name=TARGET_SERVERS,
-            type=ConfigType.STRING,
-            validator=non_empty,
-            importance=Importance.HIGH,
-            doc="Addresses of the cluster in which topics are created: the one that the worker's producers write to, "
-            "which is the worker's own unless `producer.override.bootstrap.servers` says otherwise.",
-            group=_WHO,
-            order=3,
-        ),
-        _key(
-            "admin.timeout.ms",
-            ConfigType.LONG,
-            60000,
-            _WHO,
-            4,
-            "How long to wait for a cluster that is asked for its topics, or to create some.",
-        ),
-        Key(
-            name="topics",
-            type=ConfigType.LIST,
-            default=ALL_TOPICS,
-            validator=patterns,
-            importance=Importance.HIGH,
-            doc="The topics to copy: names and regular expressions that match whole names, separated by commas.",
-            group=_WHAT,
-            order=0,
-        ),
-        Key(
-            name="topics.regex",
-            type=ConfigType.STRING,
-            default=None,
-            validator=patterns,
-            importance=Importance.HIGH,
-            doc="One regular expression in place of `topics`, for what has commas in it.",
-            recommender=_one_choice,
-            group=_WHAT,
-            order=1,
-        ),
-        Key(
-            name="topics.exclude",
-            type=ConfigType.LIST,
-            default=(r".*[\-\.]internal", r".*\.replica", "__.*"),
-            validator=patterns,
-            importance=Importance.HIGH,
-            doc="Topics that are not copied, whatever `topics` says: names and regular expressions.",
-            group=_WHAT,
-            order=2,
-        ),
-        _key(
-            "heartbeats.replication.enabled",
-            ConfigType.BOOLEAN,
-            True,  # noqa: FBT003 - a default
-            _WHAT,
-            3,
-            "Copy topics named `heartbeats` even where `topics` does not name them.",
-        ),
-        _key(
-            "refresh.topics.enabled",
-            ConfigType.BOOLEAN,
-            True,  # noqa: FBT003 - as above
-            _WHAT,
-            4,
-            "Look for new topics and partitions while running.",
-        ),
-        _key(
-            "refresh.topics.interval.seconds",
-            ConfigType.LONG,
-            600,
-            _WHAT,
-            5,
-            "How often to look for new topics and partitions.",
-        ),
-        Key(
-            name="replication.policy.class",
-            type=ConfigType.STRING,
-            default=DEFAULT_POLICY,
-            validator=one_of(DEFAULT_POLICY, IDENTITY_POLICY),
-            importance=Importance.LOW,
-            doc="How topics are named in the target: with the source's alias before them, or as they are.",
-            group=_NAMES,
-            order=0,
-        ),
-        Key(
-            name="replication.policy.separator",
-            type=ConfigType.STRING,
-            default=".",
-            validator=non_empty,
-            importance=Importance.LOW,
-            doc="What stands between the alias and the topic.",
-            group=_NAMES,
-            order=1,
-        ),
-        _key(
-            "replication.policy.internal.topic.separator.enabled",
-            ConfigType.BOOLEAN,
-            True,  # noqa: FBT003 - as above
-            _NAMES,
-            2,
-            "Whether MirrorMaker's own topics, which are not copied, are known by the separator or by a dot.",
-        ),
-        _key(
-            "replication.factor",
-            ConfigType.INT,
-            2,
-            _MAKE,
-            0,
-            "How many copies topics have that are created in the target.",
-        ),
-        Key(
-            name="config.properties.exclude",
-            type=ConfigType.LIST,
-            default=(
-                r"follower\.replication\.throttled\.replicas",
-                r"leader\.replication\.throttled\.replicas",
-                r"message\.timestamp\.difference\.max\.ms",
-                r"message\.timestamp\.type",
-                r"unclean\.leader\.election\.enable",
-                r"min\.insync\.replicas",
-            ),
-            validator=patterns,
-            importance=Importance.HIGH,
-            doc="Settings of topics that are not copied when a topic is created: names and regular expressions.",
-            group=_MAKE,
-            order=1,
-        ),
-        Key(
-            name=TRIGGER,
-            type=ConfigType.STRING,
-            default="batch",
-            validator=one_of("batch", REALTIME),
-            importance=Importance.MEDIUM,
-            doc="How records are copied: in batches, for which nothing runs while there is nothing new, or in real "
-            "time, within milliseconds, for which each partition holds one of Spark's core slots all the time.",
-            recommender=lambda _name, _values: Recommendation(values=("batch", REALTIME)),
-            group=_HOW,
-            order=0,
-        ),
-        Key(
-            name=BATCH_MS,
-            type=ConfigType.LONG,
-            default=60000,
-            validator=at_least(5000),
-            importance=Importance.LOW,
-            doc="In real time: how long one of Spark's batches lasts, milliseconds. Between two of them records wait "
-            "for some tenths of a second. Offsets are stored every second, whatever this says.",
-            group=_HOW,
-            order=1,
-        ),
-        _key(
-            "consumer.poll.timeout.ms",
-            ConfigType.LONG,
-            1000,
-            _REST,
-            0,
-            "How long one request for records may wait.",
-            "a task is told of new records at once",
-        ),
-        Key(
-            name="enabled",
-            type=ConfigType.BOOLEAN,
-            default=True,
-            importance=Importance.LOW,
-            doc="Whether to copy at all; without it there are no tasks.",
-            group=_WHAT,
-            order=6,
-        ),
-        _key("sync.topic.configs.enabled", ConfigType.BOOLEAN, True, _REST, 1, "Keep settings alike.", _NO_CONFIGS),  # noqa: FBT003
-        _key("sync.topic.configs.interval.seconds", ConfigType.LONG, 600, _REST, 2, "How often.", _NO_CONFIGS),
-        _key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, _REST, 3, "Keep access rights alike.", _NO_ACLS),  # noqa: FBT003
-        _key("sync.topic.acls.interval.seconds", ConfigType.LONG, 600, _REST, 4, "How often.", _NO_ACLS),
-        _key("emit.offset-syncs.enabled", ConfigType.BOOLEAN, True, _REST, 5, "Say which offset became which.", _NO_SYNCS),  # noqa: E501, FBT003
-        _key("offset-syncs.topic.replication.factor", ConfigType.SHORT, 3, _REST, 6, "Its copies.", _NO_SYNCS),
-        Key(
-            name="offset-syncs.topic.location",
-            type=ConfigType.STRING,
-            default="source",
-            validator=one_of("source", "target"),
-            importance=Importance.LOW,
-            doc="Where that topic is.",
-            no_effect=_NO_SYNCS,
-            group=_REST,
-            order=7,
-        ),
-        _key("offset.lag.max", ConfigType.LONG, 100, _REST, 8, "How far it may lag.", _NO_SYNCS),
-    ]
-)  # fmt: skip
+        validator=patterns,
+        importance=Importance.HIGH,
+        doc="Settings of topics that are not copied when a topic is created: names and regular expressions.",
+    ),
+)
+
+_WAY: Final = in_group(
+    "Way of copying",
+    Key(
+        name=TRIGGER,
+        type=ConfigType.STRING,
+        default="batch",
+        validator=one_of("batch", REALTIME),
+        importance=Importance.MEDIUM,
+        doc="How records are copied: in batches, for which nothing runs while there is nothing new, or in real "
+        "time, within milliseconds, for which each partition holds one of Spark's core slots all the time.",
+        recommender=lambda _name, _values: Recommendation(values=("batch", REALTIME)),
+    ),
+    Key(
+        name=BATCH_MS,
+        type=ConfigType.LONG,
+        default=60000,
+        validator=at_least(5000),
+        importance=Importance.LOW,
+        doc="In real time: how long one of Spark's batches lasts, milliseconds. Between two of them records wait "
+        "for some tenths of a second. Offsets are stored every second, whatever this says.",
+    ),
+)
+
+_WITHOUT_EFFECT: Final = in_group(
+    "Not in use",
+    _key(
+        "consumer.poll.timeout.ms",
+        ConfigType.LONG,
+        1000,
+        "How long one request for records may wait.",
+        "a task is told of new records at once",
+    ),
+    _key("sync.topic.configs.enabled", ConfigType.BOOLEAN, True, "Keep settings alike.", _NO_CONFIGS),  # noqa: FBT003
+    _key("sync.topic.configs.interval.seconds", ConfigType.LONG, 600, "How often.", _NO_CONFIGS),
+    _key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, "Keep access rights alike.", _NO_ACLS),  # noqa: FBT003
+    _key("sync.topic.acls.interval.seconds", ConfigType.LONG, 600, "How often.", _NO_ACLS),
+    _key("emit.offset-syncs.enabled", ConfigType.BOOLEAN, True, "Say which offset became which.", _NO_SYNCS),  # noqa: FBT003
+    _key("offset-syncs.topic.replication.factor", ConfigType.SHORT, 3, "Its copies.", _NO_SYNCS),
+    Key(
+        name="offset-syncs.topic.location",
+        type=ConfigType.STRING,
+        default="source",
+        validator=one_of("source", "target"),
+        importance=Importance.LOW,
+        doc="Where that topic is.",
+        no_effect=_NO_SYNCS,
+    ),
+    _key("offset.lag.max", ConfigType.LONG, 100, "How far it may lag.", _NO_SYNCS),
+)
+
+MIRROR: Final = ConfigDef([*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_WAY, *_WITHOUT_EFFECT])
 
 
 def source_consumer(config: Mapping[str, str]) -> dict[str, str]:

@@ -47,6 +47,7 @@ from kraal.connectors.mirror.topics import (
     source_partition,
 )
 from kraal.engine.client_options import range_options, reader_options
+from kraal.engine.columns.functions import F
 from kraal.engine.sink.range_reader import offsets_json, partitions_json
 from kraal.engine.sink.ranges import Bounds, Ranges, next_ranges, start_of
 from kraal.plugins.api import (
@@ -231,14 +232,12 @@ class MirrorSourceTask(SourceTask):
         }
 
     def _columns(self, raw: DataFrame, places: Iterable[TopicPartition], *more: str) -> DataFrame:
-        from pyspark.sql import functions  # noqa: PLC0415 - loaded when Spark is
-
         kept = ("partition", "timestamp", "headers", "key", "value", *more)
         names = {place.topic: self._naming.remote(place.topic) for place in places}
         if len(names) == 1:
             return raw.select(*kept)
-        pairs = [functions.lit(text) for pair in names.items() for text in pair]
-        return raw.select(functions.create_map(*pairs)[functions.col("topic")].alias("topic"), *kept)
+        pairs = [F.lit(text) for pair in names.items() for text in pair]
+        return raw.select(F.create_map(*pairs)[F.col("topic")].alias("topic"), *kept)
 
 
 class MirrorSourceConnector(Connector):

@@ -16,6 +16,7 @@ from kraal import __version__
 from kraal.connectors.pass_through import KeptConfig
 from kraal.connectors.verifiable.config import VERIFIABLE_SINK
 from kraal.connectors.verifiable.lines import both, ended, flushed, show
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import ConfigDef, SinkBatch, SinkTask, TaskContext
 
 if TYPE_CHECKING:
@@ -75,8 +76,6 @@ class VerifiableSinkConnector(KeptConfig):
 
 def lines_of(frame: DataFrame, name: str, task: int, time_ms: int) -> DataFrame:
     """Return a frame with one string column, the line of each record without its end."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; not while starting
-
     fields = (
         F.col("key").alias("task"),
         F.col("value").alias("seqno"),

@@ -24,6 +24,7 @@ from kraal import __version__
 from kraal.connectors.pass_through import KeptConfig
 from kraal.connectors.verifiable.config import VERIFIABLE_SOURCE
 from kraal.connectors.verifiable.lines import show, source_lines
+from kraal.engine.columns.functions import F
 from kraal.plugins.api import (
     ConfigDef,
     Offset,
@@ -171,8 +172,6 @@ class VerifiableSourceTask(SourceTask):
 
     def _read(self, made: range, time_ms: int, spark: SparkSession) -> DataFrame:
         """Print on the job thread, once even if the job is retried, and return the frame, in order."""
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; not while starting
-
         untold, self._untold = self._untold, None
         if untold is not None:
             self._tell(*untold)

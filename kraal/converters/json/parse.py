@@ -45,7 +45,7 @@ MISSING: Final = Missing()
 
 
 def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 EXACT: Final = json.JSONDecoder(parse_float=Fraction, parse_constant=_refuse)

@@ -9,6 +9,7 @@ from kraal.config.key import ConfigDef, ConfigType, Importance, Key
 from kraal.converters.schema_registry.config import REGISTRY_KEYS, flag
 
 DECIMAL_FORMAT: Final = "decimal.format"
+FAIL_INVALID: Final = "json.fail.invalid.schema"
 
 JSON_SCHEMA_CONVERTER: Final = ConfigDef(
     [
@@ -47,10 +48,9 @@ JSON_SCHEMA_CONVERTER: Final = ConfigDef(
             supported=False,
         ),
         flag(
-            "json.fail.invalid.schema",
-            "Check values against their schema.",
+            FAIL_INVALID,
+            "Check values against their JSON Schema, when they are written and when they are read.",
             "KafkaJsonSchemaSerializerConfig.FAIL_INVALID_SCHEMA",
-            supported=False,
         ),
         flag(
             "json.indent.output",

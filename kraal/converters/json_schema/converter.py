@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from kraal.config.key import ConfigDef
-from kraal.converters.json.parse import EXACT, parse, text_of
-from kraal.converters.json_schema.config import DECIMAL_FORMAT, JSON_SCHEMA_CONVERTER
+from kraal.converters.json.parse import EXACT, MISSING, parse, text_of
+from kraal.converters.json_schema.config import DECIMAL_FORMAT, FAIL_INVALID, JSON_SCHEMA_CONVERTER
 from kraal.converters.json_schema.from_connect import schema_text
 from kraal.converters.json_schema.loaded import SchemaUnfit
 from kraal.converters.json_schema.names import JsonSchemaOptions
@@ -56,31 +58,68 @@ class JsonSchemaFormat:
         return Described(SchemaText(self.kind, text), _title(json.loads(text)))
 
     def encoder(self, schema: Schema | None, written: SchemaText, named: Mapping[str, SchemaText]) -> Encode:
-        """Return a function that encodes values. The registered schema does not matter, because JSON contains names."""
-        del written, named
+        """Return a function that encodes values. Only checks need the registered schema: JSON contains names."""
         texts = JsonSchemaWriter(self.options).texts(schema)
-        return lambda value: (texts(value) or "null").encode("utf-8", "replace")
+        check = self._checker(written, named)
+
+        def encode(value: Any) -> bytes:
+            text = texts(value) or "null"
+            check(text)
+            return text.encode("utf-8", "replace")
+
+        return encode
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
         """Return a function that decodes schema and value."""
-        said, others = _parsed(written.text), {name: _parsed(each.text) for name, each in named.items()}
+        said, others = _parsed(written.text), _all_parsed(named)
         version = None if plain_version(said) else version_of(_title(said))
-        try:
+        with _schema_errors():
             schema = connect_schema(said, others, self.options, version)
-        except SchemaUnfit as exc:
-            raise SerializationException(f"Invalid JSON Schema: {exc}") from exc
-        except RecursionError as exc:
-            raise SerializationException(f"Invalid JSON Schema: {_TOO_DEEP}") from exc
+        check = self._checker(written, named)
         read = read_root(schema)
 
         def decode(data: bytes) -> tuple[Schema | None, Any]:
+            text = text_of(data[HEAD:])
             try:
-                node = parse(text_of(data[HEAD:]), EXACT)
+                node = parse(text, EXACT)
             except DataException as exc:
                 raise unreadable(self.title, data, exc.__cause__ or exc) from exc
+            if node is not MISSING:
+                check(text)
             return schema, read(node)
 
         return decode
+
+    def _checker(self, written: SchemaText, named: Mapping[str, SchemaText]) -> Callable[[str], None]:
+        """Return a function that raises SerializationException for a JSON text that breaks a schema."""
+        if not self.options.fail_invalid:
+            return lambda _: None
+        conformance = import_module("kraal.converters.json_schema.conformance")  # needs the extra "registry"
+        with _schema_errors():
+            mismatch = conformance.mismatch_finder(_parsed(written.text), _all_parsed(named))
+
+        def check(text: str) -> None:
+            with _schema_errors():
+                found = mismatch(text)
+            if found is not None:
+                raise SerializationException(f"the value does not match its JSON Schema at {found}")
+
+        return check
+
+
+@contextmanager
+def _schema_errors() -> Iterator[None]:
+    """Raise SerializationException for a JSON Schema that is invalid."""
+    try:
+        yield
+    except SchemaUnfit as exc:
+        raise SerializationException(f"Invalid JSON Schema: {exc}") from exc
+    except RecursionError as exc:
+        raise SerializationException(f"Invalid JSON Schema: {_TOO_DEEP}") from exc
+
+
+def _all_parsed(named: Mapping[str, SchemaText]) -> dict[str, Any]:
+    return {name: _parsed(each.text) for name, each in named.items()}
 
 
 def _title(said: Any) -> str | None:
@@ -110,5 +149,6 @@ class JsonSchemaConverter(RegistryConverter):
                 numeric_decimals=str(parsed[DECIMAL_FORMAT]).upper() == "NUMERIC",
                 flatten_singletons=parsed["flatten.singleton.unions"] is True,
                 ignore_defaults=parsed[IGNORE_DEFAULTS] is True,
+                fail_invalid=parsed[FAIL_INVALID] is True,
             )
         )

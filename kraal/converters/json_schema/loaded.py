@@ -133,13 +133,14 @@ class References:
         if not isinstance(reference, str):
             raise SchemaUnfit(f"expected a string as $ref, got {json.dumps(reference)[:100]}")
         place, _, inside = reference.partition("#")
-        document = node.document if not place else self._document(node.document, place)
+        document = node.document if not place else self.document(node.document, place)
         said = self._inside(document, inside)
         if said is None:
             raise SchemaUnfit(f"the reference {reference} points to no schema")
         return loaded(said, document)
 
-    def _document(self, own: Any, place: str) -> Any:
+    def document(self, own: Any, place: str) -> Any:
+        """Return the document that an address without fragment names; `own` is the one it is in. Raises SchemaUnfit."""
         if isinstance(own, dict) and own.get("$id", "").partition("#")[0] == place:
             return own
         short = place.removeprefix("./")

@@ -43,6 +43,7 @@ class JsonSchemaOptions:
     numeric_decimals: bool = False
     flatten_singletons: bool = True
     ignore_defaults: bool = False
+    fail_invalid: bool = False
 
 
 def is_union(schema: Schema) -> bool:

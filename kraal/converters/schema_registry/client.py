@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NEEDED: Final = ("authlib", "cachetools", "attrs", "certifi", "httpx2")
+_NEEDED: Final = ("authlib", "cachetools", "attrs", "certifi", "httpx2", "jsonschema", "referencing")
 _PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 """HTTP statuses for which a retry can succeed."""
 _LEVELS: Final = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from kraal.engine.columns.functions import F
 from kraal.plugins.model.columns import ByRecords, Expression, Part
 from kraal.plugins.model.schema import Type
 
@@ -26,8 +27,6 @@ SPARK_TYPES: Final[Mapping[Type, str]] = {
 
 def column_of(part: Part) -> Column:
     """Return the column of a part with a schema. Invalid UTF-8 becomes U+FFFD, as on the record path."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
-
     if part.fields is not None:
         return F.struct(*[column_of(field).alias(name) for name, field in part.fields.items()])
     if part.expression is None or part.schema is None:

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
+from kraal.engine.columns.functions import F
 from kraal.engine.columns.json_scan import can_scan, scanned
 from kraal.engine.columns.parts import SPARK_TYPES
 from kraal.engine.columns.sink_formats import shown_column, shown_doubts
@@ -155,8 +156,6 @@ class SinkColumns:
             return None
 
     def _applied(self, raw: DataFrame, parts: Iterable[_Read], out: Columns) -> DataFrame:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
-
         known = F.when(F.col("timestampType") >= 0, F.col("timestamp")).alias("timestamp")
         headers = F.when(F.size("headers") > 0, F.col("headers")).alias("headers")
         columns = [*map(F.col, _FRAME[:3]), known, headers]
@@ -203,8 +202,6 @@ def _unless_doubtful(action: Callable[[], object]) -> bool:
 
 def _sure(read: DataFrame, doubt: Column) -> DataFrame:
     """Fail on rows in doubt."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
     error = F.raise_error(F.lit(DOUBT)).cast("boolean")
     return read.where(F.when(doubt, error).otherwise(F.lit(True)))  # noqa: FBT003 - Spark's literal
 
@@ -231,8 +228,6 @@ def _format(converter: Converter) -> ColumnFormat | None:
 
 def _part(name: str, converter: Converter, sample: bytes | None) -> _Read:
     def raw() -> Column:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         return F.col(name)
 
     of = _format(converter)
@@ -265,13 +260,9 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
         return [scanned(raw(), prefix, "" if schemaless else "}", kind).alias(scan)] if scans else []
 
     def unread() -> Column:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         return F.col(scan).isNull() if scans else F.lit(True)  # noqa: FBT003 - Spark's literal
 
     def columns() -> list[Column]:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         rest = F.substring(raw(), len(prefix) + 1, 2**31 - 1).cast("string")
         begun = F.concat(F.lit('{"payload":'), rest)
         as_sample = F.when(F.startswith(raw(), F.lit(prefix)), begun)
@@ -281,14 +272,10 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
         return [*([F.col(scan)] if scans else []), whole.alias(text), F.when(unread(), read).alias(parsed)]
 
     def payload() -> Column:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         found = F.col(parsed).getField("payload")
         return F.coalesce(F.col(scan), found) if scans else found
 
     def doubt() -> Column:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         again = F.to_json(F.col(parsed), {"ignoreNullFields": "false"})
         found = unread() & ~F.coalesce(again == F.col(text), F.lit(False))  # noqa: FBT003 - Spark's literal
         for each in _refused(payload(), schema):
@@ -350,8 +337,6 @@ def _kind(schema: Schema) -> str:
 
 def _refused(value: Column, schema: Schema) -> list[Column]:
     """Return conditions under which a value that is written back identically may differ in Connect."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
     found = []
     if schema.default is not None or not schema.optional:
         found.append(value.isNull())

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import column_of
 from kraal.plugins.model.columns import ByRecords, Expression, Part
 from kraal.plugins.model.records import TIMESTAMP
@@ -38,8 +39,6 @@ def shown_doubts(part: Part) -> tuple[Expression, ...]:
 
 
 def _strange(part: Part, digits: int) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as below
-
     value = column_of(part)
     size = F.abs(value)
     plain = (size == F.lit(0)) | ((size >= F.lit(1e-3)) & (size < F.lit(1e7)))
@@ -48,8 +47,6 @@ def _strange(part: Part, digits: int) -> Column:
 
 def shown_column(part: Part, shown: SinkValues) -> Column:
     """Return the column for the sink: VARIANT for `json`, else text. Raises ByRecords."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
-
     if part.is_nothing:
         return F.lit(None).cast("variant" if shown == "json" else "string")
     schema = part.schema
@@ -65,8 +62,6 @@ def shown_column(part: Part, shown: SinkValues) -> Column:
 
 def _json(part: Part, schema: Schema) -> Column:
     """Return the column form of `json_text`. Raises ByRecords."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
     if any(_is(schema, kind) for kind in (*_WHOLE, Type.FLOAT64)):
         return column_of(part).cast("string")
     if schema.type is Type.STRUCT:
@@ -92,8 +87,6 @@ def _written(part: Part) -> Part:
 
 
 def _millis(part: Part) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
     return F.unix_millis(column_of(part))
 
 
@@ -114,8 +107,6 @@ def _check_json(part: Part) -> None:
 
 def _text(part: Part) -> Column:
     """Return `toString`, with null for null."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
     schema = part.schema
     if schema is None:
         raise ByRecords

@@ -26,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from kraal.config.connector.keys import PREDICATES, TRANSFORMS
+from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import column_of
 from kraal.engine.columns.types import check_types
 from kraal.engine.kafka.writer import WritePlan
@@ -61,8 +62,6 @@ class ColumnPlan:
 
     def applied(self, frame: DataFrame) -> DataFrame:
         """Return the frame after the transforms, lazily. Raises ByRecords if columns do not match their schemas."""
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
-
         check_types(frame.schema, self.given)
         out = self.out
         if out.doubts:
@@ -80,8 +79,6 @@ class ColumnPlan:
         return frame.select(*columns)
 
     def _headers(self) -> Column | None:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         added = F.array(
             *[
                 F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value"))
@@ -166,12 +163,7 @@ def given_by(batch: SourceBatch, names: frozenset[str]) -> Columns | None:
 
 
 def _as_read(name: str, schema: Schema) -> Part:
-    def column() -> Column:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
-        return F.col(name)
-
-    return Part(schema=schema, expression=column, as_read=True)
+    return Part(schema=schema, expression=lambda: F.col(name), as_read=True)
 
 
 def _exact(converter: Converter, schema: Schema | None) -> bool:

@@ -56,12 +56,14 @@ class DeadLetterTopic:
 
     name: str
     replication_factor: int
-    tells: bool
+    with_context: bool
     """Whether headers describe the error."""
 
     def of_source(self, task: TaskId) -> DeadTopic:
         """Return the settings that a source's pass needs."""
-        return DeadTopic(name=self.name, tells=self.tells, connector=task.connector, task=task.task)
+        return DeadTopic(
+            name=self.name, with_context=self.with_context, connector=task.connector, task=task.task
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def read_dead_letter_topic(config: Mapping[str, str]) -> DeadLetterTopic | None:
     return DeadLetterTopic(
         name=name,
         replication_factor=int(str(parsed["errors.deadletterqueue.topic.replication.factor"])),
-        tells=parsed["errors.deadletterqueue.context.headers.enable"] is True,
+        with_context=parsed["errors.deadletterqueue.context.headers.enable"] is True,
     )
 
 
@@ -115,7 +117,7 @@ class DeadLetters:
             error = exc.args[0]
             if error.code() != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 text = f"Could not initialize dead letter queue with topic={name}: {error.str()}"
-                raise _told(error, text) from None  # the text contains it
+                raise _as_error(error, text) from None  # the text contains it
         self.ready = True
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
@@ -140,7 +142,7 @@ class DeadLetters:
             self._producer.purge()
             self._producer.flush(1)
             text = f"dead letters could not be written to {self.topic.name}: {failures[0].str()}"
-            raise _told(failures[0], text)
+            raise _as_error(failures[0], text)
 
     def cancel(self) -> None:
         """Make a running write end soon."""
@@ -168,7 +170,9 @@ class DeadLetters:
             except BufferError:
                 self._serve(until_s)
             except ck.KafkaException as exc:
-                raise _told(exc.args[0], f"a dead letter cannot be written: {exc.args[0].str()}") from None
+                raise _as_error(
+                    exc.args[0], f"a dead letter cannot be written: {exc.args[0].str()}"
+                ) from None
             else:
                 self._producer.poll(0)
                 return
@@ -200,7 +204,7 @@ class DeadLetters:
         return settings
 
 
-def _told(error: Any, text: str) -> Exception:
+def _as_error(error: Any, text: str) -> Exception:
     """Return the exception for a client's error."""
     if error.code() in _PASSES or error.retriable():
         return RetriableError(text)

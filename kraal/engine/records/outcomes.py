@@ -20,6 +20,6 @@ def settle_outcomes(task: TaskId, summary: Summary, tolerance: Tolerance) -> Non
         log.error("%s", secrets.scrub(f"{text}\n{fault.stack}"))
     unsaid = summary.counts.logged - len(summary.faults)
     if unsaid > 0:
-        log.error("%s: %d more records of this batch could not be handled", task, unsaid)
+        log.error("%s: Failed to handle %d more records of this batch", task, unsaid)
     if summary.fatal is not None:
         raise ToleranceExceeded(summary.fatal, summary.counts)

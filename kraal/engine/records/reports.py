@@ -56,7 +56,9 @@ class Reports:
         fault = with_record(fault, partition=source.partition, offset=offset)
         with self._lock:
             if not self._open:
-                raise RuntimeError(f"{source.topic}-{source.partition}@{offset} is reported after its batch")
+                raise RuntimeError(
+                    f"{source.topic}-{source.partition}@{offset} was reported after its batch had ended"
+                )
             if self.fatal is None:
                 self._faults.setdefault(source, {}).setdefault(offset, fault)
             if not self.tolerance.all:
@@ -82,37 +84,41 @@ def read_from(
     ]
     if place in found:
         return place
-    told = f"{place.topic}-{place.partition}@{offset}"
+    record = f"{place.topic}-{place.partition}@{offset}"
     if not found:
-        raise ValueError(f"{told} is reported, and is no record of this batch")
+        raise ValueError(f"{record} was reported but does not belong to this batch")
     if len(found) > 1:
         topics = ", ".join(sorted(p.topic for p in found))
-        raise ValueError(f"{told} is reported, and may be of any of these topics: {topics}; name the one")
+        raise ValueError(
+            f"{record} was reported but may come from any of these topics: {topics}; name the topic as well"
+        )
     return found[0]
 
 
 def settle_reports(
-    task: TaskId, reports: Reports, read_again: ReadAgain | None, bury: Bury | None
+    task: TaskId, reports: Reports, read_again: ReadAgain | None, write_dead_letters: Bury | None
 ) -> ErrorCounts:
     """Write dead letters and log lines for the reported records; return the counts.
 
     `bury` None: no dead letters. `read_again` None: the records are not needed. Raises ToleranceExceeded,
     RetriableError, and the errors of `bury`.
     """
-    ledger = PassResult(reports.tolerance)
+    result = PassResult(reports.tolerance)
     for place, faults in sorted(reports.close().items()):
         for offsets in _pieces(sorted(faults)):
             found = {} if read_again is None else _found(place, offsets, read_again(place, offsets))
             told = [with_record(faults[o], record=found[o].text if o in found else "") for o in offsets]
-            if bury is not None:
-                bury((found[offset], fault) for offset, fault in zip(offsets, told, strict=True))
+            if write_dead_letters is not None:
+                write_dead_letters(
+                    (found[offset], fault) for offset, fault in zip(offsets, told, strict=True)
+                )
             for fault in told:
-                ledger.give_up(fault, dead_letter=bury is not None)
-    if not ledger.counts.errors:
+                result.give_up(fault, dead_letter=write_dead_letters is not None)
+    if not result.counts.errors:
         return NO_ERRORS
-    ledger.counts += ErrorCounts(failures=ledger.counts.errors, last_error_ms=int(time.time() * 1000))
-    settle_outcomes(task, ledger.summary(), reports.tolerance)
-    return ledger.counts
+    result.counts += ErrorCounts(failures=result.counts.errors, last_error_ms=int(time.time() * 1000))
+    settle_outcomes(task, result.summary(), reports.tolerance)
+    return result.counts
 
 
 def _pieces(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -128,6 +134,6 @@ def _found(place: TopicPartition, offsets: Sequence[int], table: pa.Table) -> di
     }
     if missing := sorted(wanted - found.keys()):
         raise RetriableError(
-            f"{place.topic}-{place.partition}@{missing[0]} was reported by the sink and is not in Kafka any more"
+            f"{place.topic}-{place.partition}@{missing[0]} was reported by the sink but no longer exists in Kafka"
         )
     return found

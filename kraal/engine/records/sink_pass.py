@@ -61,9 +61,9 @@ class SinkPass:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
         running = _Running(self)
         for part in sliced(batches):
-            if running.ledger.fatal is None:
+            if running.result.fatal is None:
                 yield running.through(part)
-        yield pa.RecordBatch.from_pylist([{"note": running.ledger.summary().note()}], OUT)
+        yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +138,14 @@ class _Running:
         self._steps = given.steps
         self._keeps_dead = given.keeps_dead
         self._render = _text if given.shown == "text" else _json
-        self.ledger = PassResult(given.steps.tolerance, given.wait)
+        self.result = PassResult(given.steps.tolerance, given.wait)
 
     def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
-        rows, ledger = _Rows(), self.ledger
+        rows, result = _Rows(), self.result
         steps = self._steps
         apply, decode_key, decode_value = steps.chain.apply, steps.key.decode, steps.value.decode
         for raw in raw_records(part):
-            ledger.read += 1
+            result.read += 1
             try:
                 key_schema, key = decode_key(raw.topic, raw.key)
                 value_schema, value = decode_value(raw.topic, raw.value)
@@ -153,13 +153,13 @@ class _Running:
                 out = apply(record)
                 row = None if out is None else self._row(raw, record, out)
             except Exception:  # noqa: BLE001 - any error: the careful path identifies and counts it
-                self._carefully(raw, rows)
-                if ledger.fatal is not None:
+                self._step_by_step(raw, rows)
+                if result.fatal is not None:
                     break
                 continue
-            ledger.topics.add(raw.topic)
+            result.topics.add(raw.topic)
             if row is not None:
-                ledger.written += 1
+                result.written += 1
                 rows.add(*row)
         return rows.batch()
 
@@ -169,9 +169,9 @@ class _Running:
         render = self._render
         return out, headers, render(out.key_schema, out.key), render(out.value_schema, out.value)
 
-    def _carefully(self, raw: Raw, rows: _Rows) -> None:
+    def _step_by_step(self, raw: Raw, rows: _Rows) -> None:
         """Process one record step by step."""
-        steps, attempt, topic = self._steps, self.ledger.attempt, raw.topic
+        steps, attempt, topic = self._steps, self.result.attempt, raw.topic
         try:
             key_schema, key = attempt(
                 Stage.KEY_CONVERTER, steps.key_class, topic, lambda: steps.key.decode(topic, raw.key)
@@ -181,7 +181,7 @@ class _Running:
             )
             headers = attempt(Stage.HEADER_CONVERTER, steps.header_class, topic, lambda: self._headers(raw))
             record = _record(raw, key_schema, key, value_schema, value, headers)
-            self.ledger.topics.add(topic)
+            self.result.topics.add(topic)
             out = attempt(Stage.TRANSFORMATION, "", topic, lambda: steps.chain.apply(record))
             if out is None:
                 return
@@ -193,12 +193,12 @@ class _Running:
         except Faulty as exc:
             self._leave_out(raw, exc.fault, rows)
             return
-        self.ledger.written += 1
+        self.result.written += 1
         rows.add(*row)
 
     def _leave_out(self, raw: Raw, fault: Fault, rows: _Rows) -> None:
         placed = with_record(fault, partition=raw.partition, offset=raw.offset, record=raw.text)
-        self.ledger.give_up(placed, dead_letter=self._keeps_dead)
+        self.result.give_up(placed, dead_letter=self._keeps_dead)
         if self._keeps_dead:
             rows.add(raw, raw.headers, raw.key, raw.value, fault_note(placed))
 

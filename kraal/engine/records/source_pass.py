@@ -48,7 +48,7 @@ class DeadTopic:
     """A task's dead letter topic, and whether headers describe the error."""
 
     name: str
-    tells: bool
+    with_context: bool
     connector: str
     task: int
 
@@ -75,11 +75,11 @@ class SourcePass:
         """Yield the batch's rows, then its summary. Reads all of `batches`, even if the pass stops at a record."""
         running = _Running(self)
         for part in sliced(batches):
-            if not running.ledger.over:
+            if not running.result.over:
                 rows = running.through(part)
-                if running.ledger.trouble is None:
+                if running.result.trouble is None:
                     yield rows
-        yield pa.RecordBatch.from_pylist([{"note": running.ledger.summary().note()}], OUT)
+        yield pa.RecordBatch.from_pylist([{"note": running.result.summary().note()}], OUT)
 
 
 @dataclass(slots=True)
@@ -119,12 +119,12 @@ class _Running:
     def __init__(self, given: SourcePass) -> None:
         self._given = given
         self._steps = given.steps
-        self.ledger = PassResult(given.steps.tolerance, given.wait)
+        self.result = PassResult(given.steps.tolerance, given.wait)
         self._ensure = None if given.gate is None else given.gate.opened()
 
     def through(self, part: pa.RecordBatch) -> pa.RecordBatch:
         rows = _Rows()
-        ledger, given = self.ledger, self._given
+        result, given = self.result, self._given
         apply, encode_key, encode_value = (
             self._steps.chain.apply,
             self._steps.key.encode,
@@ -132,7 +132,7 @@ class _Running:
         )
         dead = 0
         for record in records_of(part, given):
-            ledger.read += 1
+            result.read += 1
             try:
                 out = apply(record)
                 if out is None:
@@ -142,23 +142,23 @@ class _Running:
                 key = encode_key(topic, out.key_schema, out.key)
                 value = encode_value(topic, out.value_schema, out.value)
             except Exception:  # noqa: BLE001 - any error: the careful path identifies and counts it
-                dead += self._carefully(record, rows)
-                if ledger.fatal is not None:
+                dead += self._step_by_step(record, rows)
+                if result.fatal is not None:
                     break
                 continue
             rows.add(topic, out.partition, headers, key, value)
-            ledger.topics.add(topic)
+            result.topics.add(topic)
         if None in rows.topics:
             raise ValueError("Topic cannot be null.")
         if self._ensure is not None:
-            ledger.trouble = trouble_of(self._ensure, ledger.topics)
-        if ledger.trouble is None:
-            ledger.written += len(rows.topics) - dead
+            result.trouble = trouble_of(self._ensure, result.topics)
+        if result.trouble is None:
+            result.written += len(rows.topics) - dead
         return rows.batch()
 
-    def _carefully(self, record: Record, rows: _Rows) -> int:
+    def _step_by_step(self, record: Record, rows: _Rows) -> int:
         """Process one record step by step; return 1 if it became a dead letter."""
-        steps, attempt = self._steps, self.ledger.attempt
+        steps, attempt = self._steps, self.result.attempt
         try:
             out = attempt(Stage.TRANSFORMATION, "", record.topic, lambda: steps.chain.apply(record))
             if out is None:
@@ -182,7 +182,7 @@ class _Running:
         except Faulty as exc:
             return self._leave_out(record, exc.fault, rows)
         rows.add(into.topic, into.partition, headers or None, key, value)
-        self.ledger.topics.add(into.topic)
+        self.result.topics.add(into.topic)
         return 0
 
     def _leave_out(self, record: Record, fault: Fault, rows: _Rows) -> int:
@@ -190,10 +190,10 @@ class _Running:
         shown = with_record(
             fault, record=f", where source record is = {source_text(record, self._given.origin)}"
         )
-        self.ledger.give_up(shown, dead_letter=dead is not None)
+        self.result.give_up(shown, dead_letter=dead is not None)
         if dead is None:
             return 0
-        told = headers_of(fault, dead.connector, dead.task) if dead.tells else ()
+        told = headers_of(fault, dead.connector, dead.task) if dead.with_context else ()
         own = [(header.key, header.value) for header in record.headers]
         key = _as_it_was(self._steps.key.encode, record.topic, record.key_schema, record.key)
         value = _as_it_was(self._steps.value.encode, record.topic, record.value_schema, record.value)

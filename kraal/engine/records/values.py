@@ -72,7 +72,7 @@ def _scalar(kind: pa.DataType) -> Of | None:
     more = (pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_decimal)
     if any(test(kind) for test in (*known, *more, pa.types.is_null)):
         return None
-    raise ValueError(f"transforms cannot take columns of type {kind}")
+    raise ValueError(f"transforms do not support columns of type {kind}")
 
 
 def _same(value: Any) -> Any:

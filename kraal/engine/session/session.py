@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kraal.core.private_files import private_opener
+from kraal.core.scratch import starts_directory
 from kraal.engine.api import EngineReady, EngineStarting, EngineState
 from kraal.engine.failure_trace import root_cause
 from kraal.engine.session import settings
@@ -190,7 +191,7 @@ class Session:
         settings.prepare_environment(self._scratch)
         values = settings.spark_settings(self._worker, self._jars(), self._scratch, self._archive)
         with open(self._scratch / _OUTPUT, "ab", opener=private_opener) as out:
-            starting = Starting.of(values, out, settings.jvm_directory(self._scratch))
+            starting = Starting.of(values, out, starts_directory(self._scratch))
         self._process = starting.process
         session = opened(starting, values, self._closing.is_set)
         tiny = session.newSession()

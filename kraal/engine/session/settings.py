@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kraal.config.clients.restrictions import java_properties
 from kraal.core.private_files import make_directory, write_private_text
+from kraal.core.scratch import remove_old_starts, starts_directory
 
 LOG4J = """\
 rootLogger.level = warn
@@ -158,5 +159,7 @@ def prepare_environment(scratch: Path) -> None:
     os.environ["SPARK_LOCAL_IP"] = os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")
     shutil.rmtree(jvm_directory(scratch), ignore_errors=True)
     make_directory(jvm_directory(scratch))
+    make_directory(starts_directory(scratch))
+    remove_old_starts(scratch)
     file = re.sub(r"\$", "", str(scratch / "spark.log"))
     write_private_text(scratch / _LOG4J, LOG4J.format(file=file))

@@ -1,7 +1,7 @@
-"""The executor of sink tasks: follow the group, read a range, have it written, commit.
+"""The executor of sink tasks: follow the group, read a range, choose a way to have it written, run that, commit.
 
-There are two ways to read. A *tail* (records that the member has fetched already, fewer than `TAIL`) becomes an Arrow
-table; Spark reads a *backlog*, range by range, while the member's partitions are paused. From the launch of a
+`kraal.engine.sink.ways` chooses. A *tail* (records that the member has fetched already, fewer than `TAIL`) becomes an
+Arrow table; Spark reads a *backlog*, range by range, while the member's partitions are paused. From the launch of a
 job until the commit of its batch only `KeepAlive` polls the member, and makes a rebalance wait for the commit.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,26 +17,29 @@ from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone, TaskSpec
+from kraal.engine.choice import Choice
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.record_path import record_path
+from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.records.reports import Reports
 from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.sink.batch_size import Sizes
-from kraal.engine.sink.frame import connect_frame, tail_table
+from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.group_member import Member, Record
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
+from kraal.engine.sink.plain import Plain
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import Bounds, Ranges, ends_of, next_ranges, offsets_of, start_of
 from kraal.engine.sink.record_batches import SinkRecords, settle_written
+from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
+from kraal.engine.sink.ways import NotByColumns, Put, ReadBatch, SinkWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, SinkValues, TopicPartition
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from kraal.engine.session.session import Spark
@@ -45,8 +48,6 @@ log = logging.getLogger(__name__)
 
 TAIL = 500
 """From this number of records on, there is a backlog: Spark reads these records and all that follow."""
-
-Through = Callable[["Spark", Callable[..., None]], Summary | None]
 
 
 class SinkExecutor:
@@ -72,11 +73,10 @@ class SinkExecutor:
         self._reader = RangeReader(options, loses=self._policy != "none")
         self._task: SinkTask | None = None
         self._member: Member | None = None
-        self._converters: Converters | None = None
         self._records: SinkRecords | None = None
         """The record path; used with transforms or error handling."""
-        self._columns: SinkColumns | None = None
-        """The column path for backlogs of the record path, if their schemas allow it."""
+        self._facts = TaskFacts()
+        self._ways: Mapping[Way, SinkWay] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._backlog = False
         self._uncommitted: Ranges = {}
@@ -95,13 +95,14 @@ class SinkExecutor:
     def open(self) -> str | None:
         """Make converters and plugin, start the plugin, join the group."""
         spec = self._spec
-        self._converters = make_converters(self._context.plugins, self._context.worker, spec)
-        path = record_path(self._context, spec, self._converters)
+        converters = make_converters(self._context.plugins, self._context.worker, spec)
+        path = record_path(self._context, spec, converters)
         self._task = self._class()
         self._task.start(spec.task_config, self._context.task_context(spec))
-        if path is not None:
-            self._columns = SinkColumns.of(path[0], self._task.values)
-            self._records = SinkRecords(spec, path[0], self._task.values, path[1])
+        self._ways = self._ways_of(self._task, converters, path)
+        self._facts = TaskFacts(
+            by_records=None if path is None else path.why, column_form=Way.BACKLOG_BY_COLUMNS in self._ways
+        )
         self._member = _joined(self._context, spec, self._settings)
         self._alive.keep(self._member)
         return self._version
@@ -209,19 +210,8 @@ class SinkExecutor:
     def _tail(self, records: Sequence[Record]) -> JobResult:
         """Write the records that the member has read."""
         self._sizes.seen(records)
-        ranges, table = _ranges_of(records), tail_table(records)
-        by_records = self._records
-        if by_records is not None:
-            few = partial(by_records.few, table, ranges)
-            return self._write(ranges, len(records), lambda spark, put: few(spark, self._shown(put)), table)
-        return self._write(
-            ranges,
-            len(records),
-            lambda spark, put: self._plain(
-                spark.tiny.createDataFrame(table).coalesce(1), partial(put, records=len(records))
-            ),
-            table,
-        )
+        table = tail_table(records)
+        return self._write(ReadBatch(ranges=_ranges_of(records), records=len(records), table=table))
 
     def _bulk(self) -> JobResult:
         """Have Spark read a range; when no range is left, the member continues to read."""
@@ -234,86 +224,74 @@ class SinkExecutor:
         ranges = next_ranges(
             self._positions, bounds, record_bytes=self._sizes.record_bytes, most=self._sizes.most
         )
-        if sum(end - start for start, end in ranges.values()) < TAIL:
+        records = sum(end - start for start, end in ranges.values())
+        if records < TAIL:
             self._backlog = False
             member.start(self._positions)
             return None
-        records = sum(end - start for start, end in ranges.values())
-        by_records = self._records
-        if by_records is not None:
-            return self._write(ranges, records, partial(self._many, by_records, ranges))
-        return self._write(
-            ranges,
-            records,
-            lambda spark, put: self._plain(
-                self._reader.read(spark.session, ranges), self._whole(put, ranges)
-            ),
-        )
+        return self._write(ReadBatch(ranges=ranges, records=records))
 
-    def _many(
-        self, by_records: SinkRecords, ranges: Ranges, spark: Spark, put: Callable[..., None]
-    ) -> Summary | None:
-        """Take a backlog through transforms, by columns if possible, else record by record."""
-        columns, task = self._columns, self._task
-        put = self._whole(self._shown(put), ranges)
-        if columns is not None and task is not None:
-            raw = partial(self._reader.by_topic, spark.session, ranges)
-            if columns.write(raw, put, all_or_nothing=task.all_or_nothing):
-                return None
-        return by_records.many(self._reader.read(spark.session, ranges), ranges, put)
-
-    def _shown(self, put: Callable[..., None]) -> Callable[..., None]:
-        """Wrap `put` so that keys and values have the form that the task expects."""
-        return put if self._task is None else partial(put, values=self._task.values)
-
-    def _whole(self, put: Callable[..., None], ranges: Ranges) -> Callable[..., None]:
-        """Wrap `put` so that a task that needs it gets a frame that is read in pieces as one whole."""
-        if self._task is None or self._task.takes_pieces or len(ranges) > 1:
-            return put
-        return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)
-
-    def _write(
-        self, ranges: Ranges, records: int, through: Through, table: pa.Table | None = None
-    ) -> JobResult:
-        """Take a batch through to the plugin; `through` returns the outcomes, or None if all records were written.
-
-        `table`: the records, if they are in this process.
-        """
+    def _write(self, batch: ReadBatch) -> JobResult:
+        """Have the plugin write a batch in the chosen way."""
         if self._is_lost():
             return None
-        began, by_records = time.monotonic(), self._records
-        self._alive.writes(records)
+        began_s, by_records, ranges = time.monotonic(), self._records, batch.ranges
+        self._alive.writes(batch.records)
         reports = Reports(ranges, Tolerance() if by_records is None else by_records.steps.tolerance)
+        choice, summary = choose(self._facts, batch), None
         with self._group.job(f"{self._spec.task} sink") as spark:
-            summary: Summary | None = None
             try:
-                summary = through(spark, partial(self._put, ranges, reports.report))
+                choice, summary = self._through(
+                    choice, batch, spark, partial(self._put, ranges, reports.report)
+                )
             except Exception:
                 if not self._is_lost() and reports.fatal is None:
                     raise
             if self._is_lost():
                 return None
             read = partial(self._reader.read, spark.session)
-            reported = settle_written(self._spec.task, reports, by_records, read, table)
+            reported = settle_written(self._spec.task, reports, by_records, read, batch.table)
         self._positions |= {place: end for place, (_, end) in ranges.items()}
         self._uncommitted = ranges
         names = {p.topic for p in ranges} if summary is None else summary.topics
-        duration_s = time.monotonic() - began
-        self._sizes.written(records, duration_s)
+        duration_s = time.monotonic() - began_s
+        self._sizes.written(batch.records, duration_s)
         return BatchDone(
             offsets=offsets_of(ranges),
-            records=records if summary is None else summary.written,
-            read=records if summary is None else summary.read,
+            records=batch.records if summary is None else summary.written,
+            read=batch.records if summary is None else summary.read,
             topics=frozenset(map(TopicName, names)),
             duration_s=duration_s,
             errors=reported if summary is None else summary.counts + reported,
+            way=str(choice),
         )
 
-    def _plain(self, raw: DataFrame, put: Callable[..., None]) -> None:
-        """Have the plugin write a frame that the converters decode by columns."""
-        assert self._converters is not None  # noqa: S101 - a job runs while the task is open
-        converted, key_schema, value_schema = connect_frame(raw, self._converters)
-        put(converted, key_schema, value_schema)
+    def _through(
+        self, choice: Choice[Way], batch: ReadBatch, spark: Spark, put: Put
+    ) -> tuple[Choice[Way], Summary | None]:
+        """Have a batch written; return how, and the outcomes of its records, None if all were written."""
+        try:
+            return choice, self._ways[choice.way].write(batch, spark, put)
+        except NotByColumns:
+            choice = choose(self._facts, batch, differs=True)
+            return choice, self._ways[choice.way].write(batch, spark, put)
+
+    def _ways_of(
+        self, task: SinkTask, converters: Converters, path: RecordPath | None
+    ) -> Mapping[Way, SinkWay]:
+        """Make the ways of this run."""
+        if path is None:
+            plain = Plain(task, converters, self._reader)
+            return {Way.TAIL: plain, Way.BACKLOG: plain}
+        self._records = records = SinkRecords(self._spec, path.steps, task.values, path.dead)
+        ways: dict[Way, SinkWay] = {
+            Way.TAIL_BY_RECORDS: TailByRecords(task, records),
+            Way.BACKLOG_BY_RECORDS: BacklogByRecords(task, records, self._reader),
+        }
+        columns = SinkColumns.of(path.steps, task.values)
+        if columns is not None:
+            ways[Way.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, self._reader)
+        return ways
 
     def _put(
         self,

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kraal.engine.sink.group_member import Record
+from kraal.engine.sink.ranges import Ranges
+from kraal.engine.sink.ways import Put
 from kraal.engine.task_plugins import Converters
-from kraal.plugins.api import Schema
+from kraal.plugins.api import Schema, SinkTask
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -77,3 +79,10 @@ def _checked(value: Column, error: Column | None, what: str) -> Column:
         error,
     )
     return functions.when(error.isNotNull(), functions.raise_error(place)).otherwise(value)
+
+
+def whole(put: Put, task: SinkTask, ranges: Ranges) -> Put:
+    """Wrap `put` so that a task that needs it gets a frame that is read in pieces as one whole."""
+    if task.takes_pieces or len(ranges) > 1:
+        return put
+    return lambda frame, *schemas, **more: put(frame.coalesce(1), *schemas, **more)

@@ -57,7 +57,7 @@ _MISSING = frozenset(
 )
 
 
-def _nobody(count: int) -> None:
+def _ignore(count: int) -> None:
     """Ignore the number of partitions."""
 
 
@@ -104,18 +104,19 @@ class Member:
         topics: Sequence[str],
         pattern: str | None,
         leave: Callable[[str, str], None],
-        told: Callable[[int], None] = _nobody,
+        report_partitions: Callable[[int], None] = _ignore,
     ) -> None:
         """Join the group in the background, for `topics` or those that match `pattern`.
 
-        `leave(group, member id)` removes this member from the group over another connection. `told` is called with the
-        number of partitions whenever it changes. Raises BadRequest for a pattern that librdkafka should not get.
+        `leave(group, member id)` removes this member from the group over another connection.
+        `report_partitions` is called with the number of partitions whenever it changes. Raises BadRequest for a
+        pattern that librdkafka should not get.
         """
         if pattern is not None and (reason := why_refused_for_group(pattern)) is not None:
             raise BadRequest(invalid("topics.regex", pattern, f"Invalid regex: {reason}"))
         self.group = str(config["group.id"])
         self._leave = leave
-        self._told = told
+        self._report_partitions = report_partitions
         self._joined = False
         self.assigned: frozenset[TopicPartition] = frozenset()
         self.changed = False
@@ -132,7 +133,7 @@ class Member:
         settings: dict[str, Any] = dict(config)
         settings["error_cb"] = self._error
         self._fatal: str | None = None
-        self._said: set[int] = set()
+        self._logged: set[int] = set()
         """Codes of errors already logged: while brokers are away, librdkafka repeats them several times a second."""
         self._consumer: Any = ck.Consumer(settings, logger=log)
         # Java matches the whole name, librdkafka any part of it.
@@ -203,10 +204,10 @@ class Member:
         try:
             found = self._consumer.committed(self._parts(), timeout=_TIMEOUT_S)
         except ck.KafkaException as error:
-            raise _told(error) from error
+            raise _as_error(error) from error
         for part in found:
             if part.error is not None:
-                raise _told(ck.KafkaException(part.error))
+                raise _as_error(ck.KafkaException(part.error))
         return {TopicPartition(p.topic, p.partition): p.offset if p.offset >= 0 else None for p in found}
 
     def bounds(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Bounds]:
@@ -220,9 +221,9 @@ class Member:
             except ck.KafkaException as error:
                 code = error.args[0].code()
                 if code in _MISSING:
-                    log.warning("%s: %s is gone", self.group, partition)
+                    log.warning("%s: %s no longer exists", self.group, partition)
                     continue
-                raise _told(error) from error
+                raise _as_error(error) from error
             found[partition] = Bounds(low, high)
         return found
 
@@ -231,7 +232,7 @@ class Member:
         owned = {p: o for p, o in offsets.items() if p in self.assigned}
         if len(owned) < len(offsets):
             lost = len(offsets) - len(owned)
-            log.warning("%s: %d partitions were lost before their commit", self.group, lost)
+            log.warning("%s: Lost %d partitions before their offsets were committed", self.group, lost)
         if not owned:
             return
         parts = [ck.TopicPartition(p.topic, p.partition, o) for p, o in owned.items()]
@@ -239,13 +240,17 @@ class Member:
             done = self._consumer.commit(offsets=parts, asynchronous=False)
         except ck.KafkaException as error:
             if error.args[0].code() in _GONE:
-                log.warning("%s: not committed, the group went on without this member: %s", self.group, error)
+                log.warning(
+                    "%s: Failed to commit, because the group has rebalanced without this member: %s",
+                    self.group,
+                    error,
+                )
                 self.changed = True
                 return
-            raise _told(error) from error
+            raise _as_error(error) from error
         for part in done or ():
             if part.error is not None:
-                raise _told(ck.KafkaException(part.error))
+                raise _as_error(ck.KafkaException(part.error))
 
     def close(self) -> None:
         """Leave the group, also in the middle of a join. Blocks.
@@ -261,11 +266,11 @@ class Member:
         closed = threading.Event()
         patience_s = _CLOSE_S if self._joined else _CLOSE_JOINING_S
 
-        def help_out() -> None:
+        def leave_late() -> None:
             if not closed.wait(patience_s):
                 self._leave(self.group, member_id)
 
-        helper = threading.Thread(target=help_out, name=f"leave-{self.group}", daemon=True)
+        helper = threading.Thread(target=leave_late, name=f"leave-{self.group}", daemon=True)
         if member_id:
             helper.start()
         try:
@@ -273,7 +278,7 @@ class Member:
             self._consumer.close()
         finally:
             closed.set()
-            self._told(0)
+            self._report_partitions(0)
         if member_id and not self._joined:
             helper.join()
 
@@ -303,10 +308,10 @@ class Member:
             consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
             consumer.pause(parts)
             self._paused = True
-        self._said.clear()
-        self._told(len(self.assigned))
+        self._logged.clear()
+        self._report_partitions(len(self.assigned))
         names = ", ".join(f"{p.topic}-{p.partition}" for p in parts)
-        log.info("%s: assigned %s", self.group, names or "nothing")
+        log.info("%s: Assigned %s", self.group, names or "nothing")
 
     def _on_revoke(self, consumer: Any, parts: Sequence[Any]) -> None:
         del parts
@@ -324,17 +329,17 @@ class Member:
             self.assigned = frozenset()
             self.changed, self._joined = True, False
             consumer.unassign()
-        self._told(0)
+        self._report_partitions(0)
 
     def _error(self, error: Any) -> None:
         if error.code() in _FATAL or error.fatal():
             self._fatal = error.str()
-        elif error.code() not in self._said:
-            self._said.add(error.code())
+        elif error.code() not in self._logged:
+            self._logged.add(error.code())
             log.info("%s: %s", self.group, error.str())
 
 
-def _told(error: Any) -> Exception:
+def _as_error(error: Any) -> Exception:
     """Return the exception for a client's error: retriable or not."""
     cause = error.args[0]
     if cause.code() in _FATAL or cause.fatal():

@@ -168,15 +168,15 @@ class KeepAlive:
         self._records = records
 
     def check_owned(self) -> None:
-        """Raise PartitionsLost if the batch is lost or the worker's lease has ended, which also loses the batch."""
+        """Raise PartitionsLost if the batch is lost or the worker's lease has expired, which also loses the batch."""
         leased = self._leased()
         with self._changed:
             if self._lost or self._stopped or not leased:
                 self._lost = True
                 why = "the task was cancelled" if self._stopped else "its partitions belong to another task"
                 if not leased:
-                    why = "this worker may not write for the task: its lease has ended"
-                raise PartitionsLost(f"{self._task}: the batch is not put in place: {why}")
+                    why = "this worker must not write for the task because its lease has expired"
+                raise PartitionsLost(f"{self._task}: discarding the batch: {why}")
 
     def commit(self, function: Callable[[], None]) -> None:
         """Call `function`, which commits the reported batch, unless the batch is lost. Raises its errors."""
@@ -265,7 +265,7 @@ class KeepAlive:
                     if self._member.poll(1):
                         self._member.changed = True  # a record that is not taken here
             except Exception as error:  # noqa: BLE001 - the run's own next poll raises it again
-                log.warning("%s: the group member cannot be polled: %s", self._task, error)
+                log.warning("%s: Failed to poll the group member: %s", self._task, error)
                 polls = False
             with self._changed:
                 self._wait({_Stage.NONE}, self._timing.every_s)
@@ -315,7 +315,7 @@ class KeepAlive:
         """Wait for the current batch as long as the group does; after that it is lost."""
         with self._changed:
             if not lost and self._stage in {_Stage.RUNNING, _Stage.WRITTEN} and not self._lost:
-                log.info("Sink task %s: a rebalance of the group waits for the batch under way", self._task)
+                log.info("Sink task %s: Delaying a rebalance until the current batch ends", self._task)
                 until_s = self._member.polled_s + self._timing.hold_s
                 self._wait({_Stage.NONE, _Stage.RETRYING}, until_s - time.monotonic())
             if self._stage is _Stage.NONE or self._lost:
@@ -323,7 +323,10 @@ class KeepAlive:
             self._lost = True
             stage, what, took_s = self._stage, self._what, time.monotonic() - self._began_s
         if stage is _Stage.RETRYING:
-            log.info("Sink task %s: a rebalance ends the retries of a batch; it is read again", self._task)
+            log.info(
+                "Sink task %s: Stopped retrying a batch because of a rebalance; the batch will be read again",
+                self._task,
+            )
             return
         if stage is _Stage.RUNNING:
             self._cancel()

@@ -45,7 +45,7 @@ class SinkRecords:
     shown: SinkValues
     dead: DeadLetters | None
     cancelled: threading.Event = field(default_factory=threading.Event)
-    _judged: Ranges | None = None
+    _settled: Ranges | None = None
     """The batch whose dead letters are already written, in case the sink gets it again."""
     _undelivered: int = 0
 
@@ -56,7 +56,7 @@ class SinkRecords:
         one = replace(self._pass(), wait=self._wait)
         found = pa.Table.from_batches(list(one(table.select(list(COLUMNS)).to_batches())), OUT)
         is_note = found["note"].is_valid()
-        summary = self._judge(found.filter(is_note), ranges)
+        summary = self._settle(found.filter(is_note), ranges)
         if summary.written:
             rows = found.filter(found["note"].is_null()).drop_columns(["note"])
             put(self._frame(spark.tiny.createDataFrame(rows).coalesce(1)), records=rows.num_rows)
@@ -66,21 +66,21 @@ class SinkRecords:
         """Process a backlog. Raises as `few`."""
         found = map_in_arrow(raw.select(*COLUMNS), self._pass(), DDL).persist()
         try:
-            summary = self._judge(found.where("note is not null").toArrow(), ranges)
+            summary = self._settle(found.where("note is not null").toArrow(), ranges)
             if summary.written:
                 put(self._frame(found.where("note is null").drop("note")), records=summary.written)
         finally:
             found.unpersist()
         return summary
 
-    def bury(self, found: Iterable[tuple[Raw, Fault]]) -> None:
+    def write_dead_letters(self, found: Iterable[tuple[Raw, Fault]]) -> None:
         """Write dead letters for records that the sink has reported, if enabled. Raises as `few`."""
         if self.dead is not None:
             letters = [
-                DeadLetter([*raw.headers, *self._told(fault)], raw.key, raw.value, raw.timestamp_ms)
+                DeadLetter([*raw.headers, *self._error_headers(fault)], raw.key, raw.value, raw.timestamp_ms)
                 for raw, fault in found
             ]
-            self._bury(self.dead, letters)
+            self._write_dead_letters(self.dead, letters)
 
     def cancel(self) -> None:
         """Make all blocking calls end soon; any thread."""
@@ -91,22 +91,22 @@ class SinkRecords:
     def _pass(self) -> SinkPass:
         return SinkPass(steps=self.steps, shown=self.shown, keeps_dead=self.dead is not None)
 
-    def _judge(self, noted: pa.Table, ranges: Ranges) -> Summary:
+    def _settle(self, noted: pa.Table, ranges: Ranges) -> Summary:
         """Write a batch's dead letters and log lines, once. Raises ToleranceExceeded."""
         summary, faults = summed(noted["note"].to_pylist())
-        if self._judged != ranges:
+        if self._settled != ranges:
             if self.dead is not None:
                 rows = [row for row in noted.to_pylist() if row["topic"] is not None]
-                self._bury(
+                self._write_dead_letters(
                     self.dead, [self._letter(row, fault) for row, fault in zip(rows, faults, strict=True)]
                 )
             settle_outcomes(self.spec.task, summary, self.steps.tolerance)
-            self._judged = ranges
+            self._settled = ranges
         lost, self._undelivered = self._undelivered, 0
         more = NO_ERRORS if not lost else ErrorCounts(dead_letters=lost, dead_letters_failed=lost)
         return replace(summary, counts=summary.counts + more)
 
-    def _bury(self, dead: DeadLetters, letters: list[DeadLetter]) -> None:
+    def _write_dead_letters(self, dead: DeadLetters, letters: list[DeadLetter]) -> None:
         try:
             dead.write(letters)
         except Exception:
@@ -117,12 +117,12 @@ class SinkRecords:
         own = [(header["key"], header["value"]) for header in row["headers"] or ()]
         stamp = row["timestamp"]
         stamp_ms = None if stamp is None else round(stamp.timestamp() * 1000)
-        return DeadLetter([*own, *self._told(fault)], row["key"], row["value"], stamp_ms)
+        return DeadLetter([*own, *self._error_headers(fault)], row["key"], row["value"], stamp_ms)
 
-    def _told(self, fault: Fault) -> Sequence[tuple[str, bytes | None]]:
+    def _error_headers(self, fault: Fault) -> Sequence[tuple[str, bytes | None]]:
         task = self.spec.task
         assert self.dead is not None  # noqa: S101 - otherwise dead letters are disabled
-        return headers_of(fault, task.connector, task.task) if self.dead.topic.tells else ()
+        return headers_of(fault, task.connector, task.task) if self.dead.topic.with_context else ()
 
     def _frame(self, rows: DataFrame) -> DataFrame:
         """Return the rows in the form that the sink expects."""
@@ -153,7 +153,7 @@ def settle_written(
     `table`: the records, if they are in this process.
     """
     tolerance = reports.tolerance
-    buries = by_records is not None and by_records.dead is not None
+    writes_dead_letters = by_records is not None and by_records.dead is not None
     shows = tolerance.logs and tolerance.shows_records
 
     def read_again(place: TopicPartition, offsets: Sequence[int]) -> pa.Table:
@@ -165,6 +165,6 @@ def settle_written(
     return settle_reports(
         task,
         reports,
-        read_again if buries or shows else None,
-        by_records.bury if by_records is not None and buries else None,
+        read_again if writes_dead_letters or shows else None,
+        by_records.write_dead_letters if by_records is not None and writes_dead_letters else None,
     )

@@ -29,7 +29,9 @@ from kraal.engine.columns.source import is_doubt
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka.writer import kafka_frame
 from kraal.engine.records.steps import summed
-from kraal.engine.source.executor import SourceExecutor, found_by, frame_of
+from kraal.engine.source.executor import SourceExecutor
+from kraal.engine.source.parts import SourceParts, found_by, frame_of
+from kraal.engine.source.ways import PolledBatch, TaskFacts, Way
 from kraal.plugins.api import RetriableError, SourceBatch
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ _FLUSH_MS: Final = "60000"
 class TransactionalSourceExecutor(SourceExecutor):
     """The executor of a source task that writes in transactions."""
 
+    _way: TransactionWay
+
     @property
     @override
     def runs_on(self) -> bool:
@@ -59,23 +63,13 @@ class TransactionalSourceExecutor(SourceExecutor):
 
     @property
     def _transactions(self) -> Transactions:
-        assert self._spec.transactions is not None  # noqa: S101 - such tasks alone come here
+        assert self._spec.transactions is not None  # noqa: S101 - the engine checks it before it makes one
         return self._spec.transactions
 
     @override
-    def open(self) -> str | None:
-        self._begin_transactions()
-        return super().open()
-
-    def _begin_transactions(self) -> None:
-        self._interval_s = interval_s(self._spec.connector_config, self._context.worker)
-        self._pending: dict[SourcePartition, Offset] = {}
-        self._due_s = 0.0
-
-    @override
     def poll(self, *, asked: bool) -> JobLauncher | None:
-        if self._transactions.is_open and (not asked or time.monotonic() >= self._due_s):
-            return self._context.launch(self._end)
+        if self._transactions.is_open and (not asked or self._way.is_due):
+            return self._context.launch(self._way.end)
         return super().poll(asked=asked)
 
     @override
@@ -96,20 +90,67 @@ class TransactionalSourceExecutor(SourceExecutor):
         return False
 
     @override
-    def _launch_of(self, batch: SourceBatch) -> JobLauncher:
-        number, poll_s = self._batches, self._poll_s
-        return self._context.launch(lambda: self._write(batch, number, poll_s))
+    def _use(self, parts: SourceParts, by_records: str | None) -> None:
+        length_s = interval_s(self._spec.connector_config, self._context.worker)
+        self._way = TransactionWay(parts, self._transactions, length_s, lambda: self._reads_on)
+        self._parts = parts
+        self._facts = TaskFacts(by_records=by_records, transactional=True)
+        self._ways = {Way.TRANSACTION: self._way}
 
-    def _write(self, batch: SourceBatch, number: int, poll_s: float) -> JobResult:
+
+class TransactionWay:
+    """Sends batches in transactions, and holds the open one's offsets and end. Implements `SourceWay`."""
+
+    def __init__(
+        self,
+        parts: SourceParts,
+        transactions: Transactions,
+        interval_s: float | None,
+        reads_on: Callable[[], bool],
+    ) -> None:
+        """Create the way.
+
+        `interval_s`: the length of a transaction, None: one batch; `reads_on`: whether the plugin reads continuously.
+        """
+        self._parts = parts
+        self._transactions = transactions
+        self._interval_s = interval_s
+        self._reads_on = reads_on
+        self._pending: dict[SourcePartition, Offset] = {}
+        self._due_s = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the open transaction has lasted long enough."""
+        return time.monotonic() >= self._due_s
+
+    def launcher(self, polled: PolledBatch) -> JobLauncher:
+        """Return a launcher that sends the batch on a job thread."""
+        return self._parts.context.launch(lambda: self._write(polled))
+
+    def end(self) -> JobResult:
+        """Commit the open transaction. Job thread."""
+        began_s = time.monotonic()
+        count = self._tried(self._commit, again=False)
+        return BatchDone(
+            offsets={},
+            records=0,
+            topics=frozenset(),
+            duration_s=time.monotonic() - began_s,
+            transaction=count,
+        )
+
+    def _write(self, polled: PolledBatch) -> JobResult:
         from kraal.engine.source.spill import rows_of  # noqa: PLC0415 - loads Arrow; with the first batch
 
         began_s = time.monotonic()
-        records = self._records
+        parts, batch, poll_s = self._parts, polled.batch, polled.poll_s
+        records = parts.records
         if records is not None and records.takes(batch):
             table, summary = records.table(batch)
             done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
             return self._sent(rows_of(table), None, done, began_s)
-        with self._group.job(f"{self._spec.task} batch {number}") as spark:
+        with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             found = found_by(batch, spark.session)
             if found is None:
                 return None
@@ -124,12 +165,12 @@ class TransactionalSourceExecutor(SourceExecutor):
         from kraal.engine.source.spill import collected  # noqa: PLC0415 - as above
 
         is_small = batch.table is not None
-        view = self._context.view
+        view = self._parts.context.view
         scratch = view.scratch if view.spark_is_local and not is_small else None
         frame = frame_of(batch, spark.tiny if is_small else spark.session)
-        records = self._records
+        records = self._parts.records
         if records is None:
-            plan = self._plan(batch, client_options.SHARED_CLIENT)
+            plan = self._parts.plan(batch, client_options.SHARED_CLIENT)
             return collected(kafka_frame(frame, plan, batch.topic, for_spark=False), scratch), batch.topic
         by_columns = records.column_frame(frame, batch)
         if by_columns is not None:
@@ -138,19 +179,19 @@ class TransactionalSourceExecutor(SourceExecutor):
             except Exception as exc:
                 if not is_doubt(exc):
                     raise
-                log.info("%s: a batch goes record by record: %s", self._spec.task, exc)
+                log.info("%s: Repeating a batch record by record: %s", self._parts.spec.task, exc)
         return collected(records.pass_frame(frame, batch), scratch), None
 
     def _done(
         self, batch: SourceBatch, rows: Rows, topic: str | None, began_s: float, poll_s: float
     ) -> BatchDone:
         """Return the report for a batch's rows before they are written, and create missing topics."""
-        if rows.notes and self._records is not None:
+        if rows.notes and self._parts.records is not None:
             summary = summed(rows.notes)[0]
-            return self._records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+            return self._parts.records.done(batch, summary, began_s=began_s, poll_s=poll_s)
         topics = rows.topics if topic is None else frozenset({topic} if rows.count else ())
-        if self._topics is not None:
-            self._topics.ensure(sorted(topics))
+        if self._parts.topics is not None:
+            self._parts.topics.ensure(sorted(topics))
         return BatchDone(
             offsets=batch.offsets,
             records=rows.count,
@@ -162,9 +203,9 @@ class TransactionalSourceExecutor(SourceExecutor):
     def _sent(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
         """Write a batch, and end the transaction if it is due. The task has no offsets left to store."""
         transactions = self._transactions
-        goes_on = transactions.is_open
+        continues = transactions.is_open
         # A plugin that reads continuously treats each batch as stored, so it must be.
-        if not goes_on and self._interval_s is not None and not self._reads_on:
+        if not continues and self._interval_s is not None and not self._reads_on():
             self._due_s = time.monotonic() + self._interval_s
 
         def write() -> int | None:
@@ -175,21 +216,9 @@ class TransactionalSourceExecutor(SourceExecutor):
                 return None
             return self._commit()
 
-        count = self._tried(write, again=not goes_on)
+        count = self._tried(write, again=not continues)
         duration_s = time.monotonic() - began_s
         return replace(done, offsets={}, transaction=count, duration_s=duration_s)
-
-    def _end(self) -> JobResult:
-        """Commit the open transaction."""
-        began_s = time.monotonic()
-        count = self._tried(self._commit, again=False)
-        return BatchDone(
-            offsets={},
-            records=0,
-            topics=frozenset(),
-            duration_s=time.monotonic() - began_s,
-            transaction=count,
-        )
 
     def _commit(self) -> int:
         count = self._transactions.commit(self._pending)
@@ -215,7 +244,10 @@ def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float
     if boundary == "interval":
         text = connector.get(BOUNDARY_INTERVAL) or worker.get(_FLUSH_INTERVAL) or _FLUSH_MS
         return int(text) / 1000
-    message = f"{TRANSACTION_BOUNDARY}={boundary}: the connector does not say where its transactions end"
+    message = (
+        f"{TRANSACTION_BOUNDARY}={boundary} is not supported, because the connector does not define transaction "
+        "boundaries; use poll or interval"
+    )
     raise ValueError(message)
 
 

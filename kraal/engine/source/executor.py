@@ -1,32 +1,39 @@
-"""The executor of source tasks: poll the plugin, then write each batch as one Spark job."""
+"""The executor of source tasks: ask the plugin for a batch, choose a way to write it, run that, report.
+
+`kraal.engine.source.ways` chooses; each way is a module of its own.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 
-from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
-from kraal.engine.api import BatchDone, TaskSpec
-from kraal.engine.columns.source import SourceColumns, is_doubt, with_options
+from kraal.engine.api import TaskSpec
+from kraal.engine.choice import noted
+from kraal.engine.columns.source import SourceColumns, is_doubt
 from kraal.engine.context import ExecutorContext
-from kraal.engine.executor import JobLauncher, JobResult, result_of
-from kraal.engine.kafka.coalescing import PendingBatch
+from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka.dead_letters import DeadLetters
-from kraal.engine.kafka.writer import WritePlan, write
-from kraal.engine.record_path import record_path
-from kraal.engine.records.topics import TopicsCancelled
+from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
+from kraal.engine.source.coalesced import CoalescedTable
+from kraal.engine.source.in_worker import InWorker
+from kraal.engine.source.own_job import OwnJob
+from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
-from kraal.engine.source.topics import SourceTopics, read_source_topics, topics_in, topics_of
+from kraal.engine.source.topics import SourceTopics, read_source_topics
+from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
 from kraal.plugins.api import SourceBatch, SourceTask
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+log = logging.getLogger(__name__)
 
 
 class SourceExecutor:
@@ -51,19 +58,14 @@ class SourceExecutor:
         self._context = context
         self._group = group
         self._task: SourceTask | None = None
-        self._converters: Converters | None = None
-        self._records: SourceRecords | None = None
-        """The record path; used with transforms or error handling."""
         self._dead: DeadLetters | None = None
-        self._topics: SourceTopics | None = None
-        """The topics seen so far; None: the broker creates topics."""
+        self._parts: SourceParts | None = None
+        self._facts = TaskFacts()
+        self._ways: Mapping[Way, SourceWay] = {}
         own_s = context.batches(spec).poll_s
         self._look_s = own_s or task_class.poll_interval_s or context.poll_interval_s
         self._cancelled = threading.Event()
-        self._batch: PendingBatch | None = None
         self._batches = 0
-        self._poll_s = 0.0
-        """How long the plugin took to find the latest batch."""
 
     @property
     def poll_interval_s(self) -> float:
@@ -82,35 +84,49 @@ class SourceExecutor:
 
     def open(self) -> str | None:
         """Make converters and plugin; start it at the stored offsets."""
-        spec = self._spec
-        self._converters = make_converters(self._context.plugins, self._context.worker, spec)
-        self._topics = read_source_topics(
-            spec.task, self._context.worker, spec.connector_config, self._cancelled
+        spec, context = self._spec, self._context
+        converters = make_converters(context.plugins, context.worker, spec)
+        topics = read_source_topics(spec.task, context.worker, spec.connector_config, self._cancelled)
+        path = record_path(context, spec, converters)
+        self._dead = None if path is None else path.dead
+        self._use(
+            SourceParts(
+                spec=spec,
+                context=context,
+                group=self._group,
+                converters=converters,
+                records=None if path is None else self._records(path, converters, topics),
+                topics=topics,
+                cancelled=self._cancelled,
+            ),
+            None if path is None else path.why,
         )
-        self._records = self._by_records(self._converters)
         self._task = self._class()
-        self._task.start(spec.task_config, self._offsets, self._context.task_context(spec))
+        self._task.start(spec.task_config, self._offsets, context.task_context(spec))
         return self._version
 
     def poll(self, *, asked: bool) -> JobLauncher | None:
         """Ask the plugin for its next batch; if none is requested, suspend the plugin."""
-        if self._task is None:
+        task, parts = self._task, self._parts
+        if task is None or parts is None:
             return None
         if not asked:
             return self._context.launch(self._rest) if self._reads_on else None
         if self._dead is not None and not self._dead.ready:
             return self._context.launch(self._dead.prepare)
-        began = time.monotonic()
-        batch = self._task.poll()
+        began_s = time.monotonic()
+        batch = task.poll()
         if batch is None:
             return None
-        self._poll_s = time.monotonic() - began
+        poll_s = time.monotonic() - began_s
         self._batches += 1
-        launch = self._launch_of(batch)
+        launch = self._launch_of(
+            PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, columns=self._columns(batch, parts))
+        )
 
         def renewed(done: Callable[[JobResult], None]) -> None:
             self._group.renew()
-            self._batch = None
+            parts.pending = None
             launch(done)
 
         return renewed
@@ -126,224 +142,76 @@ class SourceExecutor:
         if task is not None:
             task.stop()
 
-    def _rest(self) -> JobResult:
-        if self._task is not None:
-            self._task.rest()
-        return None
-
     def cancel(self) -> None:
         """Give up the running job."""
         self._cancelled.set()
         self._group.cancel()
-        if self._give_up_part():  # other tasks' jobs that use the shared producer are run again
+        if self._give_up_pending():  # other tasks' jobs that use the shared producer are run again
             self._end_producers(client_options.SHARED_CLIENT)
         self._end_producers()
 
     def interrupt(self) -> bool:
         """Cancel the running job, and end all producers: without a lease they have nothing to send."""
         self._group.interrupt()
-        self._give_up_part()
+        self._give_up_pending()
         self._context.producers.end(None)
         return True
 
-    def _give_up_part(self) -> bool:
-        return self._batch is not None and self._context.coalescer.give_up(self._batch)
+    def _use(self, parts: SourceParts, by_records: str | None) -> None:
+        """Make the ways of this run; `by_records` tells why records pass one by one."""
+        self._parts = parts
+        self._facts = TaskFacts(by_records=by_records)
+        ways: dict[Way, SourceWay] = {Way.COALESCED: CoalescedTable(parts), Way.OWN_JOB: OwnJob(parts)}
+        if parts.records is not None:
+            ways[Way.IN_WORKER] = InWorker(parts, parts.records)
+        self._ways = ways
 
-    def _put(self, part: PendingBatch) -> None:
-        """Queue a small batch for coalescing."""
-        self._batch = part
-        self._context.coalescer.put(part)
-        if self._group.given_up:  # cancelled while the part was made
-            self._give_up_part()
+    def _records(
+        self, path: RecordPath, converters: Converters, topics: SourceTopics | None
+    ) -> SourceRecords:
+        """Make the record path; without error handling, batches may take the column path instead."""
+        spec, steps = self._spec, path.steps
+        dead = None if path.dead is None else path.dead.topic.of_source(spec.task)
+        columns = None
+        if steps.tolerance.is_default and dead is None:
+            columns = SourceColumns.of(steps, converters, spec.connector_config)
+        return SourceRecords(spec, steps, dead, topics, self._cancelled, columns)
+
+    def _columns(self, batch: SourceBatch, parts: SourceParts) -> tuple[WritePlan, str | None] | None:
+        """Return the column form of a table's transforms; None also in transactions, which read it by themselves."""
+        if parts.records is None or self._facts.transactional:
+            return None
+        return parts.records.table_plan(batch)
+
+    def _launch_of(self, polled: PolledBatch) -> JobLauncher:
+        """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""
+        choice = choose(self._facts, polled)
+        launch = noted(self._ways[choice.way].launcher(polled), choice)
+        if polled.columns is None:
+            return launch
+
+        def by_columns(done: Callable[[JobResult], None]) -> None:
+            launch(partial(unless_doubtful, done))
+
+        def unless_doubtful(done: Callable[[JobResult], None], outcome: JobResult) -> None:
+            if isinstance(outcome, BaseException) and is_doubt(outcome):
+                log.info("%s: Repeating a batch record by record: %s", self._spec.task, outcome)
+                self._launch_of(replace(polled, columns=None))(done)
+            else:
+                done(outcome)
+
+        return by_columns
+
+    def _rest(self) -> JobResult:
+        if self._task is not None:
+            self._task.rest()
+        return None
+
+    def _give_up_pending(self) -> bool:
+        return self._parts is not None and self._parts.give_up_pending()
 
     def _end_producers(self, client_id: str | None = None) -> None:
         """End the producers with this client id, by default the task's own unless the config sets another."""
         default = client_id or client_options.producer_client_id(self._spec.task)
         worker, connector = self._context.worker, self._spec.connector_config
         self._context.producers.end(client_options.client_id_of(worker, connector, default))
-
-    def _launch_of(self, batch: SourceBatch) -> JobLauncher:
-        """Return a launcher that writes a batch."""
-        if self._records is not None:
-            return self._transformed_launch(batch, self._records)
-        if batch.table is not None:
-            return self._table_launch(batch, self._plan(batch, client_options.SHARED_CLIENT), batch.topic)
-        return self._read_launch(batch)
-
-    def _by_records(self, converters: Converters) -> SourceRecords | None:
-        """Return the record path, or None if the column path does the same."""
-        spec = self._spec
-        path = record_path(self._context, spec, converters)
-        if path is None:
-            return None
-        steps, self._dead = path
-        dead = None if self._dead is None else self._dead.topic.of_source(spec.task)
-        columns = None
-        if steps.tolerance.is_default and dead is None:
-            columns = SourceColumns.of(steps, converters, spec.connector_config)
-        return SourceRecords(spec, steps, dead, self._topics, self._cancelled, columns)
-
-    def _transformed_launch(self, batch: SourceBatch, records: SourceRecords) -> JobLauncher:
-        """Return a launcher that writes a table by columns if possible; else, and if a row is in doubt, by records."""
-        by_records = self._records_launch(batch, records)
-        planned = records.table_plan(batch)
-        if planned is None:
-            return by_records
-        plan, topic = planned
-        by_columns = self._table_launch(
-            batch, with_options(plan, self._options(client_options.SHARED_CLIENT)), topic
-        )
-
-        def launch(done: Callable[[JobResult], None]) -> None:
-            def judged(outcome: JobResult) -> None:
-                if isinstance(outcome, BaseException) and is_doubt(outcome):
-                    by_records(done)
-                else:
-                    done(outcome)
-
-            by_columns(judged)
-
-        return launch
-
-    def _records_launch(self, batch: SourceBatch, records: SourceRecords) -> JobLauncher:
-        client = client_options.SHARED_CLIENT if records.takes(batch) else None
-        options = self._options(client or client_options.producer_client_id(self._spec.task))
-        number, poll_s = self._batches, self._poll_s
-
-        def few(done: Callable[[JobResult], None]) -> None:
-            began = time.monotonic()
-            rows, summary = records.table(batch)
-
-            def finish() -> JobResult:
-                return records.done(batch, summary, began_s=began, poll_s=poll_s)
-
-            if not rows.num_rows:
-                done(result_of(finish))
-                return
-            part = PendingBatch(
-                task=self._spec.task,
-                table=rows,
-                topic=None,
-                offsets=batch.offsets,
-                plan=records.plan(options),
-                done=lambda outcome: done(result_of(finish) if isinstance(outcome, BatchDone) else outcome),
-            )
-            self._put(part)
-
-        def many() -> JobResult:
-            began = time.monotonic()
-            with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                found = found_by(batch, spark.session)
-                if found is None:
-                    return None
-                frame = frame_of(found, spark.session)
-                written = records.write_columns(frame, found, options)
-                if written is not None:
-                    return _done(found, *written, began_s=began, poll_s=poll_s)
-                summary = records.write(frame, found, options)
-            return records.done(found, summary, began_s=began, poll_s=poll_s)
-
-        def run_few(done: Callable[[JobResult], None]) -> None:
-            raised = result_of(lambda: few(done))
-            if raised is not None:
-                done(raised)
-
-        if client is not None:
-            return lambda done: self._context.jobs.submit(lambda: run_few(done))
-        return self._context.launch(many)
-
-    def _table_launch(self, batch: SourceBatch, plan: WritePlan, topic: str | None) -> JobLauncher:
-        def launch(done: Callable[[JobResult], None]) -> None:
-            part = PendingBatch(
-                task=self._spec.task,
-                table=batch.table,
-                topic=topic,
-                offsets=batch.offsets,
-                plan=plan,
-                done=done,
-                poll_s=self._poll_s,
-            )
-            self._put(part)
-
-        topics = self._topics
-        unseen = [] if topics is None else topics.unseen(topics_of(batch, topic))
-        if topics is None or not unseen:
-            return launch
-        return self._ensured(topics, unseen, launch)
-
-    def _ensured(self, topics: SourceTopics, names: Sequence[str], launch: JobLauncher) -> JobLauncher:
-        """Return a launcher that creates missing topics on a job thread first."""
-
-        def ensure() -> JobResult:
-            topics.ensure(names)
-            if self._cancelled.is_set():
-                raise TopicsCancelled
-            return None
-
-        def run(done: Callable[[JobResult], None]) -> None:
-            raised = result_of(ensure)
-            if raised is None:
-                launch(done)
-            else:
-                done(raised)
-
-        return lambda done: self._context.jobs.submit(lambda: run(done))
-
-    def _read_launch(self, batch: SourceBatch) -> JobLauncher:
-        number, poll_s = self._batches, self._poll_s
-        client_id = client_options.producer_client_id(self._spec.task)
-
-        def run() -> JobResult:
-            began = time.monotonic()
-            with self._group.job(f"{self._spec.task} batch {number}") as spark:
-                found = found_by(batch, spark.session)
-                if found is None:
-                    return None
-                plan = self._plan(found, client_id)
-                frame = frame_of(found, spark.session)
-                if self._topics is not None:
-                    self._topics.ensure(topics_in(frame, found.topic))
-                records, topics = write(frame, plan, found.topic)
-            return _done(found, records, topics, began_s=began, poll_s=poll_s)
-
-        return self._context.launch(run)
-
-    def _plan(self, batch: SourceBatch, client_id: str) -> WritePlan:
-        assert self._converters is not None  # noqa: S101 - poll comes after open
-        return WritePlan(
-            converters=self._converters,
-            options=self._options(client_id),
-            key_schema=batch.key_schema,
-            value_schema=batch.value_schema,
-        )
-
-    def _options(self, client_id: str) -> Mapping[str, str]:
-        return client_options.producer_options(self._context.worker, self._spec.connector_config, client_id)
-
-
-def _done(
-    batch: SourceBatch, records: int, topics: frozenset[TopicName], *, began_s: float, poll_s: float
-) -> BatchDone:
-    """Return the report for a batch that Spark wrote."""
-    return BatchDone(
-        offsets=batch.offsets,
-        records=records,
-        topics=topics,
-        duration_s=time.monotonic() - began_s,
-        poll_s=poll_s,
-    )
-
-
-def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
-    """Return the batch, or the batch that it finds on this job's thread; None if there is no data."""
-    return batch if batch.discover is None else batch.discover(spark)
-
-
-def frame_of(batch: SourceBatch, spark: SparkSession) -> DataFrame:
-    """Return a batch's records as a DataFrame. Raises ValueError for a batch without any."""
-    if batch.read is not None:
-        return batch.read(spark)
-    if batch.table is None:
-        message = "a SourceBatch needs a table, a read or a discover function"
-        raise ValueError(message)
-    return spark.createDataFrame(batch.table).coalesce(1)

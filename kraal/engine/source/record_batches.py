@@ -25,6 +25,7 @@ from kraal.engine.records.steps import Steps, Summary, summed
 from kraal.engine.records.topics import raise_trouble
 from kraal.engine.session.arrow import map_in_arrow
 from kraal.engine.source.topics import SourceTopics
+from kraal.engine.source.ways import FEW
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
-
-FEW = 5000
-"""Up to this many records pass in the worker: it takes about 0.1 to 0.2 s, less than Spark would add."""
 
 MANY: Final = 1000
 """From this many records, tables take the column path if possible, so that their pass does not block this process."""
@@ -81,7 +79,7 @@ class SourceRecords:
         except Exception as exc:
             if not is_doubt(exc):
                 raise
-            log.info("%s: a batch goes record by record, for by columns it cannot: %s", self.spec.task, exc)
+            log.info("%s: Repeating a batch record by record: %s", self.spec.task, exc)
             return None
 
     def column_frame(self, frame: DataFrame, batch: SourceBatch) -> tuple[DataFrame, str | None] | None:

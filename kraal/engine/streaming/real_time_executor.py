@@ -205,7 +205,11 @@ class StreamExecutor:
         began_s, self._told_s = self._told_s, now_s
         self._offsets |= news.offsets
         return BatchDone(
-            offsets=news.offsets, records=news.records, topics=news.topics, duration_s=now_s - began_s
+            offsets=news.offsets,
+            records=news.records,
+            topics=news.topics,
+            duration_s=now_s - began_s,
+            way="by a streaming query: the connector is in real-time mode",
         )
 
     def _free(self) -> None:

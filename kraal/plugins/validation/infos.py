@@ -14,53 +14,28 @@ from kraal.core.errors import ConfigInvalid
 from kraal.core.ids import Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ConfigKeyInfo:
-    """The declaration of a config key."""
+    """The declaration of a config key; the prefix changes its name only."""
 
-    name: str
-    type: str
-    required: bool
-    default_value: str | None
-    importance: str
-    documentation: str
-    group: str | None
-    order_in_group: int
-    width: str
-    display_name: str
-    dependents: tuple[str, ...]
-
-    @staticmethod
-    def of(key: Key, prefix: str = "") -> ConfigKeyInfo:
-        """Describe a key; the prefix changes its name only."""
-        return ConfigKeyInfo(
-            name=prefix + key.name,
-            type=key.type,
-            required=key.required,
-            default_value=key.default_text,
-            importance=key.importance,
-            documentation=key.documentation,
-            group=key.group,
-            order_in_group=key.order,
-            width=key.width,
-            display_name=key.title,
-            dependents=key.dependents,
-        )
+    key: Key
+    prefix: str = ""
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON object."""
+        key = self.key
         return {
-            "name": self.name,
-            "type": str(self.type),
-            "required": self.required,
-            "default_value": self.default_value,
-            "importance": str(self.importance),
-            "documentation": self.documentation,
-            "group": self.group,
-            "order_in_group": self.order_in_group,
-            "width": str(self.width),
-            "display_name": self.display_name,
-            "dependents": list(self.dependents),
+            "name": self.prefix + key.name,
+            "type": str(key.type),
+            "required": key.required,
+            "default_value": key.default_text,
+            "importance": str(key.importance),
+            "documentation": key.documentation,
+            "group": key.group,
+            "order_in_group": key.order,
+            "width": str(key.width),
+            "display_name": key.title,
+            "dependents": list(key.dependents),
         }
 
 
@@ -146,7 +121,7 @@ def framework_infos(
         ConfigInfo(definition=None, value=ConfigValueInfo.of(v)) for k, v in values.items() if k not in keys
     ]
     known = [
-        ConfigInfo(definition=ConfigKeyInfo.of(key), value=ConfigValueInfo.of(values[key.name]))
+        ConfigInfo(definition=ConfigKeyInfo(key), value=ConfigValueInfo.of(values[key.name]))
         for key in keys.values()
         if key.name in values
     ]
@@ -162,7 +137,7 @@ def prefixed_infos(keys: Mapping[str, Key], values: Iterable[ConfigValue], prefi
     listed = tuple(values)
     configs = [
         ConfigInfo(
-            definition=ConfigKeyInfo.of(keys[value.name], prefix) if value.name in keys else None,
+            definition=ConfigKeyInfo(keys[value.name], prefix) if value.name in keys else None,
             value=ConfigValueInfo.of(value, prefix),
         )
         for value in listed

@@ -44,31 +44,15 @@ from kraal.plugins.validation.framework import (
     with_worker,
 )
 from kraal.plugins.validation.infos import (
-    ConfigInfo,
     ConfigInfos,
     ConfigKeyInfo,
-    ConfigValueInfo,
     framework_infos,
     merged_infos,
     prefixed_infos,
-    raise_if_invalid,
 )
 from kraal.plugins.validation.preflight import check_delivery, check_sink_group
 from kraal.plugins.validation.real_time import real_time_errors
 from kraal.plugins.validation.versions import mismatch, specified
-
-__all__ = [
-    "ConfigInfo",
-    "ConfigInfos",
-    "ConfigKeyInfo",
-    "ConfigValueInfo",
-    "WorkerDefaults",
-    "check_plugin_matches",
-    "describe_plugin",
-    "raise_if_invalid",
-    "validate_connector",
-    "validate_for_rest",
-]
 
 _NULL_VALUE = "Null value can not be supplied as the configuration value."
 
@@ -145,7 +129,7 @@ def describe_plugin(registry: Registry, name: str, version: str | None = None) -
     if plugin.kind in {PluginKind.SINK, PluginKind.SOURCE}:
         base = with_version(SINK if plugin.kind is PluginKind.SINK else SOURCE, plugin)
         keys += [key for key in base if key.name not in plugin.config_def]
-    return [ConfigKeyInfo.of(key) for key in keys]
+    return [ConfigKeyInfo(key) for key in keys]
 
 
 def _refuse_nulls(config: Config, values: dict[str, ConfigValue]) -> None:

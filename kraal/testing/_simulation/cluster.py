@@ -108,40 +108,40 @@ class EmbeddedCluster:
         self.transactional = transactional or exactly_once
         self.plugins = plugins or {}
         self.on_fence: Fence = self.transactions.fence if self.transactions is not None else lambda _: None
-        """What happens when producers are fenced. Raises StoreError to refuse it."""
+        """Called when producers are fenced. Raises StoreError to reject the request."""
         self.stop_s = stop_s
         self.read_s = read_s
         self.properties = {**DEFAULTS, **(properties or {})}
-        self.workers: list[ClusterWorker] = []  # all there ever were
-        self.bugs: list[str] = []  # deaths of actors that no test asked for
+        self.workers: list[ClusterWorker] = []  # including dead ones
+        self.bugs: list[str] = []  # unexpected deaths of actors
         for _ in range(workers):
             self.add()
 
-    # -- what happens --------------------------------------------------------------------------------------
+    # -- faults and time ------------------------------------------------------------------------------------
 
     def add(
         self, *, static: Sequence[Instance] = (), protocol: ConnectProtocol | None = None
     ) -> ClusterWorker:
-        """Start one more worker; `static` is what it is kept for: its `static.connectors` and `static.tasks`."""
+        """Start another worker; `static` are its static assignments (KIP-987)."""
         worker = ClusterWorker(self, f"w{len(self.workers) + 1}", protocol or self.protocol, static)
         self.workers.append(worker)
         return worker
 
     def close(self, worker: ClusterWorker) -> None:
-        """End a worker in good order, as SIGTERM does."""
+        """Shut down a worker gracefully, like SIGTERM."""
         worker.close()
         self.check()
 
     def kill(self, worker: ClusterWorker) -> None:
-        """End a worker as SIGKILL does."""
+        """Kill a worker, like SIGKILL."""
         worker.kill()
 
     def freeze(self, worker: ClusterWorker) -> None:
-        """Have a worker do nothing, as SIGSTOP does: messages wait, time passes."""
+        """Suspend a worker, like SIGSTOP: its messages wait while time passes."""
         worker.freeze()
 
     def thaw(self, worker: ClusterWorker) -> None:
-        """Let a frozen worker go on."""
+        """Continue a frozen worker."""
         worker.thaw()
         self.check()
 
@@ -150,28 +150,28 @@ class EmbeddedCluster:
         worker.crash(actor)
 
     def feed(self, task: TaskId, records: int) -> None:
-        """Give a task `records` more records, wherever it runs."""
+        """Supply a task with more records, on whichever worker it runs."""
         self.outside.supply[task] = self.outside.supply.get(task, 0) + records
         for worker in self.awake:
             worker.engine.look(task)
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass."""
+        """Advance the virtual time."""
         self.scheduler.advance(seconds)
         self.check()
 
-    # -- what is asked -------------------------------------------------------------------------------------
+    # -- requests -------------------------------------------------------------------------------------------
 
     def ask(self, worker: ClusterWorker, message: Ask[R], *, timeout_s: float = REQUEST_TIMEOUT_S) -> R:
-        """Ask one worker's herder and run until it answered. Raises TimedOut, and what the message names."""
+        """Ask one worker's herder and run until it answers. Raises TimedOut and the errors of the message."""
         future = worker.assembly.herder.question(message)
         self.run_until(future.done, timeout_s=timeout_s)
         return future.result()
 
     def request(self, message: Ask[R], via: ClusterWorker | None = None, *, patience_s: float = 60.0) -> R:
-        """Ask as a client does: any worker passes a request on, and what is only momentary is asked again.
+        """Ask any worker like a client, forwarding to the leader and retrying momentary errors.
 
-        Raises what the message names, and the last of what stood in the way for `patience_s`.
+        Raises the errors of the message, or the last momentary error after `patience_s`.
         """
         deadline = self.clock.now() + patience_s
         while True:
@@ -215,11 +215,11 @@ class EmbeddedCluster:
         url = request.leader_url
         return ask_leader(self.at(url), sender, url, request.key, message)
 
-    # -- what is seen --------------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------------------
 
     @property
     def alive(self) -> list[ClusterWorker]:
-        """The workers whose process there is."""
+        """The workers that are not dead."""
         return [w for w in self.workers if w.alive]
 
     @property
@@ -229,7 +229,7 @@ class EmbeddedCluster:
 
     @property
     def leader(self) -> ClusterWorker:
-        """The worker that leads. Raises KeyError while nobody does, or two think so."""
+        """The leader. Raises KeyError unless exactly one worker considers itself the leader."""
         leaders = [w for w in self.awake if w.snapshot.is_leader]
         if len(leaders) != 1:
             raise KeyError(leaders)
@@ -240,7 +240,7 @@ class EmbeddedCluster:
         return next((w for w in self.alive if w.url == url), None)
 
     def owners(self, instance: Instance) -> list[ClusterWorker]:
-        """Return the workers that run an instance; of a frozen one that counts as long as it has a lease."""
+        """Return the workers that run an instance; a frozen worker counts while it has a lease."""
         return [w for w in self.alive if instance in (w.effective if w.frozen else w.running)]
 
     def states(self, name: str, worker: ClusterWorker | None = None) -> list[str]:
@@ -251,19 +251,19 @@ class EmbeddedCluster:
     # -- waiting -------------------------------------------------------------------------------------------
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float) -> None:
-        """Run, letting time pass, until `done`. Raises TimedOut."""
+        """Run and advance the time until `done()`. Raises TimedOut."""
         deadline = self.clock.now() + timeout_s
         while not done():
             if self.scheduler.step():
                 continue
             due = self.clock.next_due()
             if due is None or due > deadline:
-                raise TimedOut(f"nothing came within {timeout_s:g} virtual seconds")
+                raise TimedOut(f"no answer within {timeout_s:g} virtual seconds")
             self.clock.advance_to(due)
         self.check()
 
     def settle(self, within_s: float = 30.0) -> float:
-        """Run until everything is as it is wanted; return how long it took. Raises AssertionError."""
+        """Run until the cluster has its desired state; return the virtual seconds. Raises AssertionError."""
         began_s = self.clock.now()
         while (missing := self.missing()) is not None:
             if self.clock.now() - began_s > within_s:
@@ -272,7 +272,7 @@ class EmbeddedCluster:
         return self.clock.now() - began_s
 
     def missing(self) -> str | None:
-        """Say what is not as it is wanted; None when all workers agree that everything is."""
+        """Return the first difference from the desired state; None: all workers agree on it."""
         if not self.broker.stable or len(self.broker.members) != len(self.awake):
             return f"the group has {sorted(self.broker.members)} and is stable: {self.broker.stable}"
         if sum(w.snapshot.is_leader for w in self.awake) != 1:
@@ -289,7 +289,7 @@ class EmbeddedCluster:
                 return missing
             wanted.update({entry.name, *(TaskId(entry.name, n) for n in range(len(entry.tasks)))})
         extra = [(i, w.name) for w in self.awake for i in w.running if i not in wanted]
-        return f"{extra} run for nothing" if extra else None
+        return f"{extra} are running but should not be" if extra else None
 
     def _missing_of(self, entry: ConnectorEntry) -> str | None:
         state = STATE_OF[entry.target]
@@ -326,11 +326,11 @@ class EmbeddedCluster:
             instances: list[Instance] = [entry.name, *(TaskId(entry.name, n) for n in range(len(states) - 1))]
             owners = [w.worker_id for i in instances for w in self.owners(i)]
             if said != owners:
-                return f"{entry.name} is said to be on {said}, and is on {owners}"
+                return f"{entry.name} is reported on {said}, but runs on {owners}"
         return None
 
     def check(self) -> None:
-        """Raise AssertionError if something runs twice, or an actor died of an error of ours."""
+        """Raise AssertionError if an instance runs twice or an actor died unexpectedly."""
         if self.bugs:
             raise AssertionError(self.bugs)
         seen: dict[Instance, str] = {}
@@ -341,12 +341,12 @@ class EmbeddedCluster:
                     raise AssertionError(text)
                 seen[instance] = worker.name
 
-    def rivals(self, task: TaskId, worker: ClusterWorker) -> list[str]:
+    def other_owners(self, task: TaskId, worker: ClusterWorker) -> list[str]:
         """Return the names of the other workers on which a task runs with a lease."""
         return [w.name for w in self.alive if w is not worker and task in w.effective]
 
     def describe(self) -> str:
-        """Say what runs where, for a failed test."""
+        """Describe what runs on which worker, for a failed test."""
         return "; ".join(f"{w.name}: {sorted(map(str, w.running))}" for w in self.alive)
 
 

@@ -33,31 +33,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_S = 0.01
-"""How long a batch of a plugin takes."""
+"""Duration of a batch of a plugin."""
 IDLE_S = 0.1
-"""After how long a plugin that had nothing is asked again."""
+"""Pause before the next poll of a plugin that had no records."""
 RETRY_S = 1.0
-"""After how long a batch is tried again."""
+"""Pause before a batch is retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the tasks of one worker share with those of all others."""
+    """Environment of the tasks of one worker, partly shared with the other workers."""
 
     registry: Registry
     worker: Mapping[str, str]
-    """The worker's properties: its converters."""
+    """Worker properties, which configure the converters."""
     topics: Topics
     committed: dict[tuple[ConnectorName, TopicPartition], int]
-    """What sinks have committed."""
+    """Offsets committed by sinks."""
     now_ms: Callable[[], int]
 
 
 class ClusterEngine(FakeEngine):
-    """Takes its time to stop, and has every run looked at as it begins."""
+    """An engine whose runs take time to stop, and that has each new run checked."""
 
     def __init__(self, worker: ClusterWorker, outside: Outside, place: Place) -> None:
-        """`place`: what tasks of real plugins work with."""
+        """`place` is the environment of the tasks of real plugins."""
         super().__init__(outside=outside)
         self._worker = worker
         self._place = place
@@ -131,7 +131,7 @@ class PluginRun(ClusterRun):
         super().__init__(engine, worker, spec, 0, report)
         self._work = work
         self._due = False
-        """A look at the plugin is on its way."""
+        """The next poll of the plugin is scheduled."""
 
     @override
     def opening(self) -> None:

@@ -1,4 +1,4 @@
-"""One worker of an embedded cluster: its actors, its engine, its membership, and what the world does to it."""
+"""One worker of an embedded cluster: its actors, engine and membership, and the faults of a test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CRASH = "a test killed it"
 
 
 class ClusterWorker:
-    """One worker; made by `EmbeddedCluster.add`."""
+    """One worker; created by `EmbeddedCluster.add`."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class ClusterWorker:
         self._host = _Host(cluster.scheduler, name, cluster.bugs, self._connectors)
         self._outside_world = Address(f"outside of {name}")
         self.loggers = loggers_of_its_own(cluster.clock.wall_ms)
-        """Its own, as of a process."""
-        self._host.spawn(self._outside_world, _Doer, lambda _: None)
+        """Private to this worker, like those of a process."""
+        self._host.spawn(self._outside_world, _Caller, lambda _: None)
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
         self.engine = ClusterEngine(self, cluster.outside, self._place())
         self.assembly = assemble(self._parts(), self._gave_up)
@@ -112,39 +112,39 @@ class ClusterWorker:
         outside, wall_ms = self._cluster.outside, self._clock.wall_ms
         return Place(self._registry, self._cluster.properties, outside.topics, outside.group, wall_ms)
 
-    # -- what is seen --------------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------------------
 
     @property
     def snapshot(self) -> Snapshot:
-        """What GETs render from."""
+        """The latest snapshot, from which GETs are answered."""
         return self.assembly.published.latest
 
     def metrics(self) -> str:
-        """Return what `GET /metrics` answers now."""
+        """Return the response of `GET /metrics`."""
         return scrape(self.assembly, self.worker_id)
 
     @property
     def running(self) -> set[Instance]:
-        """Connectors that are started, and tasks with an open run."""
+        """Started connectors and tasks with an open run."""
         return {*self._connectors, *self.engine.running}
 
     @property
     def effective(self) -> set[Instance]:
-        """What of it may take effect: nothing without a lease."""
+        """The running instances that may still write: none without a lease."""
         lease_s = LEASE * self._cluster.options.session_timeout_s
         return self.running if self.alive and self.group.heartbeat_age_s() < lease_s else set()
 
-    # -- what happens --------------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Shut down in good order, leave the group, end."""
+        """Shut down gracefully and leave the group."""
         self._cluster.ask(self, ShutDown())
         self.group.close(1)
         self._cluster.scheduler.run()
         self._end()
 
     def kill(self) -> None:
-        """End at once."""
+        """Die immediately."""
         self.group.kill()
         self._end()
 
@@ -153,13 +153,13 @@ class ClusterWorker:
         self._host.end()
 
     def freeze(self) -> None:
-        """Do nothing from now on."""
+        """Suspend the worker."""
         self.frozen = True
         self.group.freeze()
         self._host.freeze(frozen=True)
 
     def thaw(self) -> None:
-        """Go on."""
+        """Continue after `freeze`."""
         self.frozen = False
         self._host.freeze(frozen=False)
         self.group.thaw()
@@ -168,36 +168,36 @@ class ClusterWorker:
 
     @property
     def actors(self) -> list[str]:
-        """The names of its living actors."""
+        """Names of the running actors."""
         return self._host.names()
 
     def crash(self, actor: str) -> None:
         """Make the actor of this name die at its next message. Raises KeyError."""
         self._host.address(actor).tell(Crash(CRASH))
 
-    def later(self, delay_s: float, act: Callable[[], None]) -> None:
-        """Do something outside of all actors, when time has passed; never when the worker is dead or frozen."""
-        self._clock.after(delay_s, self._outside_world, _Do(act))
+    def later(self, delay_s: float, call: Callable[[], None]) -> None:
+        """Call `call` outside of all actors after a delay; dropped if the worker is dead, delayed if it is frozen."""
+        self._clock.after(delay_s, self._outside_world, _Call(call))
 
     def opened(self, run: FakeRun) -> None:
-        """A run begins: it must be the only one."""
-        owners = self._cluster.rivals(run.task, self)
+        """Check that a new run is the only one of its task."""
+        owners = self._cluster.other_owners(run.task, self)
         if owners:
             self._cluster.bugs.append(f"{run.task} begins on {self.name} and runs on {owners}")
 
     def stop_delay_s(self) -> float:
-        """How long the next run takes to stop."""
+        """Return how many seconds the next run takes to stop."""
         return self._cluster.random.uniform(0, self._cluster.stop_s)
 
     def _fence(self, transactional_ids: Sequence[str]) -> None:
         self._cluster.on_fence(transactional_ids)
 
     def _gave_up(self, name: str, error: BaseException) -> None:
-        self._cluster.bugs.append(f"{name} of {self.name} died too often: {error!r}")
+        self._cluster.bugs.append(f"{name} of {self.name} exhausted its restart budget: {error!r}")
 
 
 class _Host:
-    """One worker's share of the scheduler: knows its actors, so that they can end or stand still together."""
+    """A worker's view of the scheduler: it tracks the worker's actors so that they can die or freeze together."""
 
     def __init__(
         self, scheduler: Scheduler, name: str, bugs: list[str], connectors: dict[ConnectorName, object]
@@ -215,7 +215,7 @@ class _Host:
             died(error)
 
         self._addresses[address] = None
-        if address.name.startswith("connector "):  # what a dead actor had started is gone with it
+        if address.name.startswith("connector "):  # its started connector is gone as well
             self._connectors.pop(ConnectorName(address.name.removeprefix("connector ")), None)
         self._scheduler.spawn(address, factory, noted)
 
@@ -242,31 +242,31 @@ class _Host:
 
 
 @dataclass(frozen=True, slots=True)
-class _Do(Tell):
-    act: Callable[[], None]
+class _Call(Tell):
+    call: Callable[[], None]
 
 
-class _Doer:
-    """Does what happens outside of all actors, when the worker is not frozen."""
+class _Caller:
+    """Runs scheduled calls outside of the worker's actors, unless the worker is frozen."""
 
-    def receive(self, message: Begin | _Do) -> None:
-        if isinstance(message, _Do):
-            message.act()
+    def receive(self, message: Begin | _Call) -> None:
+        if isinstance(message, _Call):
+            message.call()
 
 
 def _registry(running: dict[ConnectorName, object], given: Mapping[str, type[Connector]]) -> Registry:
-    """Return what a worker knows: the fake connectors, the given ones, and all transforms and converters that ship."""
+    """Return a registry with the fake and the given connectors and all built-in transforms and converters."""
     fakes: dict[str, type[Connector]] = {FAKE_SOURCE: FakeSourceConnector, FAKE_SINK: FakeSinkConnector}
     connectors = {**fakes, **given}
     return Registry.load().with_connectors(
-        {name: _noted(connector, running) for name, connector in connectors.items()}
+        {name: _tracked(connector, running) for name, connector in connectors.items()}
     )
 
 
-def _noted(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
-    """Return a connector that notes in `running` while it is started."""
+def _tracked(connector: type[Connector], running: dict[ConnectorName, object]) -> type[Connector]:
+    """Return a connector class that adds its name to `running` while it is started."""
 
-    class Noted(connector):  # type: ignore[valid-type, misc]
+    class Tracked(connector):  # type: ignore[valid-type, misc]
         _noted_as: ConnectorName | None = None
 
         def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
@@ -279,6 +279,6 @@ def _noted(connector: type[Connector], running: dict[ConnectorName, object]) -> 
                 del running[self._noted_as]
             super().stop()
 
-    Noted.__name__, Noted.__qualname__ = connector.__name__, connector.__qualname__
-    Noted.__module__ = connector.__module__
-    return Noted
+    Tracked.__name__, Tracked.__qualname__ = connector.__name__, connector.__qualname__
+    Tracked.__module__ = connector.__module__
+    return Tracked

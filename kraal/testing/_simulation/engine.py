@@ -1,6 +1,6 @@
 """A fake engine: the whole engine protocol without Spark, driven by a test.
 
-`feed` gives a task records; each `next()` takes what is there, at most `batch` of them. Offsets are counts:
+`feed` gives a task records; each `next()` takes what is there, at most ten of them. Offsets are counts:
 `{"task": "name-0"} -> {"position": n}`; sinks' commits are kept in `committed`.
 """
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from kraal.engine.api import Run
     from kraal.metrics.thread_pools import PoolState
 
+_BATCH = 10
+"""Most records of a batch."""
+
 
 def partition_of(task: TaskId) -> SourcePartition:
     """Return the one source partition of a task in the fake engine."""
@@ -42,27 +45,24 @@ def partition_of(task: TaskId) -> SourcePartition:
 
 @dataclass(slots=True)
 class Outside:
-    """What no worker owns: what sources have, what was written, and what sinks have committed."""
+    """State shared by all workers: source records, written records, and committed sink offsets."""
 
     supply: dict[TaskId, int] = field(default_factory=dict)
     written: dict[TaskId, list[int]] = field(default_factory=dict)
     committed: dict[TaskId, int] = field(default_factory=dict)
     topics: Topics = field(default_factory=Topics)
-    """What tasks of real plugins write and read."""
+    """Topics of the tasks of real plugins."""
     group: dict[tuple[ConnectorName, TopicPartition], int] = field(default_factory=dict)
-    """What sinks of real plugins have committed."""
+    """Offsets committed by sinks of real plugins."""
 
 
 class FakeEngine:
-    """An engine for tests. Everything happens on the caller's thread; events go out at once."""
+    """An engine for tests. It works on the caller's thread and sends events immediately."""
 
-    def __init__(
-        self, *, ready: bool = True, batch: int = 10, topic: str = "fake", outside: Outside | None = None
-    ) -> None:
-        """`outside`: shared with the engines of other workers; None: it is this one's alone."""
-        self._state: EngineState = EngineReady() if ready else EngineStarting("Spark is starting")
-        self._batch = batch
-        self._topic = topic
+    def __init__(self, *, outside: Outside | None = None) -> None:
+        """`outside` is shared with the engines of other workers; None: this engine has its own."""
+        self._state: EngineState = EngineReady()
+        self._topic = "fake"
         self._listeners: list[Callable[[EngineState], None]] = []
         self._runs: dict[TaskId, FakeRun] = {}
         outside = outside or Outside()
@@ -70,21 +70,21 @@ class FakeEngine:
         self._open_errors: dict[TaskId, str] = {}
         self._hanging: set[TaskId] = set()
         self.committed = outside.committed
-        """What sinks have committed, and where they start again."""
+        """Committed positions of sinks, from which they restart."""
         self.written = outside.written
-        """Numbers of all records written, in order, repeated ones too."""
+        """Numbers of all written records in order, including duplicates."""
         self.opened: list[TaskId] = []
-        """Each open, in order."""
+        """Specs of all opened tasks, in order."""
 
-    # -- what a test does ----------------------------------------------------------------------------------
+    # -- faults and supply ----------------------------------------------------------------------------------
 
     def feed(self, task: TaskId, records: int) -> None:
-        """Give a task `records` more records."""
+        """Supply a task with more records."""
         self._supply[task] = self._supply.get(task, 0) + records
         self.look(task)
 
     def look(self, task: TaskId) -> None:
-        """Have the task's open run see what there is."""
+        """Have the task's open run process the available records."""
         run = self._runs.get(task)
         if run is not None:
             run.look()
@@ -94,7 +94,7 @@ class FakeEngine:
         self._runs[task].fail(trace)
 
     def hang(self, task: TaskId, *, hangs: bool = True) -> None:
-        """Have every later batch of the task begin and not end, until this is called with `hangs=False`."""
+        """Make later batches of the task hang until this is called with `hangs=False`."""
         if hangs:
             self._hanging.add(task)
         else:
@@ -102,24 +102,24 @@ class FakeEngine:
             self.look(task)
 
     def retry(self, task: TaskId, reason: str) -> None:
-        """Have the task's open run say that it tries something again."""
+        """Have the task's open run report that it is retrying."""
         self._runs[task].retry(reason)
 
     def fail_opening(self, task: TaskId, trace: str | None) -> None:
-        """Fail every later open of the task; None: not any more."""
+        """Fail later opens of the task with this trace; None: stop failing them."""
         if trace is None:
             self._open_errors.pop(task, None)
         else:
             self._open_errors[task] = trace
 
     def lose(self, reason: str = "Spark's JVM ended") -> None:
-        """Lose Spark: every run fails, and nothing opens before `recover`."""
+        """Simulate the loss of Spark: all runs fail, and opens wait for `recover`."""
         self._change(EngineStarting(reason))
         for run in list(self._runs.values()):
             run.fail(reason, engine_lost=True)
 
     def recover(self) -> None:
-        """Have Spark up again: what waits opens."""
+        """Simulate the return of Spark: waiting runs open."""
         self._change(EngineReady())
         for run in list(self._runs.values()):
             run.begin()
@@ -130,7 +130,7 @@ class FakeEngine:
 
     @property
     def running(self) -> frozenset[TaskId]:
-        """The tasks that have an open run."""
+        """Tasks with an open run."""
         return frozenset(self._runs)
 
     # -- Engine --------------------------------------------------------------------------------------------
@@ -141,11 +141,11 @@ class FakeEngine:
         return self._state
 
     def pools(self) -> Sequence[PoolState]:
-        """Return none: nothing here has a thread."""
+        """Return an empty mapping: this engine has no threads."""
         return ()
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
-        """Call `changed` with every later state."""
+        """Call `changed` whenever the availability changes."""
         self._listeners.append(changed)
 
     def open(
@@ -172,36 +172,36 @@ class FakeEngine:
             run.cancel()
 
     def make_run(self, spec: TaskSpec, position: int, report: Callable[[RunEvent], None]) -> FakeRun:
-        """Make the run of a task that begins at `position`."""
+        """Create a run that starts at `position`."""
         return FakeRun(self, spec, position, report)
 
     def close(self, timeout_s: float) -> None:
-        """Cancel what runs."""
+        """Cancel all runs."""
         del timeout_s
         for run in list(self._runs.values()):
             run.cancel()
 
-    # -- what runs do --------------------------------------------------------------------------------------
+    # -- for runs -------------------------------------------------------------------------------------------
 
     def open_error(self, task: TaskId) -> str | None:
-        """Return the trace with which an open of the task is to fail."""
+        """Return the trace with which the task's open fails; None: it succeeds."""
         return self._open_errors.get(task)
 
     def hangs(self, task: TaskId) -> bool:
-        """Whether batches of the task do not end."""
+        """Return whether batches of the task hang."""
         return task in self._hanging
 
     def take(self, task: TaskId, position: int) -> range:
         """Return the numbers of the next records after `position`."""
-        return range(position, min(self._supply.get(task, 0), position + self._batch))
+        return range(position, min(self._supply.get(task, 0), position + _BATCH))
 
     def wrote(self, task: TaskId, numbers: range) -> frozenset[TopicName]:
-        """Note records as written; return the topics they went to."""
+        """Record numbers as written; return their topics."""
         self.written.setdefault(task, []).extend(numbers)
         return frozenset({TopicName(self._topic)})
 
     def closed(self, run: FakeRun) -> None:
-        """Forget a run that is over."""
+        """Remove a run that has ended."""
         if self._runs.get(run.task) is run:
             del self._runs[run.task]
 
@@ -219,7 +219,7 @@ class FakeRun:
     ) -> None:
         self.task = spec.task
         self.spec = spec
-        """What the task was opened with."""
+        """The spec that the task was opened with."""
         self._engine = engine
         self._position = position
         self._report = report
@@ -228,7 +228,7 @@ class FakeRun:
         self._asked = False
 
     def begin(self) -> None:
-        """Open, if Spark is up."""
+        """Open the run if Spark is available."""
         if self._opened or self._over:
             return
         if isinstance(self._engine.state, EngineStarting):
@@ -244,13 +244,13 @@ class FakeRun:
             self.fail(trace_of(raised))
 
     def opening(self) -> None:
-        """Open: nothing can go wrong here, but a plugin may raise what it likes."""
+        """Open the run. Raises nothing here; in subclasses, any error of a plugin."""
         self._opened = True
-        self.spec.assigned(1)  # a sink's; as if its topic had one partition for each task
+        self.spec.assigned(1)  # for a sink, as if its topic had one partition per task
         self._report(Opened(version="1.0"))
 
     def look(self) -> None:
-        """Run one batch if one was asked for and there is something."""
+        """Run one batch if one was requested and records are available."""
         numbers = self._engine.take(self.task, self._position)
         if not self._asked or not numbers or self._over or not self.spec.lease():
             return
@@ -271,7 +271,12 @@ class FakeRun:
         self._position = numbers.stop
         topics = self._engine.wrote(self.task, numbers)
         done = BatchDone(
-            offsets=offsets, records=len(numbers), topics=topics, duration_s=0.0, transaction=size
+            offsets=offsets,
+            records=len(numbers),
+            topics=topics,
+            duration_s=0.0,
+            transaction=size,
+            way="in the simulation: without Spark",
         )
         self._report(done)
 
@@ -280,33 +285,33 @@ class FakeRun:
         self._end(Failed(trace=trace, engine_lost=engine_lost))
 
     def retry(self, reason: str) -> None:
-        """Say that something is tried again."""
+        """Report that the run is retrying."""
         self._report(Waiting(reason, retry=True))
 
     def next(self) -> None:
-        """Ask for one more batch."""
+        """Request another batch."""
         self._asked = True
         self.look()
 
     def hold(self) -> None:
-        """Withdraw what was asked."""
+        """Withdraw the request for a batch."""
         self._asked = False
         if not self._over:
             self._report(Held())
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Keep a sink's offsets."""
+        """Commit a sink's offsets."""
         position = offsets[partition_of(self.task)]["position"]
         if isinstance(position, int) and self.spec.lease():
             self._engine.committed[self.task] = position
             self._report(Committed())
 
     def stop(self) -> None:
-        """End gracefully."""
+        """Stop gracefully."""
         self._end(Stopped(clean=True))
 
     def cancel(self) -> None:
-        """End now."""
+        """Stop immediately."""
         self._end(Stopped(clean=False))
 
     def _end(self, event: RunEvent) -> None:
@@ -321,4 +326,4 @@ class FakeRun:
         self._report(event)
 
     def ended(self) -> None:
-        """Release what `opening` has made: nothing, here."""
+        """Release the resources of `opening`; none here."""

@@ -52,7 +52,7 @@ class _Prepared(Tell):
 
 
 @dataclass(frozen=True, slots=True)
-class _Beat(Tell):
+class _HeartbeatDue(Tell):
     pass
 
 
@@ -68,10 +68,10 @@ class FakeGroup:
     def __init__(
         self, broker: FakeGroupBroker, name: str, options: GroupOptions, scheduler: Scheduler
     ) -> None:
-        """Nothing is sent before `start`. `name` is what member ids begin with."""
+        """Create a member that sends nothing before `start`; `name` is the prefix of its member ids."""
         self.member_id = ""
         self.lost = 0
-        """How often the coordinator was unknown for too long."""
+        """Number of times that the coordinator was unknown for too long."""
         self._broker = broker
         self._name = name
         self._options = options
@@ -82,7 +82,7 @@ class FakeGroup:
         self._last_generation = -1
         self._protocol = ""
         self._attempt = 0
-        """Of the join under way; answers to older ones are late."""
+        """Number of the current join; answers to older joins are dropped."""
         self._joining = False
         self._out = False
         self._dead = False
@@ -98,48 +98,48 @@ class FakeGroup:
     # -- Group ---------------------------------------------------------------------------------------------
 
     def start(self, hooks: GroupHooks) -> None:
-        """Join."""
+        """Join the group."""
         self._hooks = hooks
         self._address.tell(_Order("join"))
-        self._address.tell(_Beat())
+        self._address.tell(_HeartbeatDue())
 
     def rejoin(self, reason: str) -> None:
-        """Have a rebalance."""
+        """Request a rebalance."""
         self._address.tell(_Order("rejoin", reason))
 
     def leave(self, reason: str) -> None:
-        """Leave until `resume`."""
+        """Leave the group until `resume`."""
         self._address.tell(_Order("leave", reason))
 
     def resume(self) -> None:
-        """Join again."""
+        """Rejoin the group after `pause`."""
         self._address.tell(_Order("resume"))
 
     def close(self, timeout_s: float) -> None:  # noqa: ARG002 - nothing is waited for here
-        """Leave for good."""
+        """Leave the group permanently."""
         self._address.tell(_Order("close"))
 
     def heartbeat_age_s(self) -> float:
-        """Virtual seconds since the broker confirmed our membership."""
+        """Virtual seconds since the coordinator last confirmed the membership."""
         return self._clock.now() - self._confirmed_s if self._is_member else math.inf
 
-    # -- what the world does to it -------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Handle nothing, and let everything wait."""
+        """Suspend the member; its messages wait."""
         self._frozen = deque()
 
     def thaw(self) -> None:
-        """Go on."""
+        """Continue after `freeze`."""
         waiting, self._frozen = self._frozen or deque(), None
         for message in waiting:
             self.receive(message)
 
     def kill(self) -> None:
-        """End without a word."""
+        """Die without leaving the group."""
         self._dead = True
 
-    # -- the behaviour -------------------------------------------------------------------------------------
+    # -- behaviour ------------------------------------------------------------------------------------------
 
     def receive(self, message: object) -> None:
         """Handle one message."""
@@ -157,8 +157,8 @@ class FakeGroup:
                 self._prepared(message)
             case _Retry():
                 self._retry(message)
-            case _Beat():
-                self._beat()
+            case _HeartbeatDue():
+                self._send_heartbeat()
                 self._clock.after(min(BEAT_S, self._options.heartbeat_interval_s), self._address, message)
             case Answer():
                 self._answered(message)
@@ -171,7 +171,7 @@ class FakeGroup:
             self._dead = what == "close"
         else:
             self._out = self._out and what == "rejoin"
-            self._begin_join()  # nothing while a join is under way: as in Kafka's clients, its end is enough
+            self._begin_join()  # no effect during a join, as in Kafka's clients
 
     def _leave(self) -> None:
         self._out = True
@@ -240,7 +240,7 @@ class FakeGroup:
             return
         self._reached()
         if isinstance(request, Heartbeat):
-            self._beaten(request, answer)
+            self._handle_heartbeat(request, answer)
         elif request.attempt == self._attempt and self._joining:
             if isinstance(request, JoinGroup):
                 self._joined(answer)
@@ -260,7 +260,7 @@ class FakeGroup:
                 self._reset(expelled=True)
                 self._prepare()
             case _:
-                self._the_hooks().lost(f"the group does not take this worker: {answer.refusal}")
+                self._the_hooks().lost(f"the group rejected this worker: {answer.refusal}")
                 self._attempt += 1
                 self._clock.after(5.0, self._address, _Retry(self._attempt, prepare=True))
 
@@ -292,15 +292,15 @@ class FakeGroup:
         else:
             self._send_join()
 
-    # -- staying -------------------------------------------------------------------------------------------
+    # -- heartbeats -----------------------------------------------------------------------------------------
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         if self._unknown_since_s is not None:
             self._look_for_coordinator(self._unknown_since_s)
         if self.member_id and self._generation >= 0:
             self._send(Heartbeat(**self._request()))
 
-    def _beaten(self, request: Heartbeat, answer: Answer) -> None:
+    def _handle_heartbeat(self, request: Heartbeat, answer: Answer) -> None:
         if request.member_id != self.member_id or request.generation != self._generation:
             return
         if answer.refusal in (None, Refusal.REBALANCE_IN_PROGRESS):
@@ -311,7 +311,7 @@ class FakeGroup:
             self._begin_join()
 
     def _unreachable(self, request: Request) -> None:
-        """No answer: go on trying; a join is sent again."""
+        """Handle a timeout: keep trying, and resend a join."""
         if self._unknown_since_s is None:
             self._unknown_since_s = self._clock.now()
         if isinstance(request, JoinGroup | SyncGroup) and request.attempt == self._attempt and self._joining:

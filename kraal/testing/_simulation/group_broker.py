@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Refusal(Enum):
-    """Why the coordinator does not do what it was asked; Kafka's names."""
+    """Error codes of the coordinator, with Kafka's names."""
 
     UNREACHABLE = "no answer"
     MEMBER_ID_REQUIRED = "join again with this member id"
@@ -37,10 +37,10 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What every request says."""
+    """Fields of every request."""
 
     attempt: int
-    """Comes back with the answer."""
+    """Correlation id, returned with the answer."""
     reply_to: Address
     sent_s: float
     member_id: str
@@ -49,10 +49,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup(Request, Tell):
-    """Become a member, or begin another round."""
+    """Join the group or start a rebalance."""
 
     name: str
-    """Member ids begin with it."""
+    """Prefix of the member id."""
     offers: tuple[Offer, ...]
     session_timeout_s: float
     rebalance_timeout_s: float
@@ -60,24 +60,24 @@ class JoinGroup(Request, Tell):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroup(Request, Tell):
-    """Fetch the assignment; the leader brings it."""
+    """Fetch the assignment; the leader's request contains all assignments."""
 
     assignments: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat(Request, Tell):
-    """We are alive; does anybody want a rebalance?"""
+    """Keep the session alive and learn whether a rebalance is in progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroup(Request, Tell):
-    """No answer is waited for."""
+    """Leave the group; the member waits for no answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer(Tell):
-    """To `request`; what is not said has its default."""
+    """Answer to `request`; absent fields have their defaults."""
 
     request: Request
     refusal: Refusal | None = None
@@ -86,7 +86,7 @@ class Answer(Tell):
     leader: str = ""
     protocol: str = ""
     members: Mapping[str, bytes] = field(default_factory=dict)
-    """For the leader: what each member sent."""
+    """For the leader: the metadata of each member."""
     assignment: bytes = b""
 
 
@@ -114,20 +114,20 @@ class FakeGroupBroker:
     """Coordinates one group under a seeded scheduler."""
 
     def __init__(self, scheduler: Scheduler, name: str = "coordinator") -> None:
-        """Begin without members."""
+        """Create a group without members."""
         self.address = Address(name)
         self.down = False
-        """Nobody gets an answer: set by `stop` and `start`."""
+        """The coordinator does not answer: set by `stop` and `start`."""
         self.generation = 0
         self.leader = ""
         self.protocol = ""
         self.rebalances: list[frozenset[str]] = []
-        """The members of each generation, in order."""
+        """Members of each generation, in order."""
         self._scheduler = scheduler
         self._clock = scheduler.clock
         self._members: dict[str, _Member] = {}
-        self._promised: set[str] = set()
-        """Ids that were given to members who have yet to come back with them."""
+        self._pending_ids: set[str] = set()
+        """Ids assigned to members that have not joined with them yet (KIP-394)."""
         self._assignments: dict[str, bytes] = {}
         self._state = "empty"
         self._ids = 0
@@ -141,11 +141,11 @@ class FakeGroupBroker:
 
     @property
     def stable(self) -> bool:
-        """Whether the last generation is complete and no rebalance is wanted."""
+        """Whether the last generation is complete and no rebalance is in progress."""
         return self._state == "stable"
 
     def stop(self) -> None:
-        """Answer nobody any more; who waits learns it at once, as over a broken connection."""
+        """Stop answering; waiting members learn it immediately, as from a broken connection."""
         self.down = True
         for member in self._members.values():
             if member.waiting is not None:
@@ -153,13 +153,13 @@ class FakeGroupBroker:
                 member.waiting = None
 
     def start(self) -> None:
-        """Go on: the group is as it was, and its sessions begin anew."""
+        """Answer again; the group is unchanged and its sessions are renewed."""
         self.down = False
         for member_id in self._members:
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     def expel(self, member_id: str) -> None:
-        """Put a member out, as an operator can."""
+        """Remove a member, as an operator can."""
         self._remove(member_id)
 
     def receive(self, message: object) -> None:
@@ -181,7 +181,7 @@ class FakeGroupBroker:
             case SyncGroup():
                 self._sync(message)
             case Heartbeat():
-                self._beat(message)
+                self._send_heartbeat(message)
             case LeaveGroup():
                 self._remove(message.member_id)
             case _:
@@ -194,11 +194,11 @@ class FakeGroupBroker:
         if not member_id:
             self._ids += 1
             member_id = f"{request.name}-{self._ids}"
-            self._promised.add(member_id)
+            self._pending_ids.add(member_id)
             self._answer(request, refusal=Refusal.MEMBER_ID_REQUIRED, member_id=member_id)
             return
         member = self._members.get(member_id)
-        if member is None and member_id not in self._promised:
+        if member is None and member_id not in self._pending_ids:
             self._refuse(request, Refusal.UNKNOWN_MEMBER_ID)
             return
         others = [m.join.offers for i, m in self._members.items() if i != member_id]
@@ -207,15 +207,15 @@ class FakeGroupBroker:
             return
         news = member is None or member.join.offers != request.offers or member_id == self.leader
         if member is None:
-            self._promised.discard(member_id)
+            self._pending_ids.discard(member_id)
             member = self._members[member_id] = _Member(request)
         member.join = request
         if not news and self._state in ("completing", "stable"):
-            self._hear(member_id)
+            self._renew_session(member_id)
             self._joined(member_id, request)
             return
         member.waiting = request
-        self._hear(member_id)
+        self._renew_session(member_id)
         self._prepare()
 
     def _sync(self, request: SyncGroup) -> None:
@@ -225,7 +225,7 @@ class FakeGroupBroker:
         if self._state == "preparing":
             self._refuse(request, Refusal.REBALANCE_IN_PROGRESS)
         elif self._state == "stable":
-            self._hear(request.member_id)
+            self._renew_session(request.member_id)
             self._answer(request, assignment=self._assignments.get(request.member_id, b""))
         else:
             member.waiting = request
@@ -234,10 +234,10 @@ class FakeGroupBroker:
                 self._state = "stable"
                 self._release_syncs()
 
-    def _beat(self, request: Heartbeat) -> None:
+    def _send_heartbeat(self, request: Heartbeat) -> None:
         if self._check(request) is None:
             return
-        self._hear(request.member_id)
+        self._renew_session(request.member_id)
         preparing = self._state == "preparing"
         self._answer(request, refusal=Refusal.REBALANCE_IN_PROGRESS if preparing else None)
 
@@ -250,10 +250,10 @@ class FakeGroupBroker:
             return None
         return member
 
-    # -- rounds --------------------------------------------------------------------------------------------
+    # -- rebalances -----------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        """Have everybody join, unless that is under way; complete the round when everybody has."""
+        """Start a rebalance unless one is in progress; complete it when all members have joined."""
         if self._state != "preparing":
             for member in self._members.values():
                 if isinstance(member.waiting, SyncGroup):
@@ -284,7 +284,7 @@ class FakeGroupBroker:
             request, member.waiting = member.waiting, None
             if isinstance(request, JoinGroup):
                 self._joined(member_id, request)
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     def _joined(self, member_id: str, request: JoinGroup) -> None:
         self._answer(
@@ -306,12 +306,12 @@ class FakeGroupBroker:
             request, member.waiting = member.waiting, None
             if isinstance(request, SyncGroup):
                 self._answer(request, assignment=self._assignments.get(member_id, b""))
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     # -- members -------------------------------------------------------------------------------------------
 
-    def _hear(self, member_id: str) -> None:
-        """Begin a member's session anew."""
+    def _renew_session(self, member_id: str) -> None:
+        """Renew a member's session."""
         member = self._members[member_id]
         member.heard += 1
         if member.session is not None:
@@ -323,7 +323,7 @@ class FakeGroupBroker:
         if member.waiting is None:
             self._remove(member_id)
         else:
-            self._hear(member_id)
+            self._renew_session(member_id)
 
     def _remove(self, member_id: str) -> None:
         member = self._members.get(member_id)
@@ -378,7 +378,7 @@ def _common(offered: Sequence[Sequence[Offer]]) -> set[str]:
 
 
 def _elect(offered: Sequence[Sequence[Offer]]) -> str:
-    """Each member votes for the first of its protocols that all offer."""
+    """Elect the protocol: each member votes for the first of its protocols that all members support."""
     common = _common(offered)
     votes = Counter(next(str(o.name) for o in offers if o.name in common) for offers in offered)
     return votes.most_common(1)[0][0]

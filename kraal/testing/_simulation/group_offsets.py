@@ -1,4 +1,4 @@
-"""What the fake engine's sinks have committed, as consumer groups: topic `fake`, a partition for each task."""
+"""Consumer groups with the offsets of the fake engine's sinks: topic `fake`, one partition per task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAKE_TOPIC = "fake"
 
 
 class FakeGroupOffsets:
-    """Implements `GroupOffsets` on the numbers that sinks of the fake engine begin with.
+    """Implements `GroupOffsets` on the committed positions of the fake engine's sinks.
 
     As in Kafka, offsets of a group that has members are theirs, and a topic that does not exist has none.
     """
@@ -25,7 +25,7 @@ class FakeGroupOffsets:
         *,
         fault: Fault = lambda _: None,
     ) -> None:
-        """`running`: the tasks that have an open run anywhere; `fault` is called as those of `kraal.stores.memory`."""
+        """`running` are the tasks with an open run on any worker; `fault` works as in `kraal.stores.memory`."""
         self._committed = committed
         self._running = running
         self.fault = fault
@@ -33,7 +33,7 @@ class FakeGroupOffsets:
     def read(
         self, connector: ConnectorName, config: Mapping[str, str], *, timeout_s: float
     ) -> Mapping[TopicPartition, int]:
-        """Return all that is committed."""
+        """Return all committed offsets."""
         del config, timeout_s
         self.fault("read")
         return {
@@ -79,5 +79,5 @@ class FakeGroupOffsets:
 
 
 def no_groups(operation: str) -> None:
-    """Fail, for workers whose engine is real and who were given no groups. Raises StoreError."""
+    """Reject all operations, for workers with a real engine and no `group_offsets`. Raises StoreError."""
     raise StoreError(f"cannot {operation} offsets of sinks: this worker was made without group_offsets")

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def scrape(assembly: Assembly, worker: WorkerId) -> str:
-    """Return what `GET /metrics` of this worker answers now; it calls itself by its worker id."""
+    """Return the response of this worker's `GET /metrics`, with its worker id."""
     return "".join(scrape_of(assembly, worker)())
 
 
 def scrape_of(assembly: Assembly, name: str, load: Callable[[], LoadNumbers] | None = None) -> Scrape:
-    """Return what makes the answer to `GET /metrics`, for `web.app.create_apps`; `name` is what it calls itself."""
+    """Return the function that renders `GET /metrics`, for `web.app.create_apps`; `name` is the worker id."""
     identity = Identity(client_id=name, version="4.3.0", commit="test", started_ms=0)
     return Scrape(assembly.published, assembly.board, identity, str, load)

@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     from kraal.testing._simulation.cluster_engine import Place
 
 MOST = 500
-"""So many records of a partition a sink gets at a time."""
+"""Maximum records per partition in a sink's batch."""
 _ELSEWHERE = "test it with kraal.testing.ProcessCluster, whose workers have a real Spark"
 
 
 class NeedsSpark(Exception):
-    """A plugin asked for what only a real Spark has."""
+    """A plugin used a feature that requires a real Spark."""
 
 
 class Work(Protocol):
-    """A task between its plugin and the topics. Whatever a method raises is the plugin's error."""
+    """Connects a task's plugin to the topics. Errors of its methods are the plugin's."""
 
     def open(self) -> str:
-        """Make and start the plugin; return its version."""
+        """Create and start the plugin; return its version."""
 
     def next(self) -> BatchDone | None:
-        """Carry out the next batch; None when there is nothing."""
+        """Run the next batch; None: there are no records."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Keep what a batch of a sink said."""
+        """Commit the offsets of a sink's batch."""
 
     def close(self) -> None:
         """Stop the plugin, if it was started."""
@@ -109,14 +109,14 @@ class SourceWork:
         return self.version
 
     def next(self) -> BatchDone | None:
-        """Ask the plugin, and write what it has."""
+        """Poll the plugin and write its records."""
         if self._task is None or self._records is None:
             return None
         batch = self._task.poll()
         if batch is None:
             return None
         if batch.table is None:
-            text = f"{self.task_class.__name__} reads with Spark, and there is none here; {_ELSEWHERE}"
+            text = f"{self.task_class.__name__} reads with Spark, which the fake engine does not have; {_ELSEWHERE}"
             raise NeedsSpark(text)
         rows, summary = self._records.table(batch)
         done = self._records.done(batch, summary, began_s=time.monotonic(), poll_s=0)
@@ -132,7 +132,7 @@ class SourceWork:
         return done
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Nothing: the task's actor stores a source's offsets."""
+        """Do nothing: the task's actor stores a source's offsets."""
 
     def close(self) -> None:
         """Stop the plugin."""
@@ -143,7 +143,7 @@ class SourceWork:
 
 @dataclass(slots=True)
 class SinkWork:
-    """A sink task. Of `tasks.max` tasks, the n-th has every partition whose number leaves n."""
+    """A sink task: task n reads the partitions whose number modulo the task count is n."""
 
     spec: TaskSpec
     task_class: type[SinkTask]
@@ -155,7 +155,7 @@ class SinkWork:
     _assigned: frozenset[TopicPartition] = frozenset()
 
     def open(self) -> str:
-        """Start the plugin; it goes on behind what is committed."""
+        """Start the plugin at the committed offsets."""
         self._steps = _steps(self.spec, self.place)
         task = self.task_class()
         task.start(self.spec.task_config, _context(self.spec))
@@ -163,7 +163,7 @@ class SinkWork:
         return self.version
 
     def next(self) -> BatchDone | None:
-        """Have the plugin write what there is."""
+        """Have the plugin write the available records."""
         if self._task is None or self._steps is None:
             return None
         places = tuple(self._places())
@@ -203,7 +203,7 @@ class SinkWork:
         )
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
-        """Keep a batch's offsets."""
+        """Commit a batch's offsets."""
         for partition, offset in offsets.items():
             named = partition.as_dict()
             place = TopicPartition(str(named["kafka_topic"]), int(cast("int", named["kafka_partition"])))
@@ -218,7 +218,7 @@ class SinkWork:
             task.stop()
 
     def _assign(self, task: SinkTask, places: frozenset[TopicPartition]) -> None:
-        """Tell the plugin which partitions it has, when that changes."""
+        """Call the plugin's `open` and `close` when its partitions change."""
         if places == self._assigned:
             return
         if self._assigned:
@@ -245,22 +245,22 @@ class SinkWork:
 
 
 class MemoryFrame:
-    """The part of a DataFrame that needs no Spark: a sink's rows, already here."""
+    """A sink's rows in memory, with the part of the DataFrame API that needs no Spark."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows = rows
 
     @property
     def columns(self) -> list[str]:
-        """The columns' names."""
+        """Column names."""
         return list(self._rows[0])
 
     def count(self) -> int:
-        """Return how many rows there are."""
+        """Return the number of rows."""
         return len(self._rows)
 
     def collect(self) -> list[dict[str, Any]]:
-        """Return the rows, each by the names of the columns."""
+        """Return the rows as mappings from column names to values."""
         return [dict(row) for row in self._rows]
 
     def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[dict[str, Any]]:  # noqa: FBT001, FBT002, N802, N803 - Spark's names
@@ -270,12 +270,12 @@ class MemoryFrame:
 
     def toArrow(self) -> pa.Table:  # noqa: N802 - Spark's name
         """Return the rows as a table."""
-        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded when somebody wants it
+        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded on first use
 
         return pa.Table.from_pylist([dict(row) for row in self._rows])
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what is missing."""
+        """Raise an error that names the missing attribute."""
         if name.startswith("__"):
             raise AttributeError(name)
         text = f"a frame of the fake engine has columns, count, collect, toLocalIterator and toArrow, not {name!r}"
@@ -318,7 +318,7 @@ def _raw(records: Sequence[TopicRecord]) -> Iterator[pa.RecordBatch]:
 
 
 def _shown(row: dict[str, Any], shown: str) -> dict[str, Any]:
-    """Return a row as the plugin wants keys and values: texts, or what JSON says."""
+    """Return a row with keys and values in the plugin's format: strings, or decoded JSON."""
     turn: Callable[[bytes], Any] = bytes.decode if shown == "text" else json.loads
     return {
         name: turn(value) if name in ("key", "value") and value is not None else value

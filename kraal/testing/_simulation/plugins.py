@@ -1,4 +1,4 @@
-"""Connectors for tests: they do what their config says, and count what is done to them."""
+"""Configurable connectors for tests that record the calls of their methods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAKE_SINK = "kraal.testing.FakeSinkConnector"
 
 
 class FakeSourceTask(SourceTask):
-    """The fake engine never asks it anything."""
+    """Source task; the fake engine never calls it."""
 
     @override
     def start(
@@ -40,7 +40,7 @@ class FakeSourceTask(SourceTask):
 
 
 class FakeSinkTask(SinkTask):
-    """The fake engine never gives it anything."""
+    """Sink task; the fake engine never calls it."""
 
     @override
     def start(self, config: Mapping[str, str], context: TaskContext) -> None:
@@ -63,7 +63,7 @@ class FakeSourceConnector(Connector):
     config_def = ConfigDef(())
     task_class: ClassVar[type[SourceTask | SinkTask]] = FakeSourceTask
     calls: ClassVar[list[tuple[str, str]]] = []
-    """(connector's name, method), of all objects, in order; a test clears it."""
+    """Calls as (connector name, method) of all objects, in order; tests clear it."""
 
     def __init__(self) -> None:
         self._config: Mapping[str, str] = {}
@@ -117,7 +117,7 @@ class FakeSourceConnector(Connector):
 
 
 class FakeSinkConnector(FakeSourceConnector):
-    """The same as a sink."""
+    """The same for a sink."""
 
     kind: ClassVar[Literal["source", "sink"]] = "sink"
     task_class: ClassVar[type[SourceTask | SinkTask]] = FakeSinkTask

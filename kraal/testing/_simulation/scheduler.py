@@ -1,4 +1,4 @@
-"""Runs actors in one thread, in an order that a seed decides, in virtual time.
+"""Runs actors in one thread and virtual time, in an order that a seed determines.
 
 The same seed gives the same interleaving, so a failure that depends on the order of messages can be repeated.
 Real threads may put messages in (a real Spark engine does); then `run_until` waits for them.
@@ -49,7 +49,7 @@ class _Alarm:
 
 
 class VirtualClock:
-    """Time that passes only when a test says so."""
+    """A clock that only a test advances."""
 
     def __init__(self, *, wall_ms: int = 1_700_000_000_000) -> None:
         self._now = 0.0
@@ -58,27 +58,27 @@ class VirtualClock:
         self._tie = itertools.count()
 
     def now(self) -> float:
-        """Virtual seconds since the clock was made."""
+        """Virtual seconds since the clock was created."""
         return self._now
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, as if the clock had been made at a fixed moment."""
+        """Milliseconds since the epoch, as if the clock had been created at a fixed time."""
         return self._wall_ms + int(self._now * 1000)
 
     def after(self, delay_s: float, address: Address, message: Tell) -> Timer:
-        """Tell `address` the message when virtual time has passed."""
+        """Send `address` the message after a virtual delay."""
         alarm = _Alarm(address, message)
         heapq.heappush(self._due, (self._now + delay_s, next(self._tie), alarm))
         return alarm
 
     def next_due(self) -> float | None:
-        """When the next message is due, in virtual seconds."""
+        """Time of the next message in virtual seconds; None: there is none."""
         while self._due and self._due[0][2].cancelled:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def advance_to(self, moment: float) -> None:
-        """Let time pass up to `moment`, sending what becomes due, in order."""
+        """Advance the time to `moment`, sending due messages in order."""
         while (due := self.next_due()) is not None and due <= moment:
             self._now, _, alarm = heapq.heappop(self._due)
             alarm.address.tell(alarm.message)
@@ -96,7 +96,7 @@ class Scheduler:
         self._real_time = real_time
         self.clock = VirtualClock()
         self.trace: list[tuple[str, str]] = []
-        """Every message handled so far: the actor's name, the message's type."""
+        """All handled messages: actor name and message type."""
         self._random = random.Random(seed)  # noqa: S311 - order, not secrets
         self._cells: dict[Address, _Cell] = {}
         self._arrived = threading.Condition()
@@ -132,13 +132,13 @@ class Scheduler:
         return [address for address, cell in self._cells.items() if cell.alive]
 
     def freeze(self, address: Address, *, frozen: bool = True) -> None:
-        """Have the actor at `address` handle nothing until it is thawed with `frozen=False`, as SIGSTOP does."""
+        """Suspend the actor at `address`, like SIGSTOP, until this is called with `frozen=False`."""
         self._cells[address].frozen = frozen
 
     # -- running -------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """Handle one message; False when there is none."""
+        """Handle one message; return False if there is none."""
         ready = [cell for cell in self._cells.values() if cell.inbox and not cell.frozen]
         if not ready:
             return False
@@ -147,7 +147,7 @@ class Scheduler:
         return True
 
     def run(self, *, limit: int = 100_000) -> None:
-        """Handle messages until there are none, without letting time pass."""
+        """Handle messages until there are none, without advancing the time."""
         for _ in range(limit):
             if not self.step():
                 return
@@ -155,7 +155,7 @@ class Scheduler:
         raise AssertionError(text)
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass, handling what comes of it on the way."""
+        """Advance the virtual time, handling all messages that become due."""
         end = self.clock.now() + seconds
         self.run()
         while (due := self.clock.next_due()) is not None and due <= end:
@@ -164,7 +164,7 @@ class Scheduler:
         self.clock.advance_to(end)
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Run, in virtual time as far as it goes and then waiting for real threads, until `done()`.
+        """Run until `done()`: first in virtual time, then waiting for real threads.
 
         `timeout_s` is real time without any message; with `real_time` it is all there is.
         """

@@ -1,4 +1,4 @@
-"""What a process is doing that does not do what it should: asked for before a wait gives up.
+"""Stacks and threads of a process that hangs, for the error of a wait that times out.
 
 A Kraal worker writes the stacks of its Python threads to standard error on SIGUSR1, also while a C library's call
 keeps the interpreter for itself. What threads of libraries do, the kernel says: their names, states, and what in the
@@ -16,14 +16,14 @@ from typing import Final
 import psutil
 
 PATIENCE_S: Final = 3.0
-"""How long a process may take to write its stacks."""
+"""Seconds that a process has to write its stacks."""
 _QUIET_S: Final = 0.3
 _EVERY_S: Final = 0.05
 _PROC: Final = Path("/proc")
 
 
 def stacks_of(pid: int, log: Path, number: signal.Signals) -> str:
-    """Have a process write its stacks to `log`, and return them, and what the kernel says of its threads.
+    """Have a process write its stacks to `log`; return them with the kernel's view of its threads.
 
     Waits at most `PATIENCE_S`: a frozen process writes nothing. Empty when there is no such process any more.
     """
@@ -32,8 +32,11 @@ def stacks_of(pid: int, log: Path, number: signal.Signals) -> str:
         if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
             return ""
         psutil.Process(pid).send_signal(number)
-        said = _written_since(start, log) or "(it wrote no stacks: it is frozen, or does not know the signal)"
-        return f"process {pid}, its stacks:\n{said.rstrip()}\nits threads, as the kernel sees them:\n{threads(pid)}"
+        said = (
+            _written_since(start, log)
+            or "(no stacks were written: the process is frozen or does not handle the signal)"
+        )
+        return f"process {pid}, its stacks:\n{said.rstrip()}\nits threads in the kernel:\n{threads(pid)}"
     return ""
 
 
@@ -56,13 +59,13 @@ def threads(pid: int) -> str:
 
 
 def _waits_for(task: Path) -> str:
-    with suppress(OSError):  # not everybody may know
+    with suppress(OSError):  # it may need privileges
         return (task / "wchan").read_text(encoding="ascii", errors="replace").strip().strip("0")
     return ""
 
 
 def _written_since(start: int, log: Path) -> str:
-    """Return what comes to a file after `start`, once nothing more comes for a moment."""
+    """Return what is appended to a file after `start`, once it stops growing."""
     until = time.monotonic() + PATIENCE_S
     last, since = start, time.monotonic()
     while time.monotonic() < until:

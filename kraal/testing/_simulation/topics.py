@@ -1,4 +1,4 @@
-"""Topics in memory: what the fake engine's tasks write and read, beside no broker at all."""
+"""In-memory topics that the fake engine's tasks write and read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """One record as Kafka has it."""
+    """One Kafka record."""
 
     topic: str
     partition: int
@@ -17,11 +17,11 @@ class TopicRecord:
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
     timestamp_ms: int = 0
-    """Since 1970."""
+    """Milliseconds since the epoch."""
 
 
 class Topics:
-    """Topics by name, made by the first record. One thread."""
+    """Topics by name, created by their first record. Not thread-safe."""
 
     def __init__(self) -> None:
         self._records: dict[str, dict[int, list[TopicRecord]]] = {}
@@ -36,7 +36,7 @@ class Topics:
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int = 0,
     ) -> TopicRecord:
-        """Write one record; a record that names no partition goes to the first."""
+        """Write one record, by default to partition 0."""
         log = self._records.setdefault(topic, {}).setdefault(partition, [])
         record = TopicRecord(
             topic=topic,
@@ -51,7 +51,7 @@ class Topics:
         return record
 
     def read(self, topic: str) -> list[TopicRecord]:
-        """Return all records of a topic, partition by partition; none of a topic that there is not."""
+        """Return all records of a topic by partition; empty if it does not exist."""
         partitions = self._records.get(topic, {})
         return [record for number in sorted(partitions) for record in partitions[number]]
 
@@ -60,7 +60,7 @@ class Topics:
         return sorted(self._records)
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the partitions that have records, sorted."""
+        """Return the sorted partitions that have records."""
         return sorted(self._records.get(topic, {}))
 
     def after(self, topic: str, partition: int, offset: int, limit: int) -> list[TopicRecord]:

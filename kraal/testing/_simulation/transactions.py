@@ -1,4 +1,4 @@
-"""Transactions of sources in memory: who claimed a task last may write for it, all others are fenced."""
+"""In-memory source transactions: the latest claim of a task fences all earlier ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class FakeTransactions:
         self._offsets = offsets
         self._holders: dict[str, FakeProducer] = {}
         self.claimed: list[TaskId] = []
-        """Each claim, in order."""
+        """All claims, in order."""
         self.on_claim: Callable[[TaskId], None] = lambda _: None
-        """What happens when a task is claimed. Raises StoreAway, StoreError to refuse it."""
+        """Called when a task is claimed. Raises StoreAway or StoreError to reject the claim."""
 
     def claim(self, task: TaskId, config: Mapping[str, str]) -> FakeProducer:
-        """Return the only one who writes for a task from now on."""
+        """Return the task's new producer, which fences the earlier ones."""
         del config
         self.on_claim(task)
         self.claimed.append(task)
@@ -47,7 +47,7 @@ class FakeTransactions:
         self.claim(TaskId(connector, 0), config).commit(offsets)
 
     def fence(self, transactional_ids: Sequence[str]) -> None:
-        """Keep who has claimed these ids from writing on."""
+        """Fence the current producers of these ids."""
         for each in transactional_ids:
             self._holders.pop(each, None)
 
@@ -70,7 +70,7 @@ class FakeProducer:
         self._task = task
 
     def write(self, topic: str | None, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Fake runs count their records themselves."""
+        """Do nothing: fake runs count their records themselves."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         """Store offsets. Raises Fenced."""
@@ -78,7 +78,7 @@ class FakeProducer:
         return 0
 
     def give_up(self) -> None:
-        """Nothing blocks."""
+        """Do nothing: no operation blocks."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is nothing to close."""

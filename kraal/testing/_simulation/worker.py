@@ -53,7 +53,7 @@ DEFAULTS = {
     "offset.storage.file.filename": "unused",
 }
 CONVERTERS = (DEFAULTS["key.converter"], "org.apache.kafka.connect.converters.ByteArrayConverter")
-"""What fake workers know besides the fake connectors."""
+"""Plugins of fake workers in addition to the fake connectors."""
 
 
 class EmbeddedWorker:
@@ -86,16 +86,16 @@ class EmbeddedWorker:
             group_offsets: of sinks; None: what the fake engine has committed.
         """
         self.engine: Engine = engine or FakeEngine()
-        self._is_real = not isinstance(self.engine, FakeEngine)  # only its threads can still say something
+        self._is_real = not isinstance(self.engine, FakeEngine)  # its threads may still send messages
         self.scheduler = Scheduler(seed, real_time=self._is_real)
         self.config_log: Log = config_log or MemoryLog("config")
         self.status_log: Log = status_log or MemoryLog("status")
         self.offsets: OffsetStore = offsets or MemoryOffsets()
         self.group_offsets: GroupOffsets = group_offsets or _groups_of(self.engine)
         self.given_up: list[str] = []
-        """Actors that died more often than their budget allows: a process would have ended."""
+        """Actors that exhausted their restart budget; a real process would exit."""
         self.loggers = loggers_of_its_own(self.scheduler.clock.wall_ms)
-        """Its own, as of a process."""
+        """Private to this worker, like those of a process."""
         config = parse_standalone({**DEFAULTS, **(properties or {})})
         known = providers or open_providers(config.raw, ProviderClasses.load())
         plugins = ProvidedPlugins(registry or fake_registry(), config, known)
@@ -120,14 +120,14 @@ class EmbeddedWorker:
 
     @property
     def snapshot(self) -> Snapshot:
-        """What GETs render from."""
+        """The latest snapshot, from which GETs are answered."""
         return self.assembly.published.latest
 
     @property
     def fake(self) -> FakeEngine:
-        """The fake engine. Raises TypeError when the worker was given another one."""
+        """The fake engine. Raises TypeError if the worker has a different engine."""
         if not isinstance(self.engine, FakeEngine):
-            raise TypeError("this worker has an engine of its own")
+            raise TypeError("this worker has its own engine")
         return self.engine
 
     def run(self) -> None:
@@ -135,15 +135,15 @@ class EmbeddedWorker:
         self.scheduler.run()
 
     def run_until(self, done: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
-        """Run until `done` says so. Raises AssertionError when nothing happens for `timeout_s` real seconds."""
+        """Run until `done()`. Raises AssertionError if nothing happens for `timeout_s` real seconds."""
         self.scheduler.run_until(done, timeout_s=timeout_s)
 
     def advance(self, seconds: float) -> None:
-        """Let virtual time pass."""
+        """Advance the virtual time."""
         self.scheduler.advance(seconds)
 
     def ask(self, message: Ask[R]) -> R:
-        """Ask the herder and run until it answered. Raises what the message names."""
+        """Ask the herder and run until it answers. Raises the errors of the message."""
         future = self.assembly.herder.question(message)
         self.scheduler.run_until(future.done, timeout_s=30.0 if self._is_real else 0.0)
         return future.result()
@@ -151,20 +151,20 @@ class EmbeddedWorker:
     def create(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
     ) -> None:
-        """Create a connector and run until nothing moves any more."""
+        """Create a connector and run until the worker is idle."""
         self.ask(CreateConnector(name=ConnectorName(name), config=config, initial_state=initial_state))
         self.run()
 
     def close(self) -> None:
-        """Stop all tasks, gracefully; a real engine is free for the next worker then."""
+        """Stop all tasks gracefully, so that another worker can use a real engine."""
         self.ask(ShutDown())
 
     def metrics(self) -> str:
-        """Return what `GET /metrics` answers now."""
+        """Return the response of `GET /metrics`."""
         return scrape(self.assembly, WORKER_ID)
 
     def status(self, name: str) -> dict[str, Any]:
-        """Return what `GET /connectors/{name}/status` shows. Raises NotFound."""
+        """Return the response of `GET /connectors/{name}/status`. Raises NotFound."""
         return view.connector_status(self.snapshot, ConnectorName(name))
 
     def states(self, name: str) -> list[str]:
@@ -194,7 +194,7 @@ def _herder_settings(config: StandaloneConfig, seed: int) -> HerderSettings:
 
 
 def loggers_of_its_own(now_ms: Callable[[], int]) -> Loggers:
-    """Return loggers beside the process's, so that workers of a test do not change each other's."""
+    """Return loggers separate from the process's, so that workers of a test do not affect each other."""
     root = logging.RootLogger(logging.WARNING)
     root.manager = logging.Manager(root)
     return Loggers(root, now_ms)

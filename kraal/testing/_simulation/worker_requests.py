@@ -1,4 +1,4 @@
-"""What workers of an embedded cluster ask of their leader, as if over REST."""
+"""Requests of an embedded cluster's workers to their leader, simulating REST."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ask_leader(
 ) -> Future[None]:
     """Deliver a message to the herder of the worker at `url`. Raises PeerFailed, PeerRefused."""
     if leader is None:
-        raise PeerFailed(f"nobody listens at {url}")
+        raise PeerFailed(f"no worker is listening at {url}")
     _check_key(leader, key)
     answer: Future[None] = Future()
     future = leader.assembly.herder.question(message)
@@ -30,7 +30,7 @@ def ask_leader(
 
 
 def _refused(error: BaseException | None) -> BaseException | None:
-    """Return an error as it comes from another worker."""
+    """Return an error as another worker's REST API reports it."""
     if not isinstance(error, KraalError):
         return error
     status = getattr(error, "status", 500)
@@ -38,7 +38,7 @@ def _refused(error: BaseException | None) -> BaseException | None:
 
 
 def _check_key(leader: ClusterWorker, given: bytes | None) -> None:
-    """Refuse what is not signed with the key that the leader knows. Raises PeerRefused."""
+    """Reject requests that are not signed with the leader's session key. Raises PeerRefused."""
     snapshot = leader.snapshot
     if snapshot.protocol is not None and not snapshot.protocol.signed:
         return

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
+from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import column_of
 from kraal.plugins.model.columns import ByRecords, Expression, Part
 from kraal.plugins.model.schema import Schema, Type
@@ -37,8 +38,6 @@ def cast_column(part: Part, schema: Schema) -> tuple[Part, tuple[Expression, ...
 
 
 def _cast(part: Part, given: Type, kind: Type) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
-
     value = column_of(part)
     if kind is given:
         return value
@@ -54,15 +53,11 @@ def _cast(part: Part, given: Type, kind: Type) -> Any:
 
 def _wrapped(whole: Any, bits: int) -> Any:
     """Return the lowest bits of a BIGINT as a signed number."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
     rest = 64 - bits
     return (F.shiftright(F.shiftleft(whole, rest), rest) if rest else whole).cast(_SPARK[bits])
 
 
 def _beyond(part: Part, limit: float) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
     value = column_of(part).cast("double")
     return F.isnan(value) | (F.abs(value) >= F.lit(limit))
 

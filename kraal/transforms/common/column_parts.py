@@ -10,6 +10,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
+from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import SPARK_TYPES, column_of, is_null
 from kraal.plugins.model.columns import ByRecords, Expression, Part
 from kraal.plugins.model.records import DATE, TIMESTAMP, Instant
@@ -71,24 +72,16 @@ def with_default(part: Part, *, replace_null: bool) -> Part:
     if part.schema is None or part.schema.default is None or not replace_null or part.sure:
         return part
     default = constant(part.schema, part.schema.default)
-
-    def chosen() -> Any:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
-
-        return F.coalesce(column_of(part), column_of(default))
-
-    return Part(schema=part.schema, expression=chosen, sure=True)
+    return Part(
+        schema=part.schema, expression=lambda: F.coalesce(column_of(part), column_of(default)), sure=True
+    )
 
 
 def unless_null(part: Part, other: Part) -> Part:
     """Return `other` where `part` is not null."""
-
-    def chosen() -> Any:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
-        return F.when(~is_null(part)(), column_of(other))
-
-    return other if part.sure else Part(schema=part.schema, expression=chosen)
+    if part.sure:
+        return other
+    return Part(schema=part.schema, expression=lambda: F.when(~is_null(part)(), column_of(other)))
 
 
 def emptied(part: Part) -> Part:
@@ -96,8 +89,6 @@ def emptied(part: Part) -> Part:
     is_map = part.schema is not None and part.schema.type is Type.MAP
 
     def emptied_column() -> Any:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         whole, none = column_of(part), F.lit(False)  # noqa: FBT003 - Spark's literal
         return F.map_filter(whole, lambda _, __: none) if is_map else F.filter(whole, lambda _: none)
 
@@ -114,8 +105,6 @@ def constant(schema: Schema, value: Any) -> Part:
         raise ByRecords
 
     def literal() -> Any:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         if is_date:
             return F.date_from_unix_date(F.lit(value.ms // MS_PER_DAY))
         if is_time:
@@ -130,8 +119,6 @@ def null_of(schema: Schema) -> Part:
     """Return a constant null."""
 
     def null() -> Any:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         return F.lit(None).cast("timestamp" if schema.name == TIMESTAMP else SPARK_TYPES[schema.type])
 
     return Part(schema=schema, expression=null)
@@ -141,8 +128,6 @@ def frame_column(name: str, schema: Schema) -> Part:
     """Return a metadata column of the frame: topic, partition, timestamp in milliseconds."""
 
     def column() -> Any:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - as above
-
         found = F.col(name)
         return F.timestamp_millis(F.unix_millis(found)) if schema.name == TIMESTAMP else found
 

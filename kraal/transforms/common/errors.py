@@ -43,9 +43,3 @@ class NullPointer(Exception):
     """Java's code dereferences null; the text is Java's. Source: java.lang.NullPointerException."""
 
     java_class: ClassVar[str] = "java.lang.NullPointerException"
-
-
-class ClassCast(TypeError):
-    """Java's code casts a value to another class. Source: java.lang.ClassCastException."""
-
-    java_class: ClassVar[str] = "java.lang.ClassCastException"

@@ -8,11 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from kraal.config.java_regex import compiled, java_regex, why_refused
 from kraal.config.patterns import Pattern
 from kraal.transforms.common.errors import IllegalArgument, IndexOutOfBounds
-
-__all__ = ["compiled", "java_regex", "replaced_first", "why_refused"]
 
 _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
 

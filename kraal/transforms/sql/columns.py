@@ -11,10 +11,11 @@ from functools import reduce
 from operator import and_, or_
 from typing import Any, Final
 
+from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import SPARK_TYPES
 from kraal.plugins.model.columns import ByRecords
 from kraal.plugins.model.schema import Schema, Type
-from kraal.transforms.sql.functions import FUNCTIONS, Family, Function, spark
+from kraal.transforms.sql.functions import FUNCTIONS, Family, Function
 from kraal.transforms.sql.syntax import Call, Case, Cast, Literal, Node, Reference
 from kraal.transforms.sql.typed import kind_of, schema_of
 from kraal.transforms.sql.values import BITS, operator_kind
@@ -45,7 +46,6 @@ class Builder:
         return kind_of(node, self._whole)
 
     def _column(self, node: Node) -> Any:
-        F = spark()  # noqa: N806 - Spark's own convention
         match node:
             case Literal(value):
                 literal = F.lit(value)
@@ -75,7 +75,6 @@ class Builder:
         return function.column(*columns)
 
     def _operator(self, name: str, arguments: tuple[Node, ...]) -> Any:
-        F = spark()  # noqa: N806 - as above
         columns = [self._column(each) for each in arguments]
         match name, columns:
             case "IS NULL", [value]:
@@ -118,12 +117,11 @@ class Builder:
 
     def _tried(self, name: str, columns: list[Any]) -> Any:
         """Return an operation that gives null on overflow and marks the row as doubtful."""
-        found = spark().call_function(_TRY[name], *columns)
+        found = F.call_function(_TRY[name], *columns)
         self.doubts.append(columns[0].isNotNull() & columns[1].isNotNull() & found.isNull())
         return found
 
     def _cast(self, column: Any, given: Family, kind: Type) -> Any:
-        F = spark()  # noqa: N806 - as above
         if (given is Family.DOUBLE and kind is Type.STRING) or (
             given is Family.TEXT and kind is Type.FLOAT64
         ):

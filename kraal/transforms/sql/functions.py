@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from kraal.engine.columns.functions import F
 from kraal.plugins.model.records import DataException
 from kraal.plugins.model.schema import Type
 from kraal.transforms.sql.compared import compare
@@ -109,19 +110,11 @@ class Function:
         return common
 
 
-def spark() -> Any:
-    """Return Spark's functions, imported on first use."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention
-
-    return F
-
-
 def _named(name: str) -> Callable[..., Any]:
-    return lambda *columns: spark().call_function(name, *columns)
+    return lambda *columns: F.call_function(name, *columns)
 
 
 def _cut(column: Any, least: int = -FAR, most: int = FAR) -> Any:
-    F = spark()  # noqa: N806 - Spark's own convention
     # `greatest` and `least` skip null, but null must stay null.
     return F.when(column.isNotNull(), F.least(F.greatest(column, F.lit(least)), F.lit(most)).cast("int"))
 
@@ -139,12 +132,10 @@ def _substring(text: str, position: int, length: int = FAR) -> str:
 
 
 def _substring_column(text: Any, position: Any, length: Any = None) -> Any:
-    F = spark()  # noqa: N806 - as above
     return F.substring(text, _cut(position), F.lit(FAR) if length is None else _cut(length))
 
 
 def _right_column(text: Any, count: Any) -> Any:
-    F = spark()  # noqa: N806 - as above
     taken = _substring_column(text, -_cut(count))
     return F.when(text.isNull() | count.isNull(), F.lit(None)).when(count <= 0, "").otherwise(taken)
 
@@ -160,14 +151,12 @@ def _padded(text: str, width: int, pad: str, *, left: bool) -> str:
 
 def _pad_column(name: str) -> Callable[..., Any]:
     def column(text: Any, width: Any, pad: Any = None) -> Any:
-        F = spark()  # noqa: N806 - as above
         return F.call_function(name, text, _cut(width, 0, WIDEST), F.lit(" ") if pad is None else pad)
 
     return column
 
 
 def _not_ascii(text: Any) -> Any:
-    F = spark()  # noqa: N806 - as above
     return F.octet_length(text) != F.char_length(text)
 
 
@@ -187,7 +176,6 @@ def _whole(number: float) -> int:
 
 
 def _too_wide(number: Any) -> Any:
-    F = spark()  # noqa: N806 - as above
     return F.isnan(number.cast("double")) | (F.abs(number.cast("double")) >= F.lit(9.2e18))
 
 
@@ -233,7 +221,7 @@ _ALL: Final = (
     _text_function("ltrim", lambda text: text.lstrip(" ")),
     _text_function("rtrim", lambda text: text.rstrip(" ")),
     _text_function("reverse", lambda text: text[::-1]),
-    _text_function("length", len, gives=Family.WHOLE, column=lambda text: spark().char_length(text).cast("bigint")),
+    _text_function("length", len, gives=Family.WHOLE, column=lambda text: F.char_length(text).cast("bigint")),
     _text_function("concat", lambda *texts: "".join(texts), most=None),
     _text_function("concat_ws", _joined, most=None, nulls=True),
     _text_function(
@@ -245,7 +233,7 @@ _ALL: Final = (
         takes_kinds=(_TEXT, _WHOLE),
         least=2,
         most=2,
-        column=lambda text, count: _substring_column(text, spark().lit(1), count),
+        column=lambda text, count: _substring_column(text, F.lit(1), count),
     ),
     _text_function(
         "right",
@@ -260,7 +248,7 @@ _ALL: Final = (
         lambda text, old, new="": text.replace(old, new) if old else text,
         least=2,
         most=3,
-        column=lambda text, old, *new: spark().call_function("replace", text, old, *(new or (spark().lit(""),))),
+        column=lambda text, old, *new: F.call_function("replace", text, old, *(new or (F.lit(""),))),
     ),
     _text_function(
         "lpad",
@@ -284,7 +272,7 @@ _ALL: Final = (
         gives=Family.WHOLE,
         least=2,
         most=2,
-        column=lambda text, part: spark().call_function("instr", text, part).cast("bigint"),
+        column=lambda text, part: F.call_function("instr", text, part).cast("bigint"),
     ),
     _text_function("startswith", str.startswith, gives=Family.BOOLEAN, least=2, most=2),
     _text_function("endswith", str.endswith, gives=Family.BOOLEAN, least=2, most=2),
@@ -297,7 +285,7 @@ _ALL: Final = (
         takes_kinds=(_TEXT, _WHOLE),
         least=2,
         most=2,
-        column=lambda text, bits: spark().call_function("sha2", text, _cut(bits)),
+        column=lambda text, bits: F.call_function("sha2", text, _cut(bits)),
     ),
     Function(
         name="abs",
@@ -305,7 +293,7 @@ _ALL: Final = (
         gives=None,
         most=1,
         value=_absolute,
-        column=lambda number: spark().when(number < 0, -number).otherwise(spark().abs(number)),
+        column=lambda number: F.when(number < 0, -number).otherwise(F.abs(number)),
         doubt=_too_wide,
     ),
     Function(
@@ -314,7 +302,7 @@ _ALL: Final = (
         gives=Family.WHOLE,
         most=1,
         value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.ceil)),
-        column=lambda number: spark().call_function("ceil", number),
+        column=lambda number: F.call_function("ceil", number),
         doubt=_too_wide,
     ),
     Function(
@@ -323,7 +311,7 @@ _ALL: Final = (
         gives=Family.WHOLE,
         most=1,
         value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.floor)),
-        column=lambda number: spark().call_function("floor", number),
+        column=lambda number: F.call_function("floor", number),
         doubt=_too_wide,
     ),
     Function(
@@ -332,7 +320,7 @@ _ALL: Final = (
         gives=None,
         nulls=True,
         value=lambda *given: next((each for each in given if each is not None), None),
-        column=lambda *columns: spark().coalesce(*columns),
+        column=_named("coalesce"),
     ),
     Function(
         name="greatest",

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from kraal.config.checks import one_of, rule
 from kraal.config.key import ConfigDef, ConfigType, Importance, Key
+from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import column_of
 from kraal.plugins.api import Transformation
 from kraal.plugins.model.columns import ByRecords, Columns, Part
@@ -210,8 +211,6 @@ def _result(schema: Schema, reading: Any, node: Node) -> Any:
 
 
 def _doubt(schema: Schema, reading: Any, node: Node) -> Any:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415 - Spark's own convention; loaded when Spark is
-
     builder = Builder(schema, reading)
     builder.result(node)
     found = F.lit(False)  # noqa: FBT003 - Spark's literal

@@ -118,7 +118,7 @@ class Worker:
         self.address = Address(f"membership of {name}")
         self.published = Published(Snapshot(worker_id=WorkerId(name), config=cluster.config))
         self.group = FakeGroup(cluster.broker, name, cluster.options, cluster.scheduler)
-        self.seat = MembershipState(
+        self.membership_state = MembershipState(
             address=self.address,
             published=self.published,
             clock=cluster.clock,
@@ -129,8 +129,13 @@ class Worker:
             patience_s=0.0,
             ready=ready,
         )
-        self.membership = ClusterMembership(self.seat)
-        self._spawn(self.address, lambda: Membership(seat=self.seat, herder=self.herder, clock=cluster.clock))
+        self.membership = ClusterMembership(self.membership_state)
+        self._spawn(
+            self.address,
+            lambda: Membership(
+                membership_state=self.membership_state, herder=self.herder, clock=cluster.clock
+            ),
+        )
         self._spawn(self.herder, lambda: StubHerder(self))
 
     @property
@@ -140,7 +145,7 @@ class Worker:
     @property
     def effective(self) -> Jobs:
         """What runs here and may write; of a connector that is deleted nothing runs, whoever it is assigned to."""
-        if self.dead or not self.seat.lease():
+        if self.dead or not self.membership_state.lease():
             return frozenset()
         return self.running & jobs_of(self.published.latest.config)
 

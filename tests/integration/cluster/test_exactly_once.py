@@ -14,6 +14,8 @@ from kraal.broker.broker import Broker
 from kraal.testing import ProcessCluster
 from tests.fakes.spark.pipe import PADDING, RUNNING, Pipe, create_topic
 
+pytestmark = pytest.mark.ci
+
 ENABLED = {"exactly.once.source.support": "enabled"}
 LINES = 1_500_000
 KILLS = 3

@@ -19,6 +19,8 @@ from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.flow import Flow, rounded, wait_until_balanced
 
+pytestmark = pytest.mark.ci
+
 log = logging.getLogger(__name__)
 
 SESSION_S = 6.0

@@ -63,7 +63,7 @@ def joined_at(worker: WorkerProcess, start: int) -> float | None:
     return datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp() if found else None
 
 
-@pytest.mark.parametrize("role", ["follower", "leader"])
+@pytest.mark.parametrize("role", [pytest.param("follower", marks=pytest.mark.ci), "leader"])
 def test_the_work_of_a_killed_worker_moves_and_what_the_others_run_never_stops(
     flow: Flow, mortals: ProcessCluster, kafka: Broker, role: str
 ) -> None:
@@ -105,6 +105,7 @@ def test_the_work_of_a_killed_worker_moves_and_what_the_others_run_never_stops(
     assert max(flow.repeats().values()) <= 2, "one batch of the source and one of the sink may come twice"
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize("times", [20, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_failed_tasks_of_other_workers_are_restarted_and_nothing_stays_restarting(
     mortals: ProcessCluster, kafka: Broker, tmp_path: Path, times: int
@@ -173,7 +174,7 @@ def test_bad_records_in_the_config_topic_are_logged_and_passed_over(
 
     def told(worker: WorkerProcess) -> bool:
         lines = worker.log_text()
-        return all(f"the config log has a record that is skipped: {offset}: " in lines for offset in offsets)
+        return all(f"Skipped an invalid record of the config log: {offset}: " in lines for offset in offsets)
 
     name = f"{mortals.group}-after"
     config = {"connector.class": "FileStreamSource", "file": "/nonexistent/file", "topic": name}

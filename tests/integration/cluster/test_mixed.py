@@ -39,7 +39,7 @@ class Mixed:
         return self.cluster.worker(worker_id) is self.follower
 
 
-@pytest.fixture(scope="module", params=["java", "kraal"])
+@pytest.fixture(scope="module", params=["java", pytest.param("kraal", marks=pytest.mark.ci)])
 def mixed(
     request: pytest.FixtureRequest, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mixed]:

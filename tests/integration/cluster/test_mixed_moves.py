@@ -16,6 +16,8 @@ from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 from tests.fakes.workers.java_worker import JavaWorker, MixedCluster
 
+pytestmark = pytest.mark.ci
+
 MIRROR = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 
 from kraal.broker.broker import Broker
@@ -16,6 +17,8 @@ from kraal.testing import ProcessCluster
 from kraal.testing.process import Answer, WorkerProcess
 from tests.fakes.spark.pipe import Pipe, create_topic
 from tests.fakes.workers.rest_worker import rest_worker
+
+pytestmark = pytest.mark.ci
 
 ALTERED = {"message": "The offsets for this connector have been altered successfully"}
 RESET = {"message": "The offsets for this connector have been reset successfully"}

@@ -11,6 +11,8 @@ from kraal.testing import ProcessCluster
 from tests.fakes.kafka.secured_kafka import SECRET, SecuredKafka
 from tests.fakes.spark.pipe import Pipe, create_topic
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def secured(kafka_with_logins: SecuredKafka, tmp_path: Path) -> Iterator[ProcessCluster]:

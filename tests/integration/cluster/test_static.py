@@ -15,6 +15,8 @@ from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.flow import Flow
 
+pytestmark = pytest.mark.ci
+
 MOVED_S = 60.0
 
 

@@ -11,6 +11,8 @@ from kraal.broker.broker import Broker
 from tests.fakes.spark.flow import Flow
 from tests.fakes.workers.java_worker import MixedCluster
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+import pytest
+
 from kraal.engine.api import BatchDone, Opened, Stopped
 from tests.fakes.spark.stage import Stage
 from tests.fakes.spark.tasks import run_sink
 from tests.fakes.workers.examples import example
+
+pytestmark = pytest.mark.ci
 
 
 def test_lines_of_a_file_become_lines_of_another(stage: Stage, tmp_path: Path) -> None:

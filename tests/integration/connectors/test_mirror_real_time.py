@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 import confluent_kafka as ck
+import pytest
 
 from kraal.connectors.mirror.topics import source_partition
 from kraal.engine.api import BatchDone, Failed, Held, Stopped
@@ -14,6 +15,8 @@ from kraal.engine.session.slots import slots_of
 from kraal.plugins.api import TopicPartition
 from tests.fakes.spark.stage import PATIENCE_S, Opening, Stage
 from tests.integration.connectors.test_mirror import Mirror, messages
+
+pytestmark = pytest.mark.ci
 
 SHORT = {"realtime.batch.ms": "5000"}
 

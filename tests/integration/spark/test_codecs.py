@@ -14,6 +14,8 @@ from kraal.plugins.api import SourceBatch
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
 
+pytestmark = pytest.mark.ci
+
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 BACKLOG = 600
 

@@ -120,7 +120,7 @@ def test_a_job_without_a_lease_writes_nothing_and_is_run_again_with_one(
 ) -> None:
     hanging = Hanging(engine, broker, proxy, batch)
     hanging.lease.clear()
-    while "lease has ended" not in hanging.opening.expect(Waiting, WITHIN_S).reason:
+    while "lease has expired" not in hanging.opening.expect(Waiting, WITHIN_S).reason:
         pass
     hanging.heal_without_its_producer()
     hanging.lease.set()

@@ -22,6 +22,8 @@ from kraal.engine.client_options import member_config
 from kraal.engine.sink.group_member import Member
 from kraal.kafka.leave_group import leave_group
 
+pytestmark = pytest.mark.ci
+
 PARTITIONS = 3
 SESSION_MS = 6000
 HEARTBEAT_S = 3.0

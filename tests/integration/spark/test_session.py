@@ -15,10 +15,12 @@ import pytest
 
 from kraal.broker.broker import Broker
 from kraal.core.offsets import SourcePartition
+from kraal.core.scratch import starts_directory
 from kraal.engine.api import BatchDone, EngineReady, Failed, Opened, Stopped, Waiting
 from kraal.engine.engine import SparkEngine
 from kraal.engine.session.arrow import map_in_arrow
-from kraal.engine.session.settings import jvm_directory
+from kraal.engine.session.gateway import Starting
+from kraal.engine.session.settings import prepare_environment, spark_settings
 from kraal.jars.class_archive import archive_path
 from kraal.plugins.api import SourceBatch
 from kraal.plugins.config_providers import ProviderClasses, resolve_worker
@@ -181,7 +183,22 @@ def test_no_process_shows_a_secret_that_is_in_effect(
     for seen in ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit", "pyspark"):
         assert any(seen in name for name in new), new.keys()
     assert [name for name, text in new.items() if "hunter2" in text] == []
-    assert list(jvm_directory(Path(own._context.view.scratch)).glob("start-*")) == []
+    assert list(starts_directory(Path(own._context.view.scratch)).iterdir()) == []
+
+
+def test_a_jvm_whose_worker_was_killed_while_it_started_ends_although_the_next_worker_starts(
+    tmp_path: Path,
+) -> None:
+    prepare_environment(tmp_path)
+    with (tmp_path / "spark.out").open("ab") as output:
+        starting = Starting.of(spark_settings({}, (), tmp_path), output, starts_directory(tmp_path))
+    try:
+        assert starting.process.stdin is not None
+        starting.process.stdin.close()  # as the kernel does for a killed worker
+        prepare_environment(tmp_path)
+        assert starting.process.wait(60) == 0
+    finally:
+        starting.process.kill()
 
 
 def has_secret(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

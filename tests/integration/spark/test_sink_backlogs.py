@@ -28,6 +28,8 @@ from tests.fakes.spark import plugins
 from tests.fakes.spark.column_path import JSON, TEXT, chained, json_converter
 from tests.fakes.spark.stage import Opening, Stage
 
+pytestmark = pytest.mark.ci
+
 COUNT: Final = 600
 """Of each topic: more than a tail."""
 

@@ -17,6 +17,8 @@ from kraal.engine.api import BatchDone, Committed, Failed, Opened, Stopped
 from tests.fakes.spark import plugins
 from tests.fakes.spark.stage import Opening, Stage
 
+pytestmark = pytest.mark.ci
+
 LIMIT_S: Final = 6.0
 """The broker allows no session timeout below, and librdkafka no `max.poll.interval.ms` below that."""
 

@@ -11,6 +11,8 @@ import pytest
 
 from kraal.testing.process import WorkerProcess
 
+pytestmark = pytest.mark.ci
+
 Make = Callable[..., WorkerProcess]
 
 SOURCE = {"name": "s", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
@@ -45,7 +47,7 @@ def test_a_broken_connector_file_ends_the_worker_with_3(
     file.write_text(content)
     code, text = ended(own_worker(connectors=(file,)))
     assert code == 3
-    (sentence,) = (line for line in text.splitlines() if "could not be created" in line)
+    (sentence,) = (line for line in text.splitlines() if "Failed to create the connector of" in line)
     assert reason in text[text.index(sentence) :]
     assert str(file) in sentence
 
@@ -81,8 +83,8 @@ def test_a_taken_port_is_one_sentence(own_worker: Make) -> None:
         code, text = ended(own_worker(properties={"listeners": f"http://127.0.0.1:{port}"}))
     assert code == 2
     assert text == (
-        f"Error: Cannot listen on 127.0.0.1:{port}: the port is taken. "
-        "Stop what uses it, or set another `listeners`.\n"
+        f"Error: Cannot listen on 127.0.0.1:{port}: the port is in use. "
+        "Stop the process that uses it, or change `listeners`.\n"
     )
 
 

@@ -15,6 +15,8 @@ from kraal.broker.broker import Broker, free_port
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe
 
+pytestmark = pytest.mark.ci
+
 OUTAGE_S = 30.0
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.ci
+
 ROOT = Path(__file__).parents[3]
 FOUND = re.findall(
     r'```python\n("""(\w+)\.py""".*?)```',

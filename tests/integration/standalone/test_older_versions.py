@@ -17,6 +17,8 @@ from kraal.broker.broker import Broker
 from kraal.broker.records import read_topic
 from kraal.testing.process import WorkerProcess
 
+pytestmark = pytest.mark.ci
+
 LEFT = Path(__file__).parents[2] / "golden" / "worker" / "0.1.0"
 
 

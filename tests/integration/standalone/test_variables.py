@@ -11,9 +11,13 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from kraal.broker.broker import Broker
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import Pipe, create_topic
+
+pytestmark = pytest.mark.ci
 
 PASSWORD = "hunter2hunter2"  # noqa: S105 - for a test
 

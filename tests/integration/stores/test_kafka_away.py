@@ -22,6 +22,8 @@ from kraal.kafka.write_failures import config_failure
 from kraal.stores.api import Log
 from tests.fakes.kafka.internal_topics import internal_topic, options
 
+pytestmark = pytest.mark.ci
+
 TIMEOUT_S = 1.0
 BOUND_S = 3 * TIMEOUT_S + 20
 """What one call may take at most: it asks for the topic, for its offsets, and a slow machine is slow."""

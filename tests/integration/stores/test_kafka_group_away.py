@@ -12,6 +12,8 @@ import pytest
 from kraal.broker.broker import Broker, free_port
 from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all
 
+pytestmark = pytest.mark.ci
+
 
 @pytest.fixture
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:

@@ -80,7 +80,7 @@ def test_an_actor_that_dies_too_often_is_given_up() -> None:
     assert worker.given_up == ["herder"]
 
 
-def test_a_task_whose_actor_dies_too_often_fails_alone() -> None:
+def test_task_that_exhausts_its_restart_budget_fails_alone() -> None:
     worker = EmbeddedWorker()
     worker.create(NAME, config())
     for _ in range(6):
@@ -93,7 +93,7 @@ def test_a_task_whose_actor_dies_too_often_fails_alone() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tasks_go_on_by_themselves_when_spark_is_back(seed: int) -> None:
+def test_tasks_resume_by_themselves_when_spark_is_back(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     worker.fake.lose("Spark's JVM ended (killed by signal 9)")
@@ -108,7 +108,7 @@ def test_tasks_go_on_by_themselves_when_spark_is_back(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_topic_whose_record_died_with_the_status_writer_is_written_in_the_end(seed: int) -> None:
+def test_topic_record_lost_with_the_status_writer_is_written_later(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     worker.crash("status writer")

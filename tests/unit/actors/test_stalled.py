@@ -28,8 +28,8 @@ def made(**properties: str) -> EmbeddedWorker:
 
 
 def stalled(worker: EmbeddedWorker) -> list[Any]:
-    oversight = StallDetection(worker.assembly.board, AutoRestart())
-    found: list[Any] = json.loads(json.dumps(oversight.stalled(worker.snapshot)))
+    stall_detection = StallDetection(worker.assembly.board, AutoRestart())
+    found: list[Any] = json.loads(json.dumps(stall_detection.stalled(worker.snapshot)))
     return found
 
 
@@ -90,7 +90,7 @@ def test_offsets_that_cannot_be_stored_are_a_step_that_does_not_end() -> None:
     assert stalled(worker) == []
 
 
-def test_what_does_not_run_is_not_stalled_and_a_new_life_begins_anew() -> None:
+def test_stopped_task_is_not_stalled_and_a_restart_resets_the_stall_timer() -> None:
     worker = made()
     worker.fake.hang(T0)
     worker.fake.feed(T0, 5)

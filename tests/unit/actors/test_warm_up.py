@@ -35,7 +35,7 @@ def test_a_worker_joins_when_its_engine_is_up_and_not_before(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_worker_whose_engine_does_not_come_up_joins_in_the_end_to_say_so(seed: int) -> None:
+def test_worker_whose_engine_does_not_start_joins_after_a_timeout(seed: int) -> None:
     cluster, newcomer = cluster_with_newcomer(seed, is_up=[])
     cluster.advance(WARM_UP_S - 1)
     assert not newcomer.deliveries

@@ -277,7 +277,7 @@ class TestRestart:
             worker.ask(RestartTask(task=TaskId(NAME, 7)))
 
 
-def test_a_worker_started_again_goes_on_where_it_was(worker: EmbeddedWorker) -> None:
+def test_restarted_worker_continues_at_its_stored_state(worker: EmbeddedWorker) -> None:
     worker.create(NAME, config())
     worker.create("resting", config(), TargetState.PAUSED)
     worker.fake.feed(T0, 12)
@@ -316,7 +316,7 @@ def test_a_task_that_does_not_stop_in_time_is_cancelled(monkeypatch: pytest.Monk
     assert worker.states(NAME) == ["STOPPED"]
 
 
-def test_what_cannot_be_written_is_an_error_that_loses_nothing() -> None:
+def test_failed_write_is_an_error_without_data_loss() -> None:
     def full(operation: str) -> None:
         if operation == "append":
             raise StoreError("the disk is full")

@@ -93,7 +93,7 @@ def clients(tmp_path: Path) -> Iterator[Clients]:
 
 def test_every_answer_is_counted_and_looked_at(clients: Clients) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     member, down = clients._members.all
     member.url = f"http://127.0.0.1:{server.server_address[1]}"

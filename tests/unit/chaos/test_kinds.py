@@ -124,6 +124,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
         (targets, "HANGS_S"),
         (overlap, "HANGS_S"),
         (pools, "HANG_S"),
+        (pools, "AGAIN_S"),
         (pools, "LET_GO_S"),
         (pools, "MOVES_S"),
     ):

@@ -55,7 +55,7 @@ def test_migration_with_offsets_before_the_first_start(sides: Sides, plugin: str
     old, new = there.url.rstrip("/"), here.url.rstrip("/")
     assert (result.exit_code, result.output.splitlines()[-1]) == (
         0,
-        f"x y is at {new} now, RUNNING; delete it at {old} when you need no way back",
+        f"x y is at {new} now, RUNNING; delete it at {old} when you no longer need to roll back",
     ), result.output
     wait_for_offsets(here, 40)
     assert here.outside.written[T0] == list(range(25, 40))

@@ -177,7 +177,7 @@ def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     context.load_cert_chain(pem)
     server = HTTPServer(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"https://127.0.0.1:{server.server_address[1]}", ca
     server.shutdown()

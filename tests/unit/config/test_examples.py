@@ -29,7 +29,7 @@ NO_DEFAULTS = {
 def test_the_example_is_a_config_without_warnings() -> None:
     config = load_distributed(EXAMPLE, resolve=Registry.load().resolve)
     assert config.warnings == ()
-    assert config.converter_configs["key.converter"] == {"schemas.enable": "true"}
+    assert config.raw["key.converter.schemas.enable"] == "true"
 
 
 def test_what_the_example_calls_a_default_is_one() -> None:

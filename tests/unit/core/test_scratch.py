@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from kraal.core.scratch import Scratch, remove_abandoned
+from kraal.core.scratch import LOCK, Scratch, remove_abandoned, starts_directory
 
 CODE = """
 import sys
@@ -55,6 +57,19 @@ def test_what_a_killed_process_left_goes_with_the_next_start(tmp_path: Path) -> 
     scratch = Scratch(tmp_path)
     assert list(tmp_path.iterdir()) == [scratch.path]
     scratch.close()
+
+
+def test_keeps_the_files_of_a_jvm_that_may_still_be_starting(tmp_path: Path) -> None:
+    abandoned = tmp_path / "kraal-1-2-x"
+    start = starts_directory(abandoned) / "start-1"
+    start.mkdir(parents=True)
+    (abandoned / LOCK).touch()
+    assert remove_abandoned(tmp_path) == []
+    assert start.is_dir()
+    long_ago = time.time() - 3600
+    os.utime(start, (long_ago, long_ago))
+    assert remove_abandoned(tmp_path) == [abandoned]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_not_ours_stays(tmp_path: Path) -> None:

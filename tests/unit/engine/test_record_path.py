@@ -36,7 +36,7 @@ def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
     spec = TaskSpec(task=task, task_config={}, connector_config=config, lease=lambda: True)
     means: Any = SimpleNamespace(plugins=plugins, worker=worker, chains=lambda _: Chain())
     path = record_path(means, spec, make_converters(plugins, worker, spec))
-    return None if path is None else path[0]
+    return None if path is None else path.steps
 
 
 @pytest.mark.parametrize("part", ["key", "value"])

@@ -25,7 +25,7 @@ from kraal.engine.api import (
     TaskSpec,
     Waiting,
 )
-from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.executor import Executor, JobLauncher, JobResult
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
@@ -90,6 +90,13 @@ class Threads:
         del error
         return None
 
+    def poll(self, task: TaskId, executor: Executor, *, asked: bool) -> JobLauncher | None:
+        del task
+        return executor.poll(asked=asked)
+
+    def closing(self, executor: Executor) -> None:
+        del executor
+
     def leave_behind(self, owner: Owner) -> None:
         if self.pool.abandon(owner):
             self.poller.after(0.02, lambda: self.leave_behind(owner))
@@ -110,7 +117,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
 def events_of(host: Threads, work: Fickle) -> list[RunEvent]:
     """Return what a run says until its first batch is done."""
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), SPEC, work, said.put)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, said.put)
     run.start()
     run.next()
     events: list[RunEvent] = []
@@ -136,13 +143,13 @@ def test_a_job_is_tried_again_only_with_the_lease(host: Threads, monkeypatch: py
     leased, work = threading.Event(), Fickle(jobs=1)
     leased.set()
     work.during = leased.clear
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, said.put)
     run.start()
     run.next()
     assert [said.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
         Waiting("batch 1 is tried again: the sink is away", retry=True),
-        Waiting("this worker may not write for the task: its lease has ended"),
+        Waiting("this worker must not write for the task because its lease has expired"),
     ]
     assert work.jobs == 0, "it ran once"
     leased.set()
@@ -194,15 +201,15 @@ def test_a_job_is_interrupted_when_the_lease_ends_and_run_again_with_the_next(
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Stuck(interruptible=True, ends_with=ends_with)
     leased.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, said.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
     leased.clear()
     assert [said.get(timeout=10) for _ in range(3)] == [
         Opened(version="1.0"),
-        Waiting("batch 1 is tried again: this worker's lease has ended", retry=True),
-        Waiting("this worker may not write for the task: its lease has ended"),
+        Waiting("batch 1 is tried again: this worker's lease has expired", retry=True),
+        Waiting("this worker must not write for the task because its lease has expired"),
     ]
     leased.set()
     assert said.get(timeout=10) == DONE
@@ -213,7 +220,7 @@ def test_a_batch_that_was_written_while_its_job_was_interrupted_is_reported(host
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     leased, work = threading.Event(), Stuck(interruptible=True, ends_with=DONE)
     leased.set()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=leased.is_set), lambda: work, said.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
@@ -231,7 +238,7 @@ def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Th
         looked.release()
         return not work.begun.is_set()
 
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, lease=lease), lambda: work, said.put)
     run.start()
     run.next()
     assert work.begun.wait(10)
@@ -248,7 +255,7 @@ def test_a_job_that_cannot_be_interrupted_fails_as_ever_without_a_lease(host: Th
 def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Threads) -> None:
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
     work = Fickle(polls=1)
-    run = TaskRun(host, Owner("c-0"), SPEC, work, said.put)
+    run = TaskRun(host, Owner("c-0"), SPEC, lambda: work, said.put)
     work.during = run.hold
     run.start()
     run.next()
@@ -284,7 +291,7 @@ def test_a_run_says_when_it_begins_a_step_and_when_that_has_ended(
 ) -> None:
     account = Account()
     said: queue.SimpleQueue[RunEvent] = queue.SimpleQueue()
-    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=account), work, said.put)
+    run = TaskRun(host, Owner("c-0"), replace(SPEC, working=account), lambda: work, said.put)
     run.start()
     run.next()
     while said.get(timeout=10) != DONE:

@@ -100,7 +100,7 @@ class Bench:
         self.works.append(work)
         said = self.heard[name] = queue.SimpleQueue()
         spec = TaskSpec(task=TaskId(ConnectorName(name), 0), task_config={}, connector_config={})
-        run = TaskRun(self.host, owner, spec, work, said.put)
+        run = TaskRun(self.host, owner, spec, lambda: work, said.put)
         run.start()
         run.next()
         return run

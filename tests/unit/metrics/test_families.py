@@ -15,7 +15,7 @@ from kraal.core.ids import ConnectorName, Generation, Instance, State, TaskId, W
 from kraal.metrics.families import Identity, families
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.task import TaskMeter
-from kraal.metrics.text import render_all
+from kraal.metrics.text import render
 from kraal.metrics.windows import Windows
 from kraal.protocol.group import GroupProtocol
 from kraal.protocol.status_records import Status
@@ -73,7 +73,9 @@ def board_of(*living: Instance, in_group: bool = False) -> MetricsRegistry:
 
 def shown(found: Snapshot, board: MetricsRegistry, now_s: float = 1000.0) -> Scraped:
     return scraped(
-        render_all(families(found, board.picture(), IDENTITY, lambda name: NAMES.get(name, name), now_s))
+        "".join(
+            map(render, families(found, board.picture(), IDENTITY, lambda name: NAMES.get(name, name), now_s))
+        )
     )
 
 
@@ -241,7 +243,8 @@ def test_a_thousand_connectors_take_little_time_and_come_in_pieces() -> None:
     found = snapshot({name: [State.RUNNING, State.RUNNING] for name in connectors})
     began_s = time.thread_time()
     pieces = [
-        render_all([each]) for each in families(found, board.picture(), IDENTITY, lambda name: name, 1000.0)
+        "".join(map(render, [each]))
+        for each in families(found, board.picture(), IDENTITY, lambda name: name, 1000.0)
     ]
     took_s = time.thread_time() - began_s
     assert took_s < 1.0, "of the processor; it is some fifty milliseconds on an idle machine"

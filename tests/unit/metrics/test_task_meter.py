@@ -65,9 +65,10 @@ def test_ratios_are_of_the_time_since_the_first_state() -> None:
 def test_batches_of_a_source() -> None:
     story = Story(is_source=True)
     story.meter.batch(records=10, duration_s=3.0, poll_s=0.002)
-    story.after(10).batch(records=30, duration_s=1.0, poll_s=0.004)
+    story.after(10).batch(records=30, duration_s=1.0, poll_s=0.004, way="in one job: it is large")
     numbers, now_s = story.numbers, story.watch.now()
     assert numbers.records_total == 40
+    assert numbers.way == "in one job: it is large"
     assert numbers.batch_size.average(now_s) == 20
     assert numbers.batch_size.most(now_s) == 30
     assert numbers.records.rate(now_s) == 40 / 40, "10 s have passed, one window of 30 s counts besides"

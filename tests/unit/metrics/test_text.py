@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from kraal.metrics.text import Family, labels, number, render, render_all
+from kraal.metrics.text import Family, labels, number, render
 from tests.fakes.workers.prometheus import scraped
 
 ODD = 'a "quoted" \\ back\nnew line, {brace} = ü %2F'
@@ -58,5 +58,5 @@ def test_a_help_text_stays_on_its_line() -> None:
 )
 def test_numbers(value: float, text: str) -> None:
     assert number(value) == text
-    found = scraped(render_all([Family("x", "gauge", "h", [("", value)])])).value("x")
+    found = scraped("".join(map(render, [Family("x", "gauge", "h", [("", value)])]))).value("x")
     assert found == value or math.isnan(value)

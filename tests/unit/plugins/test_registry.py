@@ -11,7 +11,8 @@ import pytest
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.core.errors import BadRequest, ConfigInvalid, NotFound, PluginFailed
 from kraal.plugins.registry import CONNECTORS_GROUP, CONVERTERS_GROUP, PluginKind, Registry, _Entry
-from kraal.plugins.validation.validate import describe_plugin, raise_if_invalid, validate_connector
+from kraal.plugins.validation.infos import raise_if_invalid
+from kraal.plugins.validation.validate import describe_plugin, validate_connector
 from kraal.plugins.validation.versions import allows, mismatch
 from tests.unit.plugins.shipped import (
     JSON_CLASS,

@@ -193,12 +193,12 @@ def test_a_buffer_cut_elsewhere_is_an_error(name: str) -> None:
     ("data", "reason"),
     [
         pytest.param("ffff", "unsupported version -1", id="negative version"),
-        pytest.param("00", "version needs 2 bytes, but 1 are left", id="short number"),
+        pytest.param("00", "version needs 2 bytes, but only 1 remain", id="short number"),
         pytest.param("00010000ffff", "leader has the negative length -1", id="null string"),
         pytest.param("000100000002c328", "leader is not UTF-8", id="not UTF-8"),
-        pytest.param("0001000000056d", "leader needs 5 bytes, but 1 are left", id="short string"),
+        pytest.param("0001000000056d", "leader needs 5 bytes, but only 1 remain", id="short string"),
         pytest.param(
-            "0001000000000000" + "00" * 8 + "7fffffff", "claims 2147483647 elements", id="many elements"
+            "0001000000000000" + "00" * 8 + "7fffffff", "declares 2147483647 elements", id="many elements"
         ),
         pytest.param(
             "0001000000000000" + "00" * 8 + "0000000100026331ffffffff", "negative count", id="null tasks"

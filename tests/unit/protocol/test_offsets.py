@@ -41,9 +41,9 @@ def test_a_tombstone_means_no_offset(value: bytes | None) -> None:
     [
         pytest.param(None, "null", id="no key"),
         pytest.param(b"x", "not JSON", id="no JSON"),
-        pytest.param(b"{}", "an array of a name", id="no array"),
-        pytest.param(b"[1,{}]", "a connector's name", id="name"),
-        pytest.param(b'["x",null]', "partition should be an object", id="a null partition"),
+        pytest.param(b"{}", "an array of connector name", id="no array"),
+        pytest.param(b"[1,{}]", "must start with a connector name", id="name"),
+        pytest.param(b'["x",null]', "partition must be an object", id="a null partition"),
         pytest.param(b'["x",{"a":[]}]', "primitive types", id="a nested partition"),
     ],
 )

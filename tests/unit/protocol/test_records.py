@@ -81,7 +81,7 @@ def test_restart_fields_that_are_missing_or_ill_typed_count_as_false() -> None:
     ("key", "value", "reason"),
     [
         pytest.param("connector-x", b"[1]", "an array", id="config no object"),
-        pytest.param("connector-x", b'{"properties":[]}', "properties should be an object", id="properties"),
+        pytest.param("connector-x", b'{"properties":[]}', "properties must be an object", id="properties"),
         pytest.param("connector-x", b'{"properties":{"a":1}}', "property 'a'", id="a number as property"),
         pytest.param("connector-x", b"\xff", "not JSON", id="not UTF-8"),
         pytest.param("connector-x", b"[" * 100_000, "not JSON", id="nested too deeply"),
@@ -120,7 +120,7 @@ def test_only_what_is_no_json_at_all_is_told_apart() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "reason"),
     [
-        pytest.param("status-connector-", b"{}", "names no connector", id="no name"),
+        pytest.param("status-connector-", b"{}", "has no connector name", id="no name"),
         pytest.param("status-task-x", b"{}", "task id", id="no task"),
         pytest.param("status-connector-x", b'{"state":"DESTROYED"}', "DESTROYED", id="unknown state"),
         pytest.param("status-connector-x", b'{"state":"RUNNING","worker_id":"w"}', "generation", id="fields"),

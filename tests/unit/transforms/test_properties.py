@@ -11,12 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kraal.config.java_regex import compiled, why_refused
 from kraal.plugins.model.records import Record
 from kraal.transforms.common.date_pattern import PatternRefused, elements, formatted
 from kraal.transforms.common.date_text import parsed
 from kraal.transforms.common.errors import ConfigException
 from kraal.transforms.common.java_numbers import parse_whole, truncated, wrapped
-from kraal.transforms.common.java_regex import compiled, replaced_first, why_refused
+from kraal.transforms.common.java_regex import replaced_first
 from kraal.transforms.common.paths import Path
 from kraal.transforms.flatten import FlattenValue
 

@@ -23,7 +23,7 @@ from kraal.metrics.stall_detection import StallDetection
 from kraal.metrics.thread_pools import PoolState
 from kraal.metrics.windows import Windows
 from kraal.plugins.registry import Registry
-from kraal.plugins.validation.validate import ConfigInfos
+from kraal.plugins.validation.infos import ConfigInfos
 from kraal.protocol.status_records import Status
 from kraal.testing._simulation.scheduler import VirtualClock
 from web.app import create_apps
@@ -203,7 +203,7 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
-            oversight=StallDetection(self.board, AutoRestart(most=5), lambda: self.pools),
+            stall_detection=StallDetection(self.board, AutoRestart(most=5), lambda: self.pools),
             admission=admission,
         )
         self.app: Starlette = self.apps.main

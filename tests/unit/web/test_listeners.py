@@ -83,7 +83,7 @@ def test_http_and_https_serve_the_same(api: Api, tmp_path: Path) -> None:
             assert get(port, tls=browser(tmp_path)) == (200, b"[]")
 
 
-def test_administrators_listeners_serve_what_is_theirs(api: Api, tmp_path: Path) -> None:
+def test_admin_listeners_serve_the_admin_endpoints(api: Api, tmp_path: Path) -> None:
     admin = Listener("127.0.0.1", 0, admin=True)
     secure_admin = Listener("127.0.0.1", 0, https=True, admin=True)
     with listening(tmp_path, api, [HTTP, admin, secure_admin]) as (main, plain, secure):
@@ -93,9 +93,7 @@ def test_administrators_listeners_serve_what_is_theirs(api: Api, tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_version_that_is_not_enabled_is_not_spoken(
-    api: Api, tmp_path: Path, version: ssl.TLSVersion
-) -> None:
+def test_disabled_protocol_version_is_not_used(api: Api, tmp_path: Path, version: ssl.TLSVersion) -> None:
     client = browser(tmp_path)
     client.maximum_version = client.minimum_version = version
     settings = {**keys(), "ssl.enabled.protocols": "TLSv1.3"}
@@ -151,14 +149,14 @@ def test_administrators_paths_are_on_the_main_listeners_unless_they_are_apart(*,
     assert not any(path.startswith("/admin") for path in main - admin)
 
 
-def test_what_is_no_administrators_path_is_nowhere_on_their_listeners(api: Api) -> None:
+def test_admin_listeners_answer_404_to_other_paths(api: Api) -> None:
     for path in ("/", "/connectors", "/health", "/openapi.json"):
         answer = TestClient(api.apps.admin).get(path)
         assert (answer.status_code, answer.json()["message"]) == (404, "HTTP 404 Not Found")
         assert answer.headers["server"].startswith("kraal/")
 
 
-def test_what_the_main_listeners_keep_is_not_answered_on_those_of_administrators(api: Api) -> None:
+def test_admin_listeners_do_not_serve_the_main_endpoints(api: Api) -> None:
     for _ in range(2):
         assert api.client.get("/connectors").status_code == 200
     assert TestClient(api.apps.admin).get("/connectors").status_code == 404

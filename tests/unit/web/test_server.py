@@ -75,19 +75,19 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
 def test_a_taken_port_is_one_clear_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is taken"):
+        with pytest.raises(KraalError, match=f"^Cannot listen on 127.0.0.1:{port}: the port is in use"):
             HttpServer([Listener("127.0.0.1", 0), Listener("127.0.0.1", port)])
 
 
 def test_an_address_of_another_machine_is_one_clear_sentence() -> None:
-    with pytest.raises(KraalError, match="this machine has no such address"):
+    with pytest.raises(KraalError, match="this machine does not have the address"):
         HttpServer([Listener("192.0.2.1", 0)])
 
 
 def test_a_port_is_taken_from_the_start_and_free_after_the_end(api: Api) -> None:
     first = HttpServer([Listener("127.0.0.1", 0)])
     bound = first.bound
-    with pytest.raises(KraalError, match="the port is taken"):
+    with pytest.raises(KraalError, match="the port is in use"):
         HttpServer(bound)
     first.start(api.app)
     first.stop()
@@ -136,7 +136,7 @@ def exchange(server: HttpServer, sent: bytes) -> bytes:
     return received
 
 
-def test_a_method_that_nobody_knows_gets_our_own_answers(server: HttpServer) -> None:
+def test_unknown_method_gets_connects_error_format(server: HttpServer) -> None:
     for method in ("FOO", "get", "CONNECT", "TRACE"):
         client = connect(server)
         for path, status in (("/connectors", 405), ("/nothing", 404)):
@@ -182,7 +182,7 @@ def test_a_long_head_and_a_long_body_are_taken(server: HttpServer) -> None:
     client.close()
 
 
-def test_what_is_no_http_is_refused(server: HttpServer) -> None:
+def test_rejects_bytes_that_are_not_http(server: HttpServer) -> None:
     assert exchange(server, b"\x16\x03\x01 hello\r\n\r\n").startswith(b"HTTP/1.1 400 Bad Request\r\n")
 
 

@@ -98,7 +98,7 @@ class Stage:
             lambda _: None,
         )
         self.supervisor.tell(
-            Supervise(address=Address("idler"), factory=lambda: Idle(self.begun), gave_up=lambda _: None)
+            Supervise(address=Address("idler"), factory=lambda: Idle(self.begun), on_give_up=lambda _: None)
         )
         self.control = ControlPort(0, self.supervisor)
 
@@ -165,15 +165,15 @@ def test_clients_are_told_by_who_has_them_also_those_the_collector_passes_over(s
     ("line", "error"),
     [
         (b'{"do": "crash", "actor": "nobody"}\n', "No actor is called nobody; there are: idler"),
-        (b'{"do": "crash"}\n', "actor: the name of an actor is missing"),
-        (b'{"do": "crash", "actor": 1}\n', "actor: the name of an actor is missing"),
+        (b'{"do": "crash"}\n', "actor: missing; expected the name of an actor"),
+        (b'{"do": "crash", "actor": 1}\n', "actor: missing; expected the name of an actor"),
         (b'{"do": "dance"}\n', 'do="dance": must be one of: list, threads, clients, crash, suspend'),
         (b'{"do": "suspend"}\n', "seconds: must be a positive number"),
         (b'{"do": "suspend", "seconds": -1}\n', "seconds: must be a positive number"),
         (b'{"do": "suspend", "seconds": NaN}\n', "seconds: must be a positive number"),
-        (b"[]\n", 'The request is no JSON object; an example: {"do": "list"}'),
-        (b"POST / HTTP/1.1\r\n", 'The request is no JSON; an example: {"do": "list"}'),
-        (b"\xff\n", 'The request is no JSON; an example: {"do": "list"}'),
+        (b"[]\n", 'The request is not a JSON object; expected something like {"do": "list"}'),
+        (b"POST / HTTP/1.1\r\n", 'The request is not valid JSON; expected something like {"do": "list"}'),
+        (b"\xff\n", 'The request is not valid JSON; expected something like {"do": "list"}'),
         (b'{"do": "list"}', f"A request is one line of at most {LONGEST} bytes."),
         (b"x" * LONGEST, f"A request is one line of at most {LONGEST} bytes."),
     ],
@@ -198,7 +198,9 @@ def test_loopback_is_told_from_the_rest(host: str, *, expected: bool) -> None:
 
 
 def test_a_port_that_is_taken_is_named(stage: Stage) -> None:
-    with pytest.raises(KraalError, match=rf"kraal.test.control.port={stage.control.port} cannot be used on"):
+    with pytest.raises(
+        KraalError, match=rf"kraal.test.control.port={stage.control.port} is not available on"
+    ):
         ControlPort(stage.control.port, stage.supervisor)
 
 
@@ -217,7 +219,7 @@ def test_a_worker_has_it_only_when_its_file_says_so(tmp_path: Path, caplog: pyte
             connection.sendall(b'{"do": "list"}\n')
             actors = json.loads(connection.makefile("rb").readline())["actors"]
         assert {"herder", "worker", "config reader", "offsets"} <= set(actors)
-    assert f"The test control port listens at 127.0.0.1:{control.port}" in caplog.text
+    assert f"Listening on the test control port at 127.0.0.1:{control.port}" in caplog.text
     with socket.socket() as probe:
         assert probe.connect_ex((HOST, control.port)) != 0, "it ended with the worker"
 

@@ -149,7 +149,7 @@ def test_a_taken_port_of_administrators_is_told(tmp_path: Path) -> None:
     raw = properties(tmp_path)  # once: the first process may still be reading its key store
     with running(raw) as process:
         port = process._server.bound[-1].port
-        with pytest.raises(KraalError, match=f"Cannot listen on 127.0.0.1:{port}: the port is taken"):
+        with pytest.raises(KraalError, match=f"Cannot listen on 127.0.0.1:{port}: the port is in use"):
             Standalone(parse_standalone({**raw, "admin.listeners": f"http://127.0.0.1:{port}"}), {})
 
 

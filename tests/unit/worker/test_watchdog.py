@@ -90,7 +90,7 @@ def test_a_shutdown_that_hangs_ends_with_the_stacks_and_an_exit_code_of_its_own(
         said = ending(made)
     assert made.returncode == watchdog.HUNG == 5
     assert "CRITICAL" in said
-    assert "the shutdown has not ended in 1.001 s: the process exits with code 5" in said
+    assert "the shutdown timed out after 1.001 s: the process exits with code 5" in said
     assert "in the_culprit" in said
 
 
@@ -112,7 +112,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path, second: signal.Signals) ->
         made.send_signal(second)
         said = ending(made)
     assert made.returncode == watchdog.HUNG
-    assert "a second signal came before the shutdown was over: the process exits with code 5" in said
+    assert "received a second signal during the shutdown: the process exits with code 5" in said
     assert "in the_culprit" in said
 
 

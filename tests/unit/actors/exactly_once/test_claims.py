@@ -83,7 +83,7 @@ def test_sinks_claim_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_whose_producer_a_newer_one_fenced_fails_and_its_restart_goes_on(seed: int) -> None:
+def test_fenced_task_fails_and_continues_after_a_restart(seed: int) -> None:
     cluster, transactions = made(seed)
     cluster.create(X, config(1))
     cluster.settle()

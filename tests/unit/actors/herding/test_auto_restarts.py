@@ -117,7 +117,7 @@ def test_no_more_than_the_budget_and_then_it_stays_failed_and_says_so(
     assert failing(worker).due_s is not None, "a restart over REST begins the count anew"
 
 
-def test_what_no_restart_cures_is_not_restarted() -> None:
+def test_permanent_failure_is_not_restarted() -> None:
     worker = made()
     assert failing(worker, "PermissionError: not yours").given_up is GivenUp.LASTING
     worker.advance(100_000)
@@ -171,7 +171,7 @@ def test_tasks_that_come_back_with_spark_are_not_restarted() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_somebody_does_cancels_a_planned_restart(seed: int, act: object) -> None:
+def test_user_request_cancels_a_planned_restart(seed: int, act: object) -> None:
     worker = made(seed)
     failing(worker)
     worker.ask(act)  # type: ignore[arg-type]
@@ -257,7 +257,7 @@ def test_in_a_cluster_its_owner_restarts_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_lost_to_another_worker_is_not_restarted_here(seed: int) -> None:
+def test_instance_lost_to_another_worker_is_not_restarted_here(seed: int) -> None:
     cluster = EmbeddedCluster(2, seed=seed)
     cluster.settle()
     cluster.create(
@@ -280,7 +280,7 @@ def test_what_is_lost_to_another_worker_is_not_restarted_here(seed: int) -> None
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("moment", ["before", "while it stops", "after"])
-def test_the_next_herder_goes_on_with_the_count(seed: int, moment: str) -> None:
+def test_restarted_herder_continues_the_count(seed: int, moment: str) -> None:
     worker = made(seed)
     first = failing(worker)
     [task] = [each for each in worker.scheduler.addresses() if each.name == "task numbers-0"]
@@ -307,7 +307,7 @@ def test_the_next_herder_goes_on_with_the_count(seed: int, moment: str) -> None:
     assert 8 <= second.due_s - now <= 16, "the second pause, less up to half of it"
 
 
-def test_metrics_tell_what_is_restarted_and_what_is_given_up() -> None:
+def test_metrics_show_restarts_and_given_up_instances() -> None:
     worker = made()
     labels = {"connector": NAME, "task": "0"}
 
@@ -326,7 +326,7 @@ def test_metrics_tell_what_is_restarted_and_what_is_given_up() -> None:
     assert scraped(worker.metrics()).value("kraal_connector_auto_restarts_total", connector=NAME) == 0
 
 
-def test_a_task_whose_actor_died_too_often_is_restarted() -> None:
+def test_task_that_exhausted_its_restart_budget_can_be_restarted() -> None:
     worker = made()
     for _ in range(6):
         worker.crash("task numbers-0")

@@ -62,7 +62,7 @@ def test_a_herder_that_begins_again_sets_nothing_again() -> None:
     assert level(worker.loggers, "org.example") == "ERROR"
 
 
-def test_a_level_that_nobody_knows_changes_nothing() -> None:
+def test_unknown_log_level_changes_nothing() -> None:
     """A record of another program: REST refuses it."""
     cluster = EmbeddedCluster(1)
     cluster.settle()

@@ -140,7 +140,7 @@ def test_connect_s_own_keys_are_checked_also_when_it_is_paused(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_tasks_that_run_go_on_when_their_connector_s_new_config_is_not_valid(seed: int) -> None:
+def test_tasks_keep_running_when_the_new_connector_config_is_invalid(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed, registry=registry(Upgraded))
     worker.create(NAME, {**CONFIG, "fake.topic": "t"})
     worker.config_log.append([Entry(*encode(ConnectorConfigRecord(NAME, CONFIG)))])
@@ -150,7 +150,7 @@ def test_tasks_that_run_go_on_when_their_connector_s_new_config_is_not_valid(see
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_task_that_begins_paused_shows_its_version(seed: int) -> None:
+def test_task_that_starts_paused_shows_its_version(seed: int) -> None:
     worker = EmbeddedWorker(seed=seed, registry=registry(FakeSourceConnector))
     worker.create(NAME, CONFIG)
     worker.ask(PAUSE)

@@ -174,7 +174,7 @@ def test_every_request_is_sent_once_and_answered(seed: int) -> None:
     ("error", "status"),
     [(PeerRefused(403, 403, "wrong"), 403), (PeerRefused(500, 500, None), 500), (PeerFailed("gone"), None)],
 )
-def test_a_failure_is_told_with_what_the_leader_answered(error: Exception, status: int | None) -> None:
+def test_failure_includes_the_answer_of_the_leader(error: Exception, status: int | None) -> None:
     def send(_: PublishTasks) -> None:
         raise error
 

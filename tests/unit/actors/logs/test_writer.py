@@ -110,7 +110,7 @@ def test_a_status_is_not_tried_again_without_the_lease_that_it_asked_for(*, leas
     assert stage.written == ([] if leased else [RUNNING.value]), "nor when there is a lease again"
 
 
-def test_a_status_that_was_given_up_does_not_stand_in_the_way_of_the_next() -> None:
+def test_abandoned_status_write_does_not_block_the_next() -> None:
     stage = Stage(retries=True)
     stage.away = True
     stage.append(RUNNING, leased=True)

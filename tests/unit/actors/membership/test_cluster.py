@@ -51,7 +51,7 @@ def owner(cluster: EmbeddedCluster, instance: ConnectorName | TaskId) -> Cluster
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_workers_share_what_there_is(seed: int, protocol: ConnectProtocol) -> None:
+def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
     cluster = EmbeddedCluster(3, seed=seed, protocol=protocol)
     cluster.settle()
     cluster.create(NAME, config(5))
@@ -188,7 +188,7 @@ def test_a_frozen_leader_does_not_overwrite_the_config_of_its_successor(seed: in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_moves_stops_first_and_repeats_nothing(seed: int) -> None:
+def test_moving_task_stops_first_and_repeats_no_record(seed: int) -> None:
     cluster = cluster_of(seed)
     for step in range(6):
         for number in range(4):

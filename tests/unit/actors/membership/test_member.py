@@ -25,7 +25,7 @@ def cluster_of(count: int, seed: int, protocol: ConnectProtocol = SESSIONED, **m
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_workers_share_what_there_is(seed: int, protocol: ConnectProtocol) -> None:
+def test_workers_share_all_jobs(seed: int, protocol: ConnectProtocol) -> None:
     cluster = cluster_of(3, seed, protocol)
     assert len(cluster.broker.members) == 3
     assert max(cluster.counts()) - min(cluster.counts()) <= 2  # one connector, one task
@@ -35,7 +35,7 @@ def test_workers_share_what_there_is(seed: int, protocol: ConnectProtocol) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_leader_knows_who_owns_what_and_nobody_else_does(seed: int) -> None:
+def test_only_the_leader_knows_the_owners_of_all_jobs(seed: int) -> None:
     cluster = cluster_of(3, seed)
     [leader] = [w for w in cluster.workers if w.deliveries[-1].is_leader]
     plan = leader.deliveries[-1].plan

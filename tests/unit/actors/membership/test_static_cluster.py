@@ -157,7 +157,7 @@ def states(worker: ClusterWorker, name: ConnectorName) -> dict[str, tuple[object
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_no_worker_may_run_is_unassigned_and_says_why(
+def test_job_that_no_worker_may_run_is_unassigned_with_a_reason(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster = cluster_of((C1, TaskId(C1, 0)), (), seed=seed)

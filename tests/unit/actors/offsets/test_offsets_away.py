@@ -31,13 +31,16 @@ def test_a_task_waits_for_a_store_that_is_away_and_says_so(seed: int) -> None:
     worker.create(NAME, CONFIG)
     worker.advance(10)
     assert worker.states(NAME) == ["RUNNING", "UNASSIGNED"]
-    assert worker.status(NAME)["tasks"][0]["trace"] == "its offsets cannot be read yet: no broker answers"
+    assert (
+        worker.status(NAME)["tasks"][0]["trace"]
+        == "waiting for its offsets, which cannot be read: no broker answers"
+    )
     errors.clear()
     worker.advance(5)
     assert worker.states(NAME) == ["RUNNING", "RUNNING"]
 
 
-def test_a_task_fails_when_what_is_stored_cannot_be_understood() -> None:
+def test_task_fails_if_its_stored_offsets_are_invalid() -> None:
     worker, _ = worker_whose_store_raises(StoreError("that is no offset"), 1)
     worker.create(NAME, CONFIG)
     worker.advance(5)

@@ -81,7 +81,7 @@ def test_connectors_must_be_in_the_stopped_state_before_their_offsets_can_be_mod
 
 @BOTH
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_connector_goes_on_where_its_offsets_were_altered_to(plugin: str, seed: int) -> None:
+def test_connector_continues_at_its_altered_offsets(plugin: str, seed: int) -> None:
     worker = stopped(plugin, seed=seed)
     assert worker.ask(alter(pair(plugin, 0, 20), pair(plugin, 1, 3))) == FAKE_ONLY.format("altered")
     assert sorted(shown(worker), key=str) == [pair(plugin, 0, 20), pair(plugin, 1, 3)]

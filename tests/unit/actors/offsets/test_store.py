@@ -13,7 +13,7 @@ NAME = ConnectorName("numbers")
 ONE, TWO = SourcePartition.of({"task": 1}), SourcePartition.of({"task": 2})
 
 
-def test_what_waited_beyond_its_lease_is_refused_and_the_rest_is_stored() -> None:
+def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
     """A worker that stood still with a store in its mailbox must not undo what the next owner has stored."""
     store = MemoryOffsets()
     heard: list[object] = []
@@ -37,5 +37,5 @@ def test_what_waited_beyond_its_lease_is_refused_and_the_rest_is_stored() -> Non
     assert store.load(NAME) == {TWO: {"at": 5}}
     refused, stored = heard
     assert isinstance(refused, OffsetsFailed)
-    assert (refused.token, str(refused.error)) == (1, "the lease is over")
+    assert (refused.token, str(refused.error)) == (1, "the lease has expired")
     assert stored == OffsetsStored(token=2)

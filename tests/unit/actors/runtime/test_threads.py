@@ -108,7 +108,7 @@ def test_an_answer_comes_now_later_or_as_an_error(scribe: tuple[Address, Scribe]
     assert address.open_questions == 0
 
 
-def test_who_waits_too_long_is_told_so_and_a_late_answer_does_no_harm(
+def test_request_times_out_and_late_answer_is_dropped(
     scribe: tuple[Address, Scribe],
 ) -> None:
     address, _ = scribe
@@ -144,7 +144,7 @@ def test_a_death_answers_open_questions_and_the_next_life_gets_the_messages(
         lambda: Supervisor(address=supervisor, system=system, clock=clock, budget=budget),
         lambda _: None,
     )
-    supervisor.tell(Supervise(address=address, factory=make, gave_up=lambda _: None, reborn=again.set))
+    supervisor.tell(Supervise(address=address, factory=make, on_give_up=lambda _: None, reborn=again.set))
     waiting = address.question(Later())
     address.tell(Crash("lightning"))
     with pytest.raises(ActorDied, match="lightning"):

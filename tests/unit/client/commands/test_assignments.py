@@ -36,7 +36,7 @@ def test_workers_what_they_list_what_runs_what_waits_and_the_last_rebalance(
         "c2. List it in static.connectors of a worker, or start a worker without static assignments.\n"
         "\n"
         "Last rebalance: generation 1 of protocol static, 2023-11-14 22:13:20+00:00, led by http://w1:8083/\n"
-        "unknown: the leader leads since this rebalance, or the one before it failed\n"
+        "unknown: this is the leader's first rebalance, or the previous one failed\n"
     )
 
 
@@ -50,7 +50,7 @@ def test_that_lists_are_ignored_and_that_lost_work_waits(kraal: Kraal, worker: C
     answer(worker, leader)
     lines = kraal.out("assignments").splitlines()
     assert lines[1] == "http://w1:8083/   wildcard   -       c1"
-    assert lines[4].startswith("c2        Its worker is gone.")
+    assert lines[4].startswith("c2        Its worker has left the group.")
     assert lines[6].startswith("Static assignments are ignored: not every worker of the group has")
     assert lines[-1] == (
         "left: http://w2:8083/; the next rebalance follows within 300 s to reassign lost work"

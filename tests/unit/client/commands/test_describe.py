@@ -24,6 +24,9 @@ def test_describe_shows_all_but_secrets(kraal: Kraal, two: Connect) -> None:
         "  TASK   STATE     WORKER\n"
         f"  0      RUNNING   {HOST}\n"
         f"  1      FAILED    {HOST}\n"
+        "Batches:\n"
+        "  TASK   LATEST BATCH\n"
+        "  0      in the simulation: without Spark\n"
         "Trace of task 1:\n  java.io.IOException: disk full\n  \tat a.b(C.java:1)\n"
     )
     assert "hunter2" in kraal.out("describe", "orders", "--show-secrets")
@@ -64,10 +67,26 @@ def test_describe_shows_what_is_restarted_and_what_is_stalled(kraal: Kraal, work
     assert columns.split() == ["TASK", "WORKER", "RESTARTS", "NEXT", "RESTART", "LAST", "BATCH", "NOTE"]
     assert rows[0].split()[:4] == ["0", HOST, "0", "2023-11-14"]
     assert rows[1].split()[:5] == ["1", HOST, "0", "-", "-"]
-    assert "A restart does not cure this failure" in rows[1]
+    assert "A restart cannot fix this failure" in rows[1]
     assert rows[2].endswith("stalled: no progress for 301 s")
     found = json.loads(kraal.out("describe", "a", "-o", "json"))
     assert found["status"]["supervision"]["policy"]["restart"] == "task"
+
+
+def test_describe_shows_how_the_latest_batch_of_each_task_was_carried_out(
+    kraal: Kraal, worker: Connect
+) -> None:
+    worker.create("a", {"connector.class": FAKE_SOURCE, "tasks.max": "2"})
+    assert "Batches:" not in kraal.out("describe", "a")
+    with worker.lock:
+        worker.worker.fake.feed(TaskId(ConnectorName("a"), 1), 5)
+        worker.worker.run()
+    lines = kraal.out("describe", "a").splitlines()
+    at = lines.index("Batches:")
+    assert [line.split() for line in lines[at + 1 : at + 3]] == [
+        ["TASK", "LATEST", "BATCH"],
+        ["1", "in", "the", "simulation:", "without", "Spark"],
+    ]
 
 
 def test_describe_takes_what_java_answers(kraal: Kraal, two: Connect) -> None:

@@ -100,7 +100,7 @@ def test_a21_several_candidates_share_the_lost_work_whatever_they_run_by_then() 
     assert plan.state.pause == Pause()
 
 
-def test_a22_a_candidate_that_is_gone_at_the_deadline_gets_nothing() -> None:
+def test_a22_candidate_that_left_before_the_deadline_gets_nothing() -> None:
     lost = Lost()
     assert waiting(lost.settle(LEFT), delay_ms=MAX_DELAY_MS)
     assert waiting(lost.settle({**LEFT, "w1": ()}, later_ms=HALF_MS), "w1", delay_ms=HALF_MS)

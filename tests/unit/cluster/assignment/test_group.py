@@ -79,7 +79,7 @@ LEADER, MEMBER = "leader", "member"
         ),
     ],
 )
-def test_eager_groups_are_dealt_everything_anew(
+def test_eager_round_reassigns_all_jobs(
     tasks: dict[str, int], leaders: list[Job], members: list[Job]
 ) -> None:
     group = joined(GroupProtocol.DEFAULT, MEMBER, LEADER)
@@ -131,7 +131,7 @@ def test_cooperative_members_keep_what_they_run_and_the_leader_knows_all_owners(
     assert answer.owner_url(C3) is None
 
 
-def test_every_member_is_told_the_same_delay() -> None:
+def test_every_member_receives_the_same_delay() -> None:
     memory = AssignorState(
         assigned=frozenset({Job(C1)}), generation=6, members=frozenset({LEADER, MEMBER, "gone"})
     )
@@ -162,7 +162,7 @@ TOLD = GroupAssignment(
 @pytest.mark.parametrize(
     "error", [pytest.param(0, id="good"), pytest.param(AssignmentError.CONFIG_MISMATCH, id="failed")]
 )
-def test_m2_a_cooperative_member_keeps_what_is_not_revoked(error: int) -> None:
+def test_m2_cooperative_member_keeps_unrevoked_jobs(error: int) -> None:
     told = replace(TOLD, error=error)
     assert applied(OLD, told) == replace(told, assigned=(Job(C2), Job(C1), Job(C1, 1)))
     assert applied(None, told) == told

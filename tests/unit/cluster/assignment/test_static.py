@@ -81,7 +81,7 @@ def test_d2_a_connector_and_its_tasks_are_listed_each_for_itself() -> None:
     assert (story.runs("w1"), story.runs("w2")) == ({"c1"}, {"c1-0", "c1-1", "c1-2"})
 
 
-def test_d2_what_is_listed_and_unknown_is_static_as_soon_as_it_exists() -> None:
+def test_d2_listed_job_is_static_as_soon_as_it_exists() -> None:
     story = StaticStory(connectors={"c1": 1})
     story.join("w1", "c9 c9-0 c1-7")
     story.join("w2")
@@ -177,7 +177,7 @@ def test_d6_a_static_worker_that_is_back_in_time_gets_its_jobs_at_once() -> None
     story.nothing_happens()
 
 
-def test_d6_a_static_worker_that_was_gone_unnoticed_gets_its_jobs_at_once() -> None:
+def test_d6_static_worker_that_returns_unnoticed_gets_its_jobs_immediately() -> None:
     story = example()
     story.leave("w1")
     story.join("w1 again", "c1 c1-0")
@@ -210,7 +210,7 @@ def test_d7_the_last_wildcard_worker_leaves_and_another_comes() -> None:
     assert (story.assigned(), story.last.delay_ms) == ({"w3": {"c1-0", "c1-1"}}, 0)
 
 
-def test_d7_nobody_is_waited_for_once_the_last_wildcard_worker_is_gone_too() -> None:
+def test_d7_no_delay_once_the_last_wildcard_worker_has_left() -> None:
     story = StaticStory(connectors={"c1": 4})
     story.join("w1", "c1")
     story.join("w2")
@@ -227,7 +227,7 @@ def test_d7_nobody_is_waited_for_once_the_last_wildcard_worker_is_gone_too() -> 
     assert story.assigned() == {"w4": {"c1-0", "c1-1", "c1-2", "c1-3"}}
 
 
-def test_d7_what_nobody_might_run_is_not_lost_with_a_static_worker_that_goes() -> None:
+def test_d7_unassignable_job_is_not_lost_when_a_static_worker_leaves() -> None:
     story = StaticStory(connectors={"c1": 2})
     story.join("w1", "c1-1")
     story.join("w2", "c1")

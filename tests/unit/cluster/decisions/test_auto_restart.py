@@ -49,7 +49,7 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         pytest.param("StoreError: the offsets cannot be read", Failure.PASSING, id="offsets"),
         pytest.param("org.apache.kafka.common.errors.TimeoutException: x", Failure.PASSING, id="Java"),
         pytest.param("MemberFailed: Broker: Unknown topic or partition", Failure.PASSING, id="librdkafka"),
-        pytest.param("RuntimeError: boom\nthe actor of c-0 died too often", Failure.PASSING, id="actor"),
+        pytest.param("RuntimeError: boom\nthe actor of c-0 exhausted its restart budget", Failure.PASSING, id="actor"),
         pytest.param("ValueError", Failure.PASSING, id="no message"),
         pytest.param("", Failure.PASSING, id="no trace"),
         pytest.param("ValueError: the parameter authorization is odd", Failure.PASSING, id="a word is no refusal"),
@@ -177,7 +177,7 @@ def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
         ),
     ],
 )
-def test_what_takes_a_planned_restart_back(change: dict[str, object]) -> None:
+def test_events_that_cancel_a_planned_restart(change: dict[str, object]) -> None:
     now = replace(NOW, now_s=1002.0, **change)  # type: ignore[arg-type]
     assert look(TASK, waiting(), now).due_s is None
     assert not is_due(look(TASK, waiting(), now), now)
@@ -191,7 +191,7 @@ def test_a_life_that_somebody_else_began_has_all_its_restarts_again() -> None:
     assert look(TASK, failed(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
 
 
-def test_another_config_of_what_still_fails_counts_anew_by_the_new_policy() -> None:
+def test_new_config_of_a_failing_connector_resets_the_count() -> None:
     tired = look(TASK, replace(waiting(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW)
     assert tired.given_up is GivenUp.TOO_OFTEN
     now = replace(NOW, config_version=6, policy=replace(POLICY, backoff_s=20))
@@ -203,14 +203,14 @@ def test_resumed_it_is_restarted_after_a_new_pause() -> None:
     assert look(TASK, paused, replace(NOW, now_s=2000.0)).due_s == 2002.0
 
 
-def test_what_was_given_up_stays_so() -> None:
+def test_given_up_instance_is_not_restarted_later() -> None:
     watched = look(TASK, failed(None, LIFE, "PermissionError: x", NOW), NOW)
     assert watched.given_up is GivenUp.LASTING
     assert look(TASK, watched, replace(NOW, now_s=1e9)) == watched
     assert not is_due(watched, replace(NOW, now_s=1e9))
 
 
-def test_what_works_again_by_itself_is_left_alone() -> None:
+def test_recovering_instance_is_not_restarted() -> None:
     assert not is_due(works(waiting()), replace(NOW, now_s=2000.0))
 
 

@@ -63,7 +63,7 @@ def test_creating_without_an_initial_state_writes_no_target_state() -> None:
     assert [e.key for e in commands.create(STATE, NOPE, {"name": "nope"})] == ["connector-nope"]
 
 
-def test_a_null_name_is_no_name() -> None:
+def test_rejects_a_null_name() -> None:
     assert commands.named(BAD, {"name": None, "a": "1"}) == {"a": "1", "name": "bad"}
 
 
@@ -93,7 +93,7 @@ def test_what_brokers_would_not_take_is_refused_however_it_came_about() -> None:
     assert entry.value is not None
     assert len(entry.value) < commands.LARGEST
     too_large = {**large, **{f"l{number}": "x" * 1_000 for number in range(200)}}
-    text = r"too large: as a record it takes 10\d{5} bytes, and 990000 at most are allowed"
+    text = r"too large: its record has 10\d{5} bytes, the maximum is 990000"
     with pytest.raises(BadRequest, match=text):
         commands.put(ConnectorName("x"), too_large)
     with pytest.raises(BadRequest, match=text):

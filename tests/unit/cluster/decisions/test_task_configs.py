@@ -68,7 +68,7 @@ def test_entries_are_those_of_java() -> None:
     assert [(e.key, (e.value or b"").decode()) for e in entries] == [(r["key"], r["value"]) for r in rows]
 
 
-def test_too_many_tasks_are_told_in_connects_words() -> None:
+def test_too_many_tasks_are_reported_in_connects_words() -> None:
     assert too_many_tasks(X, 3, 2).startswith(
         "The connector x has generated 3 tasks, which is greater than 2, the maximum number of tasks it is "
         "configured to create. This behaviour should be considered a bug and is disallowed."

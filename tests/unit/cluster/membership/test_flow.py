@@ -59,12 +59,12 @@ def test_m1_b6_a_cooperative_member_keeps_running_while_it_joins() -> None:
 # -- M2 ----------------------------------------------------------------------------------------------------
 
 
-def test_m2_m6_what_is_revoked_stops_first_and_a_second_round_hands_it_out() -> None:
+def test_m2_m6_revoked_jobs_stop_before_the_second_round_assigns_them() -> None:
     story = working(*ALL)
     keep = Assignment(connectors=frozenset({C1}), tasks=tasks(0))
     assert story.on(Prepare()) == [Proceed()]
     assert story.told(revoked=(Job(C1, 1),)) == [Revoke(1, keep)]
-    assert story.on(Done(1)) == [Deliver(), Rejoin("what was revoked has stopped")]
+    assert story.on(Done(1)) == [Deliver(), Rejoin("all revoked work has stopped")]
     assert story.state.assignment is not None
     assert story.state.assignment.revoked == ()
     assert story.owned == keep
@@ -93,7 +93,7 @@ def test_m2_a_failed_round_takes_nothing_away() -> None:
 
 def test_m2_revocations_of_what_does_not_run_need_no_herder() -> None:
     story = working()
-    assert story.told(revoked=(Job(C1, 1),)) == [Deliver(), Rejoin("what was revoked has stopped")]
+    assert story.told(revoked=(Job(C1, 1),)) == [Deliver(), Rejoin("all revoked work has stopped")]
 
 
 # -- M3, M5 ------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_m3_who_lags_behind_a_failed_assignment_reads_before_it_joins_again(lead
 def test_m5_who_has_read_more_starts_nothing_and_joins_again(read_up_to: int) -> None:
     story = Story(offset=read_up_to)
     story.on(HerderLive())
-    reason = f"the config is read up to {read_up_to}, and was assigned by {OFFSET}"
+    reason = f"config read up to offset {read_up_to}, but the assignment requires offset {OFFSET}"
     assert story.told(*ALL) == [Rejoin(reason)]
     assert story.told(*ALL, offset=read_up_to) == [Deliver()]
 
@@ -153,11 +153,11 @@ def test_config_that_is_read_later_starts_nothing_by_itself() -> None:
 # -- M4 ----------------------------------------------------------------------------------------------------
 
 
-def test_m4_when_the_delay_is_over_there_is_another_round() -> None:
+def test_m4_member_rejoins_when_the_delay_has_expired() -> None:
     story = working(*ALL)
     assert story.told(delay_ms=30_000) == [Deliver()]
     assert story.sleep(29.9) == []
-    assert story.sleep(0.1) == [Rejoin("the delay of the rebalance is over")]
+    assert story.sleep(0.1) == [Rejoin("the rebalance delay has expired")]
     assert story.sleep(100) == []
 
 
@@ -168,7 +168,7 @@ def test_m4_no_work_starts_when_the_delay_is_over_before_the_config_is_read() ->
     story.now_s += 2
     assert story.on(Tick()) == []
     story.offset = OFFSET
-    assert story.on(Read()) == [Rejoin("the delay of the rebalance is over")]
+    assert story.on(Read()) == [Rejoin("the rebalance delay has expired")]
 
 
 # -- M7: D37 -----------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_i
     assert story.state.retries == 5
 
 
-def test_m7_a_success_begins_the_pauses_anew() -> None:
+def test_m7_success_resets_the_pauses() -> None:
     story = working(*ALL)
     story.told(offset=OFFSET + 1)
     story.sleep(3 + 6 + 3)
@@ -228,7 +228,7 @@ def test_m7_a_join_that_waits_for_the_config_is_let_go_when_the_member_leaves() 
     assert story.sleep(3) == [Leave(SLOW_READ), TellLost(SLOW_READ), Proceed()]
 
 
-def test_m7_nobody_asks_for_a_rebalance_while_it_is_out() -> None:
+def test_m7_member_outside_the_group_requests_no_rebalance() -> None:
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     story.told(*ALL)
@@ -256,4 +256,4 @@ def test_who_gets_the_same_failed_assignment_again_waits_for_the_leader() -> Non
     story.on(HerderLive())
     assert story.told(error=AssignmentError.CONFIG_MISMATCH) == [Rejoin("the assignment failed")]
     assert story.told(error=AssignmentError.CONFIG_MISMATCH, again=True) == []
-    assert story.sleep(0.5) == [Rejoin("the delay of the rebalance is over")]
+    assert story.sleep(0.5) == [Rejoin("the rebalance delay has expired")]

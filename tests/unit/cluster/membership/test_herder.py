@@ -74,7 +74,7 @@ def test_who_was_away_stops_before_it_joins(
 # -- the herder --------------------------------------------------------------------------------------------
 
 
-def test_a_herder_that_comes_back_is_told_the_same_again() -> None:
+def test_restarted_herder_receives_the_assignment_again() -> None:
     story = working(*ALL)
     assert story.on(HerderLive()) == [Deliver()]
 
@@ -82,10 +82,10 @@ def test_a_herder_that_comes_back_is_told_the_same_again() -> None:
 def test_a_herder_that_comes_back_to_another_config_gets_a_fresh_assignment() -> None:
     story = working(*ALL)
     story.offset += 3
-    assert story.on(HerderLive()) == [Rejoin("the herder began anew")]
+    assert story.on(HerderLive()) == [Rejoin("the herder was restarted")]
 
 
-def test_a_herder_that_died_while_it_stopped_work_is_told_to_stop_again() -> None:
+def test_herder_that_died_during_a_revocation_gets_it_again() -> None:
     story = working(*ALL, protocol=DEFAULT)
     story.on(Prepare())
     assert story.on(HerderLive()) == [Revoke(2, NOTHING)]
@@ -141,7 +141,7 @@ def test_membership_that_died_before_it_began_has_nothing_to_repeat() -> None:
 
 def test_membership_that_comes_back_joins_again_and_keeps_the_work() -> None:
     story = working(*ALL)
-    assert story.on(Reborn()) == [Join(), Rejoin("membership began anew")]
+    assert story.on(Reborn()) == [Join(), Rejoin("the membership actor was restarted")]
     assert story.on(Prepare()) == [Proceed()]
     assert story.told() == [Deliver()]
     assert story.owned.tasks == tasks(0, 1)
@@ -151,7 +151,7 @@ def test_membership_that_comes_back_repeats_a_revocation() -> None:
     story = working(*ALL)
     story.told(revoked=(Job(C1, 1),))
     keep = story.state.running
-    assert story.on(Reborn()) == [Revoke(2, keep), Join(), Rejoin("membership began anew")]
+    assert story.on(Reborn()) == [Revoke(2, keep), Join(), Rejoin("the membership actor was restarted")]
 
 
 def test_membership_that_comes_back_stays_out_while_the_config_cannot_be_read() -> None:
@@ -175,7 +175,7 @@ def test_an_answer_that_comes_after_leaving_starts_nothing() -> None:
     assert story.state.pause_until_s is not None
 
 
-def test_a_change_from_cooperative_to_eager_stops_what_is_not_ours_any_more() -> None:
+def test_change_from_cooperative_to_eager_stops_revoked_work() -> None:
     story = working(*ALL)
     assert story.on(Prepare()) == [Proceed()]
     assert story.told(Job(C1, 0), protocol=DEFAULT) == [Deliver()]

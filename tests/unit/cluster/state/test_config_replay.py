@@ -118,7 +118,7 @@ def test_a_tombstone_forgets_everything_about_a_connector() -> None:
     assert reduced.events == (ConnectorChanged(X), TasksChanged(X), ConnectorRemoved(X))
 
 
-def test_deleting_what_is_not_there_is_no_event() -> None:
+def test_deleting_a_missing_connector_causes_no_event() -> None:
     assert apply_config(ClusterState(), records(("connector-x", None))).events == ()
 
 
@@ -166,7 +166,7 @@ def test_only_records_that_can_be_decoded_advance_the_offset() -> None:
     reduced = apply_config(ClusterState(), log)
     assert reduced.state.offset == 3
     assert [s.offset for s in reduced.skipped] == [0, 1, 2]
-    assert str(reduced.skipped[0]) == "0: connector-x: properties should be an object, but is null"
+    assert str(reduced.skipped[0]) == "0: connector-x: properties must be an object, but is null"
 
 
 def test_fencing_is_pending_from_a_commit_to_the_next_task_count() -> None:

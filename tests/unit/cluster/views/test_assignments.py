@@ -15,7 +15,7 @@ from kraal.protocol.group import GroupProtocol, WorkerMetadata
 from tests.fakes.cluster.static_plans import Leader, url_of
 
 W1, W2, W3 = (url_of(name) for name in ("w1", "w2", "w3"))
-UNKNOWN = "unknown: the leader leads since this rebalance, or the one before it failed"
+UNKNOWN = "unknown: this is the leader's first rebalance, or the previous one failed"
 
 
 def test_of_a_group_with_static_and_wildcard_workers() -> None:
@@ -61,7 +61,7 @@ def waiting(leader: Leader) -> dict[tuple[object, object], tuple[object, object]
     return found
 
 
-def test_what_waits_says_why_and_what_to_do() -> None:
+def test_waiting_jobs_report_the_reason_and_the_remedy() -> None:
     leader = Leader(c1=1)
     leader.join("w1", "elsewhere")
     leader.rebalance()
@@ -75,7 +75,7 @@ def test_what_waits_says_why_and_what_to_do() -> None:
     }
 
 
-def test_what_was_lost_waits_for_its_worker_and_what_moves_for_the_next_rebalance() -> None:
+def test_lost_jobs_wait_for_their_worker_and_moving_jobs_for_the_next_rebalance() -> None:
     leader = Leader(c1=0, c2=0, c3=0)
     for name in ("w1", "w2", "w3"):
         leader.join(name)
@@ -99,7 +99,7 @@ def test_reasons_name_what_the_leader_saw_change() -> None:
     assert leader.rebalance().why == UNKNOWN
     leader.join("w2")
     assert leader.rebalance().why == f"joined: {W2}"
-    assert leader.rebalance().why == "to be placed after it was stopped elsewhere: c1-0"
+    assert leader.rebalance().why == "assigning work that has stopped elsewhere: c1-0"
     leader.configure(c1=10)
     assert leader.rebalance().why == "new: c1-2, c1-3, c1-4, c1-5, c1-6 and 3 more"
     leader.configure(c1=2)
@@ -108,17 +108,20 @@ def test_reasons_name_what_the_leader_saw_change() -> None:
     leader.join("w3")
     assert leader.rebalance().why == f"joined: {W3}; left: {W2}"
     leader.now_ms += leader.plan.delay_ms if leader.plan else 0
-    assert leader.rebalance().why == "the delay of the rebalance before is over"
-    assert leader.rebalance().why == "a worker asked for it: new task configs, or a late reader"
+    assert leader.rebalance().why == "the delay of the previous rebalance has expired"
+    assert (
+        leader.rebalance().why
+        == "a worker requested it: new task configs, or a worker whose config was behind"
+    )
 
 
-def test_a_job_that_nobody_may_run_is_new_only_once() -> None:
+def test_unassignable_job_is_new_only_once() -> None:
     leader = Leader(c1=0)
     leader.join("w1", "elsewhere")
     leader.rebalance()
     leader.configure(c1=0, c2=0)
     assert leader.rebalance().why == "new: c2"
-    assert leader.rebalance().why.startswith("a worker asked for it")
+    assert leader.rebalance().why.startswith("a worker requested it")
 
 
 @pytest.mark.parametrize("protocol", [GroupProtocol.DEFAULT, GroupProtocol.SESSIONED])
@@ -159,6 +162,6 @@ def test_a_leader_that_lags_says_so() -> None:
         last_generation=-1,
     )
     plan = plan_group(joined, leader.cluster, AssignorState(), now_ms=0, max_delay_ms=0)
-    assert plan.why == "the config is read up to 1 by the leader, and up to 9 by another worker"
+    assert plan.why == "the leader has read the config up to offset 1, another worker up to 9"
     snapshot = replace(leader.snapshot(), plan=plan)
     assert group_assignments(snapshot)["waiting"] == []

@@ -60,7 +60,7 @@ def test_a_status_has_connects_fields_in_connects_order() -> None:
     )
 
 
-def test_what_restarts_is_shown_as_restarting_without_version_and_trace() -> None:
+def test_restarting_instance_is_shown_without_version_and_trace() -> None:
     """Contract 0.2: shown after the 202, on every worker, until a later status record arrives."""
     restarting = replace(SNAPSHOT, restarting=frozenset({TaskId(X, 0)}))
     assert text(view.task_status(restarting, TaskId(X, 0))) == (
@@ -120,7 +120,7 @@ def test_connectors_are_listed_with_what_was_asked_for(
         ),
     ],
 )
-def test_what_is_not_there_is_told_in_connects_words(get: Callable[[], object], message: str) -> None:
+def test_missing_resources_are_reported_in_connects_words(get: Callable[[], object], message: str) -> None:
     with pytest.raises(NotFound, match=f"^{message}$"):
         get()
 

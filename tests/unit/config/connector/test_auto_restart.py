@@ -81,7 +81,7 @@ def test_answers_have_the_keys_only_where_a_config_has_them() -> None:
     assert len(found) == len(checked()) + 1
     assert set(KEYS) <= set(checked(**GIVEN))
     for plugin in (FAKE_SOURCE, FAKE_SINK):
-        assert not set(KEYS) & {key.name for key in describe_plugin(fake_registry(), plugin)}
+        assert not set(KEYS) & {info.key.name for info in describe_plugin(fake_registry(), plugin)}
 
 
 @pytest.mark.parametrize(

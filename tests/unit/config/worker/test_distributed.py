@@ -59,12 +59,12 @@ def test_defaults_are_those_of_connect() -> None:
 
 
 def test_it_has_what_every_worker_has() -> None:
-    raw = {**LEAST, "spark.master": "local[2]", "producer.acks": "1", "consumer.max.poll.records": "5"}
+    raw = {**LEAST, "spark.master": "local[2]", "producer.acks": "1"}
     config = parse_distributed(raw)
     assert config.bootstrap_servers == "a:1,b:2"
     assert config.key_converter == STRING
-    assert (config.spark, config.producer) == ({"spark.master": "local[2]"}, {"acks": "1"})
-    assert config.consumer == {"max.poll.records": "5"}
+    assert config.spark == {"spark.master": "local[2]"}
+    assert config.raw["producer.acks"] == "1"
     assert parse(listeners="http://127.0.0.1:0").bound_to(4711).worker_id == "127.0.0.1:4711"
 
 

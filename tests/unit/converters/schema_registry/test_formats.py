@@ -233,6 +233,7 @@ JSON_KEYS: list[Any] = [
     ("decimal.format", "numeric", "numeric_decimals", True),
     ("flatten.singleton.unions", "false", "flatten_singletons", False),
     ("ignore.default.for.nullables", "true", "ignore_defaults", True),
+    ("json.fail.invalid.schema", "true", "fail_invalid", True),
 ]
 
 
@@ -258,8 +259,11 @@ def test_each_key_is_one_option(
         (ProtobufConverter, {"flatten.unions": "maybe"}, "flatten.unions"),
         (ProtobufConverter, {"generalized.sum.type.support": "true"}, "not supported here"),
         (JsonSchemaConverter, {"decimal.format": "TEXT"}, "BASE64, NUMERIC"),
-        (JsonSchemaConverter, {"json.fail.invalid.schema": "true"}, "not supported here, only false is"),
-        (JsonSchemaConverter, {"preserve.additional.properties": "true"}, "not supported here"),
+        (
+            JsonSchemaConverter,
+            {"preserve.additional.properties": "true"},
+            "not supported here, only false is",
+        ),
         (JsonSchemaConverter, {"json.indent.output": "true"}, "not supported here"),
     ],
 )

@@ -59,19 +59,19 @@ def test_a_record_is_the_one_that_was_read(
 @pytest.mark.parametrize(
     ("place", "offset", "said"),
     [
-        (T0, 9, "t-0@9 is reported, and is no record of this batch"),
-        (TopicPartition("t", 2), 0, "t-2@0 is reported, and is no record of this batch"),
+        (T0, 9, "t-0@9 was reported but does not belong to this batch"),
+        (TopicPartition("t", 2), 0, "t-2@0 was reported but does not belong to this batch"),
         (
             TopicPartition("x", 0),
             15,
-            "x-0@15 is reported, and may be of any of these topics: t, u; name the one",
+            "x-0@15 was reported but may come from any of these topics: t, u; name the topic as well",
         ),
     ],
 )
-def test_what_is_no_record_or_may_be_several_is_refused(
+def test_rejects_a_report_that_matches_no_record_or_several(
     place: TopicPartition, offset: int, said: str
 ) -> None:
-    with pytest.raises(ValueError, match="is reported") as raised:
+    with pytest.raises(ValueError, match="was reported") as raised:
         Reports(RANGES, ALL).report(place, offset, WRONG)
     assert str(raised.value) == said
 
@@ -120,7 +120,7 @@ def test_where_nothing_is_tolerated_the_first_report_ends_the_task_even_if_the_p
 def test_a_record_that_is_gone_has_the_batch_come_again() -> None:
     reports = Reports(RANGES, ALL)
     reports.report(T0, 12, WRONG)
-    with pytest.raises(RetriableError, match="t-0@12 was reported by the sink and is not in Kafka any more"):
+    with pytest.raises(RetriableError, match="t-0@12 was reported by the sink but no longer exists in Kafka"):
         settle_reports(TASK, reports, lambda place, _: kafka(place, [15]), Graveyard())
 
 
@@ -139,7 +139,7 @@ def test_the_log_names_the_record_where_it_may(caplog: pytest.LogCaptureFixture)
 def test_a_report_after_the_batch_is_an_error_of_the_plugin() -> None:
     reports = Reports(RANGES, ALL)
     settle_reports(TASK, reports, kafka, None)
-    with pytest.raises(RuntimeError, match="t-0@12 is reported after its batch"):
+    with pytest.raises(RuntimeError, match="t-0@12 was reported after its batch had ended"):
         reports.report(T0, 12, WRONG)
 
 

@@ -19,7 +19,7 @@ from kraal.plugins.model.schema import STRING
 from tests.fakes.spark.passes import ALL, at_once, source, steps
 from tests.fakes.values.transforms import MOODY
 
-DEAD = DeadTopic(name="dead", tells=True, connector="c", task=3)
+DEAD = DeadTopic(name="dead", with_context=True, connector="c", task=3)
 
 
 def given(tolerance: Tolerance | None = None, dead: DeadTopic | None = None) -> SourcePass:

@@ -53,5 +53,5 @@ def test_without_a_schema_structs_are_objects_and_a_variant_is_what_it_holds() -
 
 
 def test_a_type_that_connect_has_no_values_for_is_refused_by_its_name() -> None:
-    with pytest.raises(ValueError, match=r"^transforms cannot take columns of type duration"):
+    with pytest.raises(ValueError, match=r"^transforms do not support columns of type duration"):
         values_of(pa.array([1], pa.duration("s")), None)

@@ -238,9 +238,7 @@ def test_a_rebalance_that_cannot_wait_longer_loses_the_batch(
     stand = Stand(poller, Timing(poll_limit_s=60.0, hold_s=0.1, first_s=0.01, every_s=0.01))
     stand.launch_slow("revoked")
     assert stand.member.released.wait(PATIENCE_S)
-    with pytest.raises(
-        PartitionsLost, match=r"^slow-0: the batch is not put in place: its partitions belong"
-    ):
+    with pytest.raises(PartitionsLost, match=r"^slow-0: discarding the batch: its partitions belong"):
         stand.alive.check_owned()
     assert (stand.alive.lost, stand.cancels) == (True, 1)
     polls = stand.member.polls
@@ -317,7 +315,7 @@ def test_the_next_batch_is_not_lost(stand: Stand) -> None:
 def test_without_the_lease_nothing_is_put_in_place(stand: Stand) -> None:
     stand.launch()
     stand.leased = False
-    with pytest.raises(PartitionsLost, match=r"its lease has ended$"):
+    with pytest.raises(PartitionsLost, match=r"its lease has expired$"):
         stand.alive.check_owned()
     stand.leased = True
     assert stand.alive.lost, "whoever has the task now may have begun"
@@ -352,7 +350,7 @@ def test_a_member_that_fails_is_not_polled_again(stand: Stand, caplog: pytest.Lo
     assert stand.member.polls == 1
     stand.job.done(None)
     until(lambda: stand.alive.idle)
-    assert caplog.messages == ["slow-0: the group member cannot be polled: not authorized"]
+    assert caplog.messages == ["slow-0: Failed to poll the group member: not authorized"]
 
 
 def test_a_write_that_outlasts_the_limit_is_logged_once(

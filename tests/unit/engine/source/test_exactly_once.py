@@ -20,8 +20,15 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
-from kraal.engine.source.exactly_once import TransactionalSourceExecutor, interval_s, python_columns
+from kraal.engine.source.exactly_once import (
+    TransactionalSourceExecutor,
+    TransactionWay,
+    interval_s,
+    python_columns,
+)
+from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.spill import rows_of
+from kraal.engine.source.ways import Way
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
 
 PART = SourcePartition.of({"list": "a"})
@@ -84,17 +91,33 @@ class Numbers(SourceTask):
         )
 
 
-class Work(TransactionalSourceExecutor):
+class Unread(TransactionWay):
     """Reads without Spark."""
-
-    def begin(self) -> Numbers:
-        self._begin_transactions()
-        self._task = task = Numbers()
-        return task
 
     @override
     def _read(self, batch: SourceBatch, spark: Any) -> Any:
         return rows_of(batch.table), batch.topic
+
+
+class Work(TransactionalSourceExecutor):
+    """Starts with `Numbers` at once."""
+
+    def begin(self, transactions: Transactions) -> Numbers:
+        parts = SourceParts(
+            spec=self._spec,
+            context=self._context,
+            group=self._group,
+            converters=cast("Any", None),
+            records=None,
+            topics=None,
+            cancelled=self._cancelled,
+        )
+        self._use(parts, None)
+        length_s = interval_s(self._spec.connector_config, {})
+        self._way = Unread(parts, transactions, length_s, lambda: self._reads_on)
+        self._ways = {Way.TRANSACTION: self._way}
+        self._task = task = Numbers()
+        return task
 
 
 @contextlib.contextmanager
@@ -124,7 +147,7 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         cast("ExecutorContext", context),
         cast("Any", SimpleNamespace(job=no_job, cancel=None, renew=lambda: None)),
     )
-    return made, made.begin(), transactions
+    return made, made.begin(transactions), transactions
 
 
 def run(launch: JobLauncher | None) -> JobResult:

@@ -83,7 +83,11 @@ class Bench:
         )
         group: Any = SimpleNamespace(job=contextlib.nullcontext, cancel=lambda: None, renew=lambda: None)
         self.run = TaskRun(
-            host, Owner("c-0"), spec, SourceExecutor(spec, Reading, "1.0", {}, means, group), self.said.put
+            host,
+            Owner("c-0"),
+            spec,
+            lambda: SourceExecutor(spec, Reading, "1.0", {}, means, group),
+            self.said.put,
         )
 
     def hear(self, kind: type[RunEvent]) -> RunEvent:

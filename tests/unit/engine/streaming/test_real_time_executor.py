@@ -129,7 +129,7 @@ class Bench:
         owner = Owner("c-0")
         share = host.pool.of(owner)
         work = StreamExecutor(spec, Task, "1.0", {HERE: {"offset": 1}}, means, group, self.slots, share)
-        self.run = TaskRun(host, owner, spec, work, self.said.put)
+        self.run = TaskRun(host, owner, spec, lambda: work, self.said.put)
 
     def hear(self, kind: type[RunEvent]) -> Any:
         event = self.said.get(timeout=10)

@@ -12,7 +12,7 @@ import pytest
 from actors.runtime.mailbox import Address, Question
 from kraal.core.errors import Unavailable
 from kraal.metrics.load import LoadNumbers, load_families
-from kraal.metrics.text import render_all
+from kraal.metrics.text import render
 from kraal.metrics.thread_pools import PoolState, StuckCall
 from kraal.plugins.registry import Registry
 from kraal.protocol.group import GroupProtocol
@@ -33,17 +33,19 @@ BUSY = "The worker is too busy: "
     ("what", "taken", "more", "expected"),
     [
         pytest.param(Scarce.HERDER, 1, 1, None, id="the last place"),
-        pytest.param(Scarce.HERDER, 2, 1, f"{BUSY}2 requests wait for it", id="no place"),
-        pytest.param(Scarce.WORKERS, 3, 1, f"{BUSY}3 requests wait for other workers", id="workers"),
-        pytest.param(Scarce.PLUGINS, 2, 1, f"{BUSY}2 requests wait for plugins", id="plugins"),
+        pytest.param(Scarce.HERDER, 2, 1, f"{BUSY}2 requests are waiting", id="no place"),
+        pytest.param(Scarce.WORKERS, 3, 1, f"{BUSY}3 requests are waiting for other workers", id="workers"),
+        pytest.param(Scarce.PLUGINS, 2, 1, f"{BUSY}2 requests are waiting for plugins", id="plugins"),
         pytest.param(Scarce.BODIES, 60, 40, None, id="just enough room"),
-        pytest.param(Scarce.BODIES, 61, 40, f"{BUSY}the bodies of requests have 61 bytes", id="no room"),
+        pytest.param(
+            Scarce.BODIES, 61, 40, f"{BUSY}the bodies of client requests take 61 bytes", id="no room"
+        ),
         pytest.param(Scarce.BODIES, 0, 1000, None, id="alone, however large"),
         pytest.param(
             Scarce.INTERNAL_BODIES,
             90,
             11,
-            f"{BUSY}the bodies of workers' requests have 90 bytes",
+            f"{BUSY}the bodies of worker requests take 90 bytes",
             id="between workers",
         ),
     ],
@@ -57,7 +59,7 @@ def test_bodies_count_as_they_come_and_until_they_are_answered() -> None:
     account.body_grows(one, 50, internal=False)
     account.body_grows(other, 30, internal=False)
     account.body_grows(one, 20, internal=False)
-    with pytest.raises(Unavailable, match="have 70 bytes") as refused:
+    with pytest.raises(Unavailable, match="take 70 bytes") as refused:
         account.body_grows(other, 1, internal=False)
     assert refused.value.retry_after_s == 1
     account.body_grows(internal, 100, internal=True)
@@ -141,14 +143,16 @@ def test_bodies_that_come_at_once_share_the_room() -> None:
     assert statuses[:2] == [503, 201]
 
 
-def test_without_a_place_health_metrics_and_reads_are_answered_all_the_same() -> None:
+def test_health_metrics_and_reads_are_answered_without_a_free_slot() -> None:
     api = Api(settings(waiting=0))
     answer = api.client.put("/connectors/a/pause")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.json() == {"error_code": 503, "message": f"{BUSY}0 requests wait for it"}
+    assert answer.json() == {"error_code": 503, "message": f"{BUSY}0 requests are waiting"}
     for path in ("/", "/health", "/connectors", "/connectors?expand=status"):
         assert api.client.get(path).status_code == 200
-    assert api.client.get("/connector-plugins").json()["message"] == f"{BUSY}0 requests wait for plugins"
+    assert (
+        api.client.get("/connector-plugins").json()["message"] == f"{BUSY}0 requests are waiting for plugins"
+    )
 
 
 def test_what_other_workers_ask_for_is_never_one_too_many() -> None:
@@ -168,18 +172,18 @@ def test_all_probes_of_a_moment_are_one_question() -> None:
         return True
 
     herder.bind(deliver)
-    pulse = HealthCheck(herder)
+    health_check = HealthCheck(herder)
 
     async def probes() -> None:
-        impatient = asyncio.create_task(pulse.feel())
-        patient = [asyncio.create_task(pulse.feel()) for _ in range(100)]
+        impatient = asyncio.create_task(health_check.check())
+        patient = [asyncio.create_task(health_check.check()) for _ in range(100)]
         await asyncio.sleep(0)
         impatient.cancel()
         await asyncio.sleep(0)
         assert len(asked) == 1
         asked[0].future.set_result(None)
         await asyncio.gather(*patient)
-        later = asyncio.create_task(pulse.feel())
+        later = asyncio.create_task(health_check.check())
         await asyncio.sleep(0)
         assert len(asked) == 2, "who comes later asks again"
         asked[1].future.set_result(None)
@@ -217,7 +221,7 @@ def test_the_numbers_for_prometheus() -> None:
         body_bytes=7,
         pools=[PoolState("kraal-job", 16, (StuckCall("a-0", 1.0),)), PoolState("kraal-poller", 16)],
     )
-    text = render_all(load_families(numbers))
+    text = "".join(map(render, load_families(numbers)))
     assert [line for line in text.splitlines() if not line.startswith("#")] == [
         'kraal_mailbox_messages{actor="connectors"} 4',
         'kraal_mailbox_messages{actor="herder"} 3',

@@ -102,7 +102,7 @@ def test_a_group_without_signatures_is_refused_unless_it_is_allowed(
     answer = strict.client.request(method, path, content=body)
     assert answer.status_code == 400
     assert answer.json()["message"] == (
-        "Internal request missing required signature: this worker asks for passwords, and the group's protocol is "
+        "Internal request missing required signature: this worker requires passwords, but the group's protocol is "
         "one without signatures. Set connect.protocol=sessioned, or static, on all workers, or "
         "internal.requests.unsigned=allow on this one."
     )

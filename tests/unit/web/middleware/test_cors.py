@@ -65,7 +65,7 @@ def test_origins_are_regular_expressions_of_whole_origins(rules: str, origin: st
     assert found["vary"] == "Origin"
 
 
-def test_a_preflight_is_told_what_is_allowed_and_goes_on() -> None:
+def test_preflight_answer_lists_what_is_allowed_and_continues() -> None:
     one = api("*", "GET, PUT,,POST")
     answer = one.client.options(
         "/connectors", headers={"Origin": "http://a.com", "Access-Control-Request-Method": "PUT"}

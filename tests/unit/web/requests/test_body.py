@@ -27,7 +27,7 @@ NOT_TEXT = "must be a string, number, boolean or null, but is"
         ),
         (
             '{"config":{"a":NaN}}',
-            "The request body is not JSON: NaN is no JSON number",
+            "The request body is not JSON: NaN is not a JSON number",
         ),
         (b'{"name":"\xff"}', "The request body is not UTF-8 at byte 10"),
         ("[" * 100_000, "The request body is nested too deeply"),
@@ -51,9 +51,9 @@ NOT_TEXT = "must be a string, number, boolean or null, but is"
         ('{"name":"a","config":{"b":[1]}}', f"Value of config key b {NOT_TEXT} an array"),
         (
             '{"name":"a","config":{"b":"\\ud800"}}',
-            'Value of config key b holds half of a surrogate pair: "\\ud800"',
+            'Value of config key b contains an unpaired surrogate: "\\ud800"',
         ),
-        ('{"name":"a","config":{"\\udfff":""}}', 'A key holds half of a surrogate pair: "\\udfff"'),
+        ('{"name":"a","config":{"\\udfff":""}}', 'A key contains an unpaired surrogate: "\\udfff"'),
         ('{"name":"a","config":{},"initial_state":[]}', f"Field initial_state {NOT_TEXT} an array"),
         (
             '{"name":"a","config":{},"initial_state":"x"}',
@@ -152,7 +152,9 @@ def test_a_body_above_the_limit_is_refused(*, announced: bool) -> None:
         "/connectors/a/config", content=body, headers={"Content-Type": "application/json"}
     )
     assert answer.status_code == 413
-    assert answer.json()["message"] == "The request body is larger than the 100 bytes that this worker takes"
+    assert (
+        answer.json()["message"] == "The request body is larger than the 100 bytes that this worker accepts"
+    )
     assert answer.headers["Connection"] == "close"
 
 

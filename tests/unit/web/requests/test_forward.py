@@ -93,7 +93,7 @@ def test_the_very_request_goes_on(
         ("/connectors/a%2Fb%20%25%C3%A9%3F%23;v=1", "/connectors/a%2Fb%20%25%C3%A9%3F%23;v=1?forward=true"),
     ],
 )
-def test_names_and_other_parameters_go_on_as_they_came(
+def test_names_and_other_parameters_are_forwarded_unchanged(
     follower: Worker, peer: tuple[str, Stranger], path: str, target: str
 ) -> None:
     url, found = peer
@@ -110,7 +110,7 @@ def test_names_and_other_parameters_go_on_as_they_came(
         ("?includeTasks=false&onlyFailed=no", "?forward=true"),
     ],
 )
-def test_a_restart_goes_on_with_both_parameters_or_none(
+def test_restart_is_forwarded_with_both_parameters_or_neither(
     follower: Worker, peer: tuple[str, Stranger], query: str, target: str
 ) -> None:
     url, found = peer
@@ -119,7 +119,7 @@ def test_a_restart_goes_on_with_both_parameters_or_none(
     assert [seen.target for seen in found.seen] == [f"/connectors/a/restart{target}"]
 
 
-def test_only_the_authorization_of_a_caller_goes_on(follower: Worker, peer: tuple[str, Stranger]) -> None:
+def test_only_the_authorization_header_is_forwarded(follower: Worker, peer: tuple[str, Stranger]) -> None:
     url, found = peer
     follow(follower, url)
     found.headers["Set-Cookie"] = "peer=1"
@@ -142,7 +142,7 @@ def test_connections_are_used_again(follower: Worker, peer: tuple[str, Stranger]
     assert len({seen.connection for seen in found.seen}) == 1
 
 
-def test_a_large_config_goes_on(follower: Worker, leader: Worker) -> None:
+def test_large_config_is_forwarded(follower: Worker, leader: Worker) -> None:
     follow(follower, leader.url)
     value = "ü" * 450_000
     answer = follower.ask("PUT", "/connectors/a/config", json.dumps({"k": value}, ensure_ascii=False))
@@ -191,7 +191,7 @@ def test_workers_that_name_each_other_stop_after_two_hops(follower: Worker, lead
 
 
 @pytest.mark.parametrize("value", ["false", "FALSE", "", "1", "false&forward=true"])
-def test_a_request_that_may_not_go_on_is_a_conflict(
+def test_request_that_must_not_be_forwarded_is_a_conflict(
     follower: Worker, peer: tuple[str, Stranger], value: str
 ) -> None:
     url, found = peer

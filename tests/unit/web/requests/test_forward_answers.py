@@ -90,7 +90,7 @@ def test_an_answer_that_cannot_be_used_is_an_error(
     assert len(found.seen) == 1
 
 
-def test_a_leader_that_is_gone_is_an_error(follower: Worker) -> None:
+def test_unreachable_leader_is_an_error(follower: Worker) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
     follow(follower, url)
@@ -126,14 +126,14 @@ def test_a_leader_that_does_not_speak_tls_is_an_error(follower: Worker, peer: tu
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://host:1/", "http://[", "http://host:port/", ""])
-def test_a_url_that_is_none_is_an_error(follower: Worker, url: str) -> None:
+def test_rejects_an_invalid_url(follower: Worker, url: str) -> None:
     follow(follower, url)
     answer = follower.ask("DELETE", "/connectors/a")
     assert answer.status_code == 500
     assert answer.json()["message"].startswith("Error trying to forward REST request: ")
 
 
-def test_a_leader_that_hangs_delays_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_leader_delays_no_other_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("web.requests.forward.MARGIN_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as silent, worker(request_timeout_s=1.0) as follower:
         follower.api.herder.put("a", {})
@@ -163,7 +163,7 @@ def test_with_too_many_requests_on_their_way_a_worker_is_too_busy() -> None:
         connection, _ = silent.accept()
         answer = follower.ask("DELETE", "/connectors/a")
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert answer.json()["message"] == "The worker is too busy: 1 requests wait for other workers"
+        assert answer.json()["message"] == "The worker is too busy: 1 requests are waiting for other workers"
         connection.close()
         thread.join(10)
 

@@ -67,7 +67,7 @@ def test_workers_reach_each_other_with_their_own_certificates(secure: Worker, sc
         assert ConnectorName("a") in leader.api.published.latest.config.connectors
 
 
-def test_passwords_go_on_with_the_request(scratch: Path) -> None:
+def test_credentials_are_forwarded_with_the_request(scratch: Path) -> None:
     auth = BasicAuth({"ann": Password("secret")})
     with secure_worker(scratch, basic_auth=auth) as one, secure_worker(scratch, basic_auth=auth) as other:
         follow(one, other.url)
@@ -79,7 +79,7 @@ def test_passwords_go_on_with_the_request(scratch: Path) -> None:
 
 @pytest.mark.parametrize("by_https", [True, False])
 @pytest.mark.parametrize("to_https", [True, False])
-def test_credentials_go_on_only_over_the_scheme_that_they_came_by(
+def test_credentials_are_forwarded_only_over_the_scheme_of_the_request(
     secure: Worker,
     secure_peer: tuple[str, Stranger],
     peer: tuple[str, Stranger],

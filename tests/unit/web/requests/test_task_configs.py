@@ -189,8 +189,8 @@ def test_values_are_text_as_they_were_written() -> None:
         ('[{"a":"\\', "The request body is not JSON: Unterminated string starting at (line 1, column 7)"),
         ('[{"a":"\\x"}]', "The request body is not JSON: Invalid \\escape (line 1, column 8)"),
         ('[{"a":"\t"}]', "The request body is not JSON: Invalid control character at (line 1, column 8)"),
-        ('[{"a":"\\ud800"}]', 'Value of config key a holds half of a surrogate pair: "\\ud800"'),
-        ('[{"\\udfff":1}]', 'A key holds half of a surrogate pair: "\\udfff"'),
+        ('[{"a":"\\ud800"}]', 'Value of config key a contains an unpaired surrogate: "\\ud800"'),
+        ('[{"\\udfff":1}]', 'A key contains an unpaired surrogate: "\\udfff"'),
         ("[{},[]]", "The config of task 1 must be a JSON object, but is an array"),
         ("[[", "The config of task 0 must be a JSON object, but is an array"),
         ('[{"a":{', "Value of config key a must be a string, number, boolean or null, but is an object"),
@@ -203,7 +203,7 @@ def test_a_body_that_cannot_be_used_is_a_bad_request(body: str, message: str) ->
     assert str(refused.value) == message
 
 
-def test_what_is_not_utf_8_is_a_bad_request() -> None:
+def test_path_that_is_not_utf_8_is_a_bad_request() -> None:
     with pytest.raises(BadRequest, match=r"^The request body is not UTF-8 at byte 9$"):
         parse_task_configs(b'[{"a":"b\xff"}]')
 

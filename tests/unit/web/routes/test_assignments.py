@@ -46,8 +46,8 @@ def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[
     assert answer.json() == {
         "error_code": 404,
         "message": (
-            f"Only the leader knows who may run what, and the leader at {url} does not say: it is a worker of Apache "
-            "Kafka, or has /admin on listeners of its own (admin.listeners)"
+            f"Only the leader knows the assignments, and the leader at {url} does not serve them: it is a worker of "
+            "Apache Kafka, or it serves /admin on other listeners (admin.listeners)"
         ),
     }
     found.status, found.body = 500, b'{"error_code":500,"message":"no"}'
@@ -55,6 +55,6 @@ def test_a_leader_that_is_not_kraal_does_not_know(follower: Worker, peer: tuple[
 
 
 @pytest.mark.parametrize("hop", ["", "?forward=true"])
-def test_while_nobody_is_known_to_lead_it_is_to_be_asked_again(follower: Worker, hop: str) -> None:
+def test_request_can_be_retried_while_the_leader_is_unknown(follower: Worker, hop: str) -> None:
     follower.api.herder.publish(is_leader=False, leader_url=None)
     assert follower.ask("GET", PATH + hop).status_code == 409

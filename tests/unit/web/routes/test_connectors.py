@@ -135,7 +135,7 @@ def test_a_planned_restart_is_answered_with_its_plan(
     assert api.herder.asked == [messages.RestartConnector(name=A, include_tasks=tasks, only_failed=failed)]
 
 
-def test_gets_render_from_the_snapshot_and_ask_nobody(api: Api) -> None:
+def test_gets_render_from_the_snapshot_without_asking_the_herder(api: Api) -> None:
     failed = ConnectorStatuses(
         connector=status(State.RUNNING), tasks={1: status(State.RUNNING), 0: status(State.FAILED, "why")}
     )
@@ -229,7 +229,10 @@ def test_location_encodes_as_java_does(api: Api, name: str, segment: str) -> Non
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/connectors/a%zz/status", "Path segment a%zz holds a % that two hexadecimal digits do not follow"),
+        (
+            "/connectors/a%zz/status",
+            "Path segment a%zz contains a % that is not followed by two hexadecimal digits",
+        ),
         ("/connectors/a%ff/status", "Path segment a%ff is not UTF-8 when decoded"),
     ],
 )

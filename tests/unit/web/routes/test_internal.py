@@ -112,7 +112,7 @@ def test_a_signature_is_checked_before_anything_is_looked_up(
     assert api.herder.asked == []
 
 
-def test_a_signature_that_is_no_base64_is_a_bad_request(api: Api) -> None:
+def test_rejects_a_signature_that_is_not_base64(api: Api) -> None:
     answer = send(api, TASKS, BODY, {SIGNATURE_HEADER: "*", ALGORITHM_HEADER: "HmacSHA256"})
     assert answer.status_code == 400
 
@@ -222,7 +222,7 @@ def test_the_errors_of_the_herder_are_the_answer(api: Api, error: NotFound | Bad
         (FENCE, "Kafka Connect in standalone mode does not support exactly-once source connectors."),
     ],
 )
-def test_a_standalone_worker_has_nobody_to_take_this_from(endpoint: tuple[str, str], message: str) -> None:
+def test_standalone_worker_rejects_internal_requests(endpoint: tuple[str, str], message: str) -> None:
     api = Api(Settings(advertised_url="http://worker:8083/"))
     assert refused(send(api, endpoint, BODY)) == (400, message)
     assert api.herder.asked == []
@@ -250,7 +250,7 @@ def test_other_methods(api: Api, method: str, path: str, code: int, text: str) -
     assert api.herder.asked == []
 
 
-def test_reading_tasks_goes_on_as_before(api: Api) -> None:
+def test_reading_tasks_is_unchanged(api: Api) -> None:
     api.herder.put("x", {}, tasks=1)
     assert api.client.get("/connectors/x/tasks").status_code == 200
     assert api.client.head("/connectors/x/tasks").status_code == 200

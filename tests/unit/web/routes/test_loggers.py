@@ -128,7 +128,7 @@ def test_a_slash_at_the_end_makes_no_difference(api: Api) -> None:
 def test_a_name_has_an_end(api: Api) -> None:
     """Python would keep each of its parts."""
     known = api.request("GET", PATH)
-    text = "The logger's name has 1001 characters; 1000 at most are allowed."
+    text = "The logger's name has 1001 characters; the maximum is 1000."
     for query in ("", "?scope=cluster"):
         status, said = api.request("PUT", f"{PATH}/{'a.' * 500}a{query}", DEBUG)
         assert (status, json.loads(said)["message"]) == (400, text)

@@ -88,11 +88,11 @@ def test_patch_and_delete_answer_with_a_message(api: Api) -> None:
         ),
         (
             '{"offsets":[{"partition":{"\\ud800":1}}]}',
-            'A key in offsets[0] holds half of a surrogate pair: "\\ud800"',
+            'A key in offsets[0] contains an unpaired surrogate: "\\ud800"',
         ),
         (
             '{"offsets":[{"partition":{"a":"\\ud800"}}]}',
-            'A text in offsets[0] holds half of a surrogate pair: "\\ud800"',
+            'A string in offsets[0] contains an unpaired surrogate: "\\ud800"',
         ),
         (
             '{"offsets":[{"partition":{"a":' + '[{"b":' * 60 + "1" + "}]" * 60 + "}}]}",

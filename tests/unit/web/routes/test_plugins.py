@@ -73,7 +73,7 @@ def test_errors_of_validation_become_answers(api: Api, error: Exception, code: i
     assert (answered, json.loads(text)) == (code, {"error_code": code, "message": str(error)})
 
 
-def test_a_plugin_that_blocks_blocks_nobody_else() -> None:
+def test_blocking_plugin_does_not_block_other_validations() -> None:
     api = Api(Settings(advertised_url="http://worker:8083/", request_timeout_s=0.2))
     entered, let_go = threading.Event(), threading.Event()
 

@@ -169,7 +169,7 @@ def test_a_wrong_method_has_no_allow_header(api: Api, method: str, path: str) ->
     assert "Content-Type" not in answer.headers
 
 
-async def test_a_client_that_has_gone_gets_no_answer(api: Api) -> None:
+async def test_disconnected_client_gets_no_answer(api: Api) -> None:
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

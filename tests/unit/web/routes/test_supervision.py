@@ -85,11 +85,11 @@ def test_what_has_failed_says_how_often_and_when_it_is_restarted(api: Api) -> No
         "id": 0, "worker_id": "worker:8083", "supervised": True, "restarts": 7, "restarts_in_window": 1,
         "last_restart_ms": 1_700_000_050_000,
         "next_restart_ms": 1_700_000_101_000, "given_up": None, "why": None, "stalled": False, "step_ms": None,
-        "last_batch_age_ms": None,
+        "last_batch_age_ms": None, "last_batch_way": None,
     }  # fmt: skip
 
 
-def test_what_was_given_up_says_why(api: Api) -> None:
+def test_given_up_instance_reports_the_reason(api: Api) -> None:
     running(api)
     api.herder.publish(
         watched={T0: Watched(life=Incarnation(1), config_version=1, given_up=GivenUp.TOO_OFTEN)}

@@ -1,0 +1,21 @@
+"""Spark's column functions as `F`, imported on first use: workers load the modules of columns before Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["F"]
+
+if TYPE_CHECKING:
+    from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+else:
+
+    class _Functions:
+        def __getattr__(self, name: str) -> Any:
+            from pyspark.sql import functions  # noqa: PLC0415 - see above
+
+            found = getattr(functions, name)
+            setattr(self, name, found)  # the next use finds it at once
+            return found
+
+    F = _Functions()

@@ -1,0 +1,60 @@
+"""The ways of records that pass through transforms or error handling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kraal.engine.columns.sink import SinkColumns
+from kraal.engine.records.steps import Summary
+from kraal.engine.sink.frame import whole
+from kraal.engine.sink.range_reader import RangeReader
+from kraal.engine.sink.record_batches import SinkRecords
+from kraal.engine.sink.ways import NotByColumns, Put, ReadBatch
+from kraal.plugins.api import SinkTask
+
+if TYPE_CHECKING:
+    from kraal.engine.session.session import Spark
+
+
+@dataclass(frozen=True, slots=True)
+class TailByRecords:
+    """Passes a tail in this process. Implements `SinkWay`."""
+
+    task: SinkTask
+    records: SinkRecords
+
+    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary:
+        """Pass the records; have the plugin write those that remain."""
+        return self.records.few(batch.table, batch.ranges, spark, partial(put, values=self.task.values))
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogByColumns:
+    """Transforms a backlog by columns. Implements `SinkWay`."""
+
+    task: SinkTask
+    columns: SinkColumns
+    reader: RangeReader
+
+    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> None:
+        """Have the plugin write the transformed frame. Raises NotByColumns if a record has another form."""
+        raw = partial(self.reader.by_topic, spark.session, batch.ranges)
+        put = whole(partial(put, values=self.task.values), self.task, batch.ranges)
+        if not self.columns.write(raw, put, all_or_nothing=self.task.all_or_nothing):
+            raise NotByColumns
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogByRecords:
+    """Passes a backlog in Spark's Python processes. Implements `SinkWay`."""
+
+    task: SinkTask
+    records: SinkRecords
+    reader: RangeReader
+
+    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary:
+        """Pass the records; have the plugin write those that remain."""
+        put = whole(partial(put, values=self.task.values), self.task, batch.ranges)
+        return self.records.many(self.reader.read(spark.session, batch.ranges), batch.ranges, put)

@@ -1,0 +1,93 @@
+"""The ways to have a sink write a batch, and the choice between them. The choice is pure.
+
+A *tail* is what the consumer has fetched already; a *backlog* is a range of offsets that Spark reads.
+
+| way | class | transforms and converters run |
+|---|---|---|
+| `TAIL` | `plain.Plain` | as columns, over an Arrow table |
+| `TAIL_BY_RECORDS` | `transformed.TailByRecords` | in this process |
+| `BACKLOG` | `plain.Plain` | as columns |
+| `BACKLOG_BY_COLUMNS` | `transformed.BacklogByColumns` | as columns, if all records have the form of a sample |
+| `BACKLOG_BY_RECORDS` | `transformed.BacklogByRecords` | in Spark's Python processes |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from kraal.engine.choice import Choice
+from kraal.engine.records.steps import Summary
+from kraal.engine.sink.ranges import Ranges
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kraal.engine.session.session import Spark
+
+Put = Callable[..., None]
+"""Has the plugin write a frame: `put(frame, key_schema, value_schema, values=…, records=…)`; all but the frame may be
+left out."""
+
+
+class NotByColumns(Exception):
+    """The batch needs the record path, and the plugin has seen none of its records."""
+
+
+class Way(Enum):
+    """A way to have a batch written; the value is what `kraal describe` prints."""
+
+    TAIL = "read by the consumer, converted by columns"
+    TAIL_BY_RECORDS = "read by the consumer, record by record in the worker"
+    BACKLOG = "read by Spark, converted by columns"
+    BACKLOG_BY_COLUMNS = "read by Spark, transformed by columns"
+    BACKLOG_BY_RECORDS = "read by Spark, record by record in Spark's Python processes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """What the plugins and configs of a task say about all its batches."""
+
+    by_records: str | None = None
+    """Why records pass one by one unless a batch has a column form; None: columns do the same."""
+    column_form: bool = False
+    """Whether a batch of transformed records may have a column form."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBatch:
+    """The records of a batch."""
+
+    ranges: Ranges
+    records: int
+    """The number of records; of a backlog at most, because a range may have gaps."""
+    table: pa.Table | None = None
+    """The records of a tail; None: Spark reads the ranges."""
+
+
+class SinkWay(Protocol):
+    """One way to have batches of one run written."""
+
+    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary | None:
+        """Have the plugin write a batch; return the outcomes of its records, None if all were written. Job thread.
+
+        Raises NotByColumns, and the errors of the plugin, of records and of dead letters.
+        """
+
+
+def choose(task: TaskFacts, batch: ReadBatch, *, differs: bool = False) -> Choice[Way]:
+    """Choose how to have a batch written; `differs`: its records do not have the form of a sample."""
+    if batch.table is not None:
+        found = "few records wait"
+        if task.by_records is None:
+            return Choice(Way.TAIL, found)
+        return Choice(Way.TAIL_BY_RECORDS, f"{found}, {task.by_records}")
+    found = "many records wait"
+    if task.by_records is None:
+        return Choice(Way.BACKLOG, found)
+    if task.column_form and not differs:
+        return Choice(Way.BACKLOG_BY_COLUMNS, f"{found}, and their schema and transforms have a column form")
+    reason = "some have another form than the first one" if task.column_form else task.by_records
+    return Choice(Way.BACKLOG_BY_RECORDS, f"{found}, {reason}")

@@ -1,0 +1,63 @@
+"""The way of batches that Spark reads, and of large tables: one Spark job for the batch."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kraal.core.ids import TopicName
+from kraal.engine import client_options
+from kraal.engine.api import BatchDone
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.kafka.writer import write
+from kraal.engine.records.steps import Summary
+from kraal.engine.source.parts import SourceParts, found_by, frame_of
+from kraal.engine.source.topics import topics_in
+from kraal.engine.source.ways import PolledBatch
+from kraal.plugins.api import SourceBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob:
+    """Reads, transforms, converts and writes a batch as one Spark job. Implements `SourceWay`."""
+
+    parts: SourceParts
+
+    def launcher(self, polled: PolledBatch) -> JobLauncher:
+        """Return a launcher that runs the job on a job thread."""
+        return self.parts.context.launch(partial(self._run, polled))
+
+    def _run(self, polled: PolledBatch) -> JobResult:
+        parts, began_s = self.parts, time.monotonic()
+        with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
+            batch = found_by(polled.batch, spark.session)
+            if batch is None:
+                return None
+            written = self._written(frame_of(batch, spark.session), batch)
+        if isinstance(written, Summary):
+            assert parts.records is not None  # noqa: S101 - only its pass returns a summary
+            return parts.records.done(batch, written, began_s=began_s, poll_s=polled.poll_s)
+        records, topics = written
+        return BatchDone(
+            offsets=batch.offsets,
+            records=records,
+            topics=topics,
+            duration_s=time.monotonic() - began_s,
+            poll_s=polled.poll_s,
+        )
+
+    def _written(self, frame: DataFrame, batch: SourceBatch) -> tuple[int, frozenset[TopicName]] | Summary:
+        """Write the frame; return the number of records and their topics, or the summary of the record path."""
+        parts, client_id = self.parts, client_options.producer_client_id(self.parts.spec.task)
+        if parts.records is None:
+            if parts.topics is not None:
+                parts.topics.ensure(topics_in(frame, batch.topic))
+            return write(frame, parts.plan(batch, client_id), batch.topic)
+        options = parts.options(client_id)
+        by_columns = parts.records.write_columns(frame, batch, options)
+        return parts.records.write(frame, batch, options) if by_columns is None else by_columns

@@ -1,0 +1,102 @@
+"""What the ways of writing a source's batches share during one run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kraal.engine import client_options
+from kraal.engine.api import TaskSpec
+from kraal.engine.context import ExecutorContext
+from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.kafka.coalescing import PendingBatch
+from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.records.topics import TopicsCancelled
+from kraal.engine.session.jobs import JobGroup
+from kraal.engine.source.record_batches import SourceRecords
+from kraal.engine.source.topics import SourceTopics
+from kraal.engine.task_plugins import Converters
+from kraal.plugins.api import SourceBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceParts:
+    """The parts of one run."""
+
+    spec: TaskSpec
+    context: ExecutorContext
+    group: JobGroup
+    converters: Converters
+    records: SourceRecords | None
+    """The record path; None: the column path does the same."""
+    topics: SourceTopics | None
+    """The topics seen so far; None: the broker creates topics."""
+    cancelled: threading.Event
+    pending: PendingBatch | None = None
+    """The batch that shares a job with those of other tasks."""
+
+    def coalesce(self, batch: PendingBatch) -> None:
+        """Queue a small batch for a job shared with other tasks."""
+        self.pending = batch
+        self.context.coalescer.put(batch)
+        if self.group.given_up:  # cancelled while the batch was made
+            self.give_up_pending()
+
+    def give_up_pending(self) -> bool:
+        """Give up a batch that shares a job; return whether the whole job is cancelled."""
+        return self.pending is not None and self.context.coalescer.give_up(self.pending)
+
+    def plan(self, batch: SourceBatch, client_id: str) -> WritePlan:
+        """Return the plan for writing a batch's columns through the converters."""
+        return WritePlan(
+            converters=self.converters,
+            options=self.options(client_id),
+            key_schema=batch.key_schema,
+            value_schema=batch.value_schema,
+        )
+
+    def options(self, client_id: str) -> Mapping[str, str]:
+        """Return the producer's options."""
+        return client_options.producer_options(self.context.worker, self.spec.connector_config, client_id)
+
+    def with_topics(self, names: Iterable[str | None], launch: JobLauncher) -> JobLauncher:
+        """Return a launcher that first creates those of the topics that are missing, on a job thread."""
+        topics = self.topics
+        unseen = [] if topics is None else topics.unseen(names)
+        if topics is None or not unseen:
+            return launch
+
+        def ensure() -> JobResult:
+            topics.ensure(unseen)
+            if self.cancelled.is_set():
+                raise TopicsCancelled
+            return None
+
+        def run(done: Callable[[JobResult], None]) -> None:
+            raised = result_of(ensure)
+            if raised is None:
+                launch(done)
+            else:
+                done(raised)
+
+        return lambda done: self.context.jobs.submit(lambda: run(done))
+
+
+def found_by(batch: SourceBatch, spark: SparkSession) -> SourceBatch | None:
+    """Return the batch, or the batch that it finds on this job's thread; None if there is no data."""
+    return batch if batch.discover is None else batch.discover(spark)
+
+
+def frame_of(batch: SourceBatch, spark: SparkSession) -> DataFrame:
+    """Return a batch's records as a DataFrame. Raises ValueError for a batch without any."""
+    if batch.read is not None:
+        return batch.read(spark)
+    if batch.table is None:
+        message = "a SourceBatch needs a table, a read or a discover function"
+        raise ValueError(message)
+    return spark.createDataFrame(batch.table).coalesce(1)

@@ -1,0 +1,83 @@
+"""The ways to write a batch of a source, and the choice between them. The choice is pure.
+
+| way | class | records come from | transforms and converters run |
+|---|---|---|---|
+| `COALESCED` | `coalesced.CoalescedTable` | the plugin | as columns in a job shared with other tasks |
+| `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; the rows share a job with other tasks |
+| `OWN_JOB` | `own_job.OwnJob` | Spark, or the plugin | as columns, else in Spark's Python processes |
+| `TRANSACTION` | `exactly_once.TransactionWay` | both | as in the others; the task's own producer sends the rows |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from kraal.engine.choice import Choice
+from kraal.engine.executor import JobLauncher
+from kraal.engine.kafka.writer import WritePlan
+from kraal.plugins.api import SourceBatch
+
+FEW = 5000
+"""Up to this many records pass in the worker: it takes about 0.1 to 0.2 s, less than Spark would add."""
+
+
+class Way(Enum):
+    """A way to write a batch; the value is what `kraal describe` prints."""
+
+    COALESCED = "by columns, in a Spark job shared with other tasks"
+    IN_WORKER = "record by record in the worker, then in a Spark job shared with other tasks"
+    OWN_JOB = "in a Spark job of its own"
+    TRANSACTION = "in a transaction of the task's own producer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFacts:
+    """What the plugins and configs of a task say about all its batches."""
+
+    by_records: str | None = None
+    """Why records pass one by one unless a batch has a column form; None: columns do the same."""
+    transactional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolledBatch:
+    """A batch that the plugin returned."""
+
+    batch: SourceBatch
+    number: int
+    """The number of the batch in this run, from 1."""
+    poll_s: float
+    """How long the plugin took to find it."""
+    columns: tuple[WritePlan, str | None] | None = None
+    """The column form of the transforms for this table, without its options, and the topic of all records."""
+
+    @property
+    def rows(self) -> int | None:
+        """The number of records; None: Spark reads them."""
+        return None if self.batch.table is None else int(self.batch.table.num_rows)
+
+
+class SourceWay(Protocol):
+    """One way to write batches of one run."""
+
+    def launcher(self, polled: PolledBatch) -> JobLauncher:
+        """Return a launcher that writes the batch; its result is a BatchDone, None, or an error. Poller thread."""
+
+
+def choose(task: TaskFacts, polled: PolledBatch) -> Choice[Way]:
+    """Choose how to write a batch."""
+    rows = polled.rows
+    if task.transactional:
+        return Choice(Way.TRANSACTION, "the worker has exactly-once support")
+    if rows is None:
+        reads = "Spark reads the records"
+        return Choice(Way.OWN_JOB, reads if task.by_records is None else f"{reads}, {task.by_records}")
+    if task.by_records is None:
+        return Choice(Way.COALESCED, "the plugin returns the records")
+    if polled.columns is not None:
+        return Choice(Way.COALESCED, "every transform has a column form for these records")
+    if rows <= FEW:
+        return Choice(Way.IN_WORKER, f"at most {FEW} records, {task.by_records}")
+    return Choice(Way.OWN_JOB, f"more than {FEW} records, {task.by_records}")

@@ -1,0 +1,118 @@
+"""json.fail.invalid.schema: values that break their JSON Schema are refused, both ways."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from kraal.converters.json_schema.converter import JsonSchemaFormat
+from kraal.converters.json_schema.names import JsonSchemaOptions
+from kraal.converters.schema_registry.client import SchemaText
+from kraal.converters.schema_registry.errors import SerializationException
+from kraal.plugins.model.records import Struct
+from kraal.plugins.model.schema import STRING, Schema, Type
+from tests.fakes.values.connect_schemas import optional, struct
+from tests.fakes.values.json_schemas import read, written
+
+CHECKED = JsonSchemaOptions(fail_invalid=True, numeric_decimals=True)
+SHORT = {"type": "object", "properties": {"id": {"type": "string", "maxLength": 2}}, "required": ["id"]}
+
+
+def test_what_the_converter_writes_matches_the_schema_that_it_registers() -> None:
+    schema = struct("Order", id=STRING, n=optional(Schema(type=Type.INT64)), b=Schema(type=Type.BYTES))
+    assert written(schema, Struct(schema, {"id": "a", "n": None, "b": b"x"}), CHECKED)
+
+
+def test_values_are_written_only_if_they_match_the_registered_schema() -> None:
+    schema = struct("Order", id=STRING)
+    encode = JsonSchemaFormat(CHECKED).encoder(schema, SchemaText("JSON", json.dumps(SHORT)), {})
+    assert encode(Struct(schema, {"id": "ab"})) == b'{"id":"ab"}'
+    with pytest.raises(SerializationException, match=r"at \$\.id: 'abc' is too long"):
+        encode(Struct(schema, {"id": "abc"}))
+
+
+def test_values_are_read_only_if_they_match_their_schema() -> None:
+    assert read(SHORT, {"id": "ab"}, CHECKED)[1].values == {"id": "ab"}
+    with pytest.raises(SerializationException, match=r"at \$: 'id' is a required property"):
+        read(SHORT, {}, CHECKED)
+    assert read(SHORT, {"id": "abc"})[1].values == {"id": "abc"}
+
+
+@pytest.mark.parametrize("reference", ["order.json", "./order.json", "order.json#/definitions/o"])
+def test_checks_follow_references_to_the_schemas_that_the_registry_returned(reference: str) -> None:
+    said = {"type": "object", "properties": {"first": {"$ref": reference}}}
+    order = {**SHORT, "definitions": {"o": SHORT}}
+    assert read(said, {"first": {"id": "ab"}}, CHECKED, order_json=order)[1].values["first"].values == {
+        "id": "ab"
+    }
+    with pytest.raises(SerializationException, match=r"at \$\.first\.id: 'abc' is too long"):
+        read(said, {"first": {"id": "abc"}}, CHECKED, order_json=order)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        (
+            {"type": "string", "maxLength": "long"},
+            r"Invalid JSON Schema: \$\.maxLength: 'long' is not of type",
+        ),
+        ({"type": "string", "pattern": "["}, r"Invalid JSON Schema: \$\.pattern: '\[' is not a 'regex'"),
+        ({"$ref": "x.json"}, r"Invalid JSON Schema: unresolved reference x\.json"),
+    ],
+)
+def test_a_schema_that_cannot_be_checked_is_refused(said: Any, message: str) -> None:
+    with pytest.raises(SerializationException, match=message):
+        JsonSchemaFormat(CHECKED).encoder(STRING, SchemaText("JSON", json.dumps(said)), {})("a")
+
+
+def test_numbers_that_jackson_accepts_are_checked_as_well() -> None:
+    assert read({"type": "integer", "maximum": 7}, "007", CHECKED)[1] == 7
+    with pytest.raises(SerializationException, match="8 is greater than the maximum of 7"):
+        read({"type": "integer", "maximum": 7}, "008", CHECKED)
+
+
+SLOW = {"type": "string", "pattern": "^(a|aa)+$"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        SLOW,
+        {"$ref": "order.json"},
+        {"allOf": [{"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}]},
+    ],
+)
+def test_a_pattern_that_backtracks_for_ever_fails_the_record_within_a_second(said: Any) -> None:
+    order = {"$schema": "http://json-schema.org/draft-07/schema#", **SLOW}
+    began = time.process_time()
+    with pytest.raises(Exception, match="took longer than 500 ms"):
+        read(said, json.dumps("a" * 60 + "b"), CHECKED, order_json=order)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"type": "object", "patternProperties": {"^a": {"type": "string"}}},
+        {"type": "object", "additionalProperties": False, "patternProperties": {"^a": {"type": "string"}}},
+        {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "unevaluatedProperties": False,
+            "allOf": [{"patternProperties": {"^a": {"type": "string"}}}],
+        },
+    ],
+)
+def test_pattern_properties_are_refused(said: Any) -> None:
+    with pytest.raises(SerializationException, match="patternProperties is not supported"):
+        read(said, {"abc": "x"}, CHECKED)
+
+
+def test_patterns_are_searched_for() -> None:
+    said = {"type": "string", "pattern": "b+"}
+    assert read(said, json.dumps("abbc"), CHECKED)[1] == "abbc"
+    with pytest.raises(SerializationException, match=r"'ac' does not match 'b\+'"):
+        read(said, json.dumps("ac"), CHECKED)

@@ -1,0 +1,41 @@
+"""The choice of how a sink's batch is written."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kraal.engine.sink.ways import ReadBatch, TaskFacts, Way, choose
+
+WHY = "which pass one by one because of transforms"
+PLAIN = TaskFacts()
+TRANSFORMED = TaskFacts(by_records=WHY, column_form=True)
+NO_COLUMNS = TaskFacts(by_records=WHY)
+TAIL = ReadBatch(ranges={}, records=1, table=pa.table({"value": [b"a"]}))
+BACKLOG = ReadBatch(ranges={}, records=1000)
+
+
+@pytest.mark.parametrize(
+    ("task", "batch", "differs", "way", "why"),
+    [
+        (PLAIN, TAIL, False, Way.TAIL, "few records wait"),
+        (PLAIN, BACKLOG, False, Way.BACKLOG, "many records wait"),
+        (TRANSFORMED, TAIL, False, Way.TAIL_BY_RECORDS, f"few records wait, {WHY}"),
+        (
+            TRANSFORMED,
+            BACKLOG,
+            False,
+            Way.BACKLOG_BY_COLUMNS,
+            "their schema and transforms have a column form",
+        ),
+        (TRANSFORMED, BACKLOG, True, Way.BACKLOG_BY_RECORDS, "some have another form than the first one"),
+        (NO_COLUMNS, BACKLOG, False, Way.BACKLOG_BY_RECORDS, f"many records wait, {WHY}"),
+    ],
+)
+def test_chooses_a_way_from_the_tasks_facts_and_the_batch(
+    task: TaskFacts, batch: ReadBatch, way: Way, why: str, *, differs: bool
+) -> None:
+    found = choose(task, batch, differs=differs)
+    assert found.way is way
+    assert str(found) == f"{way.value}: {found.why}"
+    assert why in found.why

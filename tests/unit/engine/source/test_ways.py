@@ -1,0 +1,65 @@
+"""The choice of how a source's batch is written."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kraal.engine.api import BatchDone
+from kraal.engine.choice import noted
+from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.source.ways import FEW, PolledBatch, TaskFacts, Way, choose
+from kraal.plugins.api import SourceBatch
+
+PLAIN = TaskFacts()
+TRANSFORMED = TaskFacts(by_records="which pass one by one because of transforms")
+EXACTLY_ONCE = TaskFacts(transactional=True)
+COLUMNS = (WritePlan(converters=None, options={}, key_schema=None, value_schema=None), "t")
+
+
+def polled(rows: int | None, *, columns: bool = False) -> PolledBatch:
+    """Return a batch of records that the plugin returned, or, for None, that Spark reads."""
+    table = None if rows is None else pa.table({"value": ["a"] * rows})
+    batch = SourceBatch(offsets={}, table=table, topic="t")
+    return PolledBatch(batch=batch, number=1, poll_s=0.0, columns=COLUMNS if columns else None)
+
+
+@pytest.mark.parametrize(
+    ("task", "batch", "way", "why"),
+    [
+        (PLAIN, polled(3), Way.COALESCED, "the plugin returns the records"),
+        (PLAIN, polled(None), Way.OWN_JOB, "Spark reads the records"),
+        (
+            TRANSFORMED,
+            polled(3),
+            Way.IN_WORKER,
+            "at most 5000 records, which pass one by one because of transforms",
+        ),
+        (TRANSFORMED, polled(FEW), Way.IN_WORKER, "at most 5000 records"),
+        (TRANSFORMED, polled(FEW + 1), Way.OWN_JOB, "more than 5000 records"),
+        (TRANSFORMED, polled(3, columns=True), Way.COALESCED, "every transform has a column form"),
+        (TRANSFORMED, polled(None), Way.OWN_JOB, "Spark reads the records, which pass one by one"),
+        (EXACTLY_ONCE, polled(3), Way.TRANSACTION, "exactly-once support"),
+        (EXACTLY_ONCE, polled(None), Way.TRANSACTION, "exactly-once support"),
+    ],
+)
+def test_chooses_a_way_from_the_tasks_facts_and_the_batch(
+    task: TaskFacts, batch: PolledBatch, way: Way, why: str
+) -> None:
+    found = choose(task, batch)
+    assert found.way is way
+    assert why in str(found)
+    assert str(found).startswith(way.value)
+
+
+def test_a_batchs_report_contains_the_way_and_the_reason() -> None:
+    reports: list[object] = []
+    done = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
+    choice = choose(PLAIN, polled(1))
+    noted(lambda report: report(done), choice)(reports.append)
+    noted(lambda report: report(None), choice)(reports.append)
+    assert isinstance(reports[0], BatchDone)
+    assert reports[0].way == (
+        "by columns, in a Spark job shared with other tasks: the plugin returns the records"
+    )
+    assert reports[1] is None
