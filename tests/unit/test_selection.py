@@ -68,7 +68,9 @@ def test_each_test_is_in_one_run_and_all_are_in_all(
     pytester: pytest.Pytester, tmp_path: Path, options: tuple[str, ...], selected: set[str]
 ) -> None:
     pytester.makepyfile(test_marked=MARKED)
-    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n    ci: a\n    slow: b\n")
+    pytester.makeini(
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n    ci: a\n    slow: b\n"
+    )
     arguments = pytest_arguments(tmp_path, *options)
     result = pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
     found = {line.partition("::")[2] for line in result.outlines if "::" in line}
