@@ -173,6 +173,6 @@ def distinct_entries(name: str, value: object) -> str | None:
 def regex(name: str, value: object) -> str | None:
     """Require a valid value for a sink's `topics.regex`. Source: SinkConnectorConfig (RegexValidator)."""
     if value is None:
-        return invalid(name, value, "Invalid regex: there is none")
+        return invalid(name, value, "Invalid regex: it is empty")
     reason = why_refused_for_group(str(value))
     return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")

@@ -69,7 +69,7 @@ def why_refused(text: str) -> str | None:
 def java_regex(name: str, value: object) -> str | None:
     """Require a Java regular expression; the error detail is Python's. Source: RegexValidator of the transforms."""
     if value is None:
-        return invalid(name, None, "Invalid regex: there is none")
+        return invalid(name, None, "Invalid regex: it is empty")
     reason = why_refused(str(value))
     return None if reason is None else invalid(name, value, f"Invalid regex: {reason}")
 

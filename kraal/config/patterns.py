@@ -57,7 +57,7 @@ class Pattern:
     def _limited(self, match: Any, text: str) -> Any:
         if len(text) > LONGEST_TEXT:
             raise PatternTooSlow(
-                f"The regular expression '{self.text}' is not matched with a text of {len(text)} characters; "
+                f"The regular expression '{self.text}' cannot be matched with a text of {len(text)} characters; "
                 f"{LONGEST_TEXT} at most are allowed"
             )
         try:

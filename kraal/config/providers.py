@@ -152,7 +152,9 @@ class EnvVarConfigProvider(ConfigProvider):
         try:
             allowed = compiled(pattern)
         except ValueError as exc:
-            raise BadRequest(f"{_ALLOWLIST_PATTERN} is no regular expression: {pattern}: {exc}") from exc
+            raise BadRequest(
+                f"{_ALLOWLIST_PATTERN} is not a valid regular expression: {pattern}: {exc}"
+            ) from exc
         self._environment = {k: v for k, v in self._environment.items() if allowed.fullmatch(k)}
 
     @override

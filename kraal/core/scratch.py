@@ -80,15 +80,15 @@ def remove_abandoned(parent: Path) -> list[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if remove_old_starts(path):
-                log.info("%s stays: a JVM of a dead worker may still be starting there", path)
+                log.info("Keeping %s because a JVM of a dead worker may still be starting there", path)
                 continue
             shutil.rmtree(path)
         except BlockingIOError:
-            log.debug("%s belongs to a process that lives", path)
+            log.debug("Keeping %s because its process is alive", path)
         except OSError as error:
-            log.warning("cannot remove %s, which a dead worker left: %s", path, error)
+            log.warning("Failed to remove %s of a dead worker: %s", path, error)
         else:
-            log.info("removed %s, which a dead worker left", path)
+            log.info("Removed %s of a dead worker", path)
             removed.append(path)
         finally:
             os.close(lock)

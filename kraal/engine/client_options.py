@@ -179,7 +179,7 @@ def member_config(
     given = layered(worker, connector, "consumer")
     wanted = {key: value for key, value in given.items() if key not in _MEMBER_DECIDES}
     for key in unknown_to_librdkafka(wanted):
-        log.warning("%s: the consumer's setting %s is not known to its group member; dropped", task, key)
+        log.warning("%s: Ignoring the consumer setting %s, which the group member does not know", task, key)
     return {
         "group.id": f"connect-{task.connector}",
         "client.id": f"connector-consumer-{task}",

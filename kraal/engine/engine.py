@@ -56,7 +56,7 @@ class _View:
 def _wait(settings: Mapping[str, str], group: str, member_id: str) -> None:
     """Let the member's own client leave once its join is over."""
     del settings
-    log.info("%s: member %s waits for its join before it leaves", group, member_id)
+    log.info("%s: Member %s waits for its join before it leaves", group, member_id)
 
 
 class SparkEngine:
@@ -237,7 +237,7 @@ class SparkEngine:
         if issubclass(found, SourceTask) and found.is_stream(spec.connector_config):
             # Spark writes a stream's records and the task stores its offsets, so transactions do not apply.
             if spec.transactions is not None:
-                log.warning("%s: in real time records are delivered at least once", spec.task)
+                log.warning("%s: Real-time mode delivers records at least once", spec.task)
                 spec.transactions.close()
             return StreamExecutor(spec, found, version, offsets, context, group, self._slots, canceller)
         if issubclass(found, SourceTask):

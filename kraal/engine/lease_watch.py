@@ -70,7 +70,5 @@ class LeaseWatch:
                 return
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
-                log.warning(
-                    "%s: the lease has expired in the middle of a job, which is interrupted", self._task
-                )
+                log.warning("%s: Interrupting a job because the lease expired", self._task)
             self._after(LOOK_S, self._look)

@@ -78,7 +78,7 @@ class MemoryQuarantine:
             self._suspects = verdict.suspects
             self._guilty |= verdict.guilty
         names = ", ".join(sorted(map(str, working)))
-        log.error("Spark's heap was exhausted; at work: %s", names or "no task")
+        log.error("Spark's heap was exhausted while these tasks were running: %s", names or "no task")
         for task in verdict.guilty:
             log.error("%s stays FAILED. %s", task, sentence(self._rules))
         return verdict.guilty
@@ -109,7 +109,7 @@ class MemoryQuarantine:
         if not self._may_work(task, work):
             done(
                 RetriableError(
-                    "Spark's heap was exhausted while this task was at work: it waits for its turn"
+                    "Spark's heap was exhausted while this task was running; waiting to run it alone"
                 )
             )
             return

@@ -165,7 +165,7 @@ class TaskRun:
             self._host.closing(self._executor)
             self._executor.close()
         except BaseException:  # the task is over anyway; users need the reason for its end
-            log.exception("%s: the plugin's stop failed", self.spec.task)
+            log.exception("%s: Failed to stop the plugin", self.spec.task)
         with self._lock:
             self._finish()
 
@@ -179,7 +179,9 @@ class TaskRun:
     def _force(self) -> None:
         with self._lock:
             if self._phase is not Phase.OVER:
-                log.warning("%s: stays in %s; it is left behind", self.spec.task, self._phase.name)
+                log.warning(
+                    "%s: Abandoning a run that does not return from %s", self.spec.task, self._phase.name
+                )
                 self._host.leave_behind(self._owner)
                 self._finish()
 
@@ -312,7 +314,7 @@ class TaskRun:
         """Repeat a step later: poll, or `launch` again."""
         delay_s = RETRY_S[min(self._failures, len(RETRY_S) - 1)]
         self._failures += 1
-        log.warning("%s: %s is tried again in %.1f s: %s", self.spec.task, doing, delay_s, error)
+        log.warning("%s: Retrying %s in %.1f s: %s", self.spec.task, doing, delay_s, error)
         with self._lock:
             if self._was_left():
                 return

@@ -147,7 +147,7 @@ class Pool:
             try:
                 call.function()
             except BaseException:
-                log.exception("work on a job thread failed")
+                log.exception("A call on a job thread failed")
             with self._lock:
                 _, began_s = self._busy.pop(me)
                 stuck = self._stuck.pop(me, None)
@@ -156,7 +156,7 @@ class Pool:
             if stuck is not None:
                 lasted_s = time.time() - began_s
                 log.info(
-                    "%s: the call that was left has returned after %.0f s; its thread ends",
+                    "%s: An abandoned call returned after %.0f s; its thread ends",
                     stuck.owner,
                     lasted_s,
                 )

@@ -129,7 +129,7 @@ class TimerThread:
             try:
                 function()
             except BaseException:
-                log.exception("a timer's callback failed")
+                log.exception("A timer callback failed")
             with self._changed:
                 self._stuck.pop(me, None)
                 if self._current is me:

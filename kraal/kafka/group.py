@@ -123,7 +123,7 @@ class _Driver:
         try:
             self._wake.notify()
         except (RuntimeError, errors.KafkaError) as exc:
-            log.debug("the loop has ended: %s", exc)
+            log.debug("Stopped the membership loop: %s", exc)
 
     def set_leaving(self, reason: str | None) -> None:
         self._leaving = reason
@@ -143,7 +143,7 @@ class _Driver:
             try:
                 await self._turn()
             except Exception:
-                log.exception("membership in the group goes on after an error")
+                log.exception("Continuing the group membership after an unexpected error")
             busy = self._join is not None or self.coordinator.unknown_since_s is not None or self._failures
             await self._wake(BUSY_S if busy else QUIET_S)
         await self.coordinator.depart("the worker is shutting down", LEAVE_S)
@@ -207,7 +207,7 @@ class _Driver:
         self._failures += 1
         self._retry_at_s = time.monotonic() + pause_s
         self._manager._auth_failures.clear()  # noqa: SLF001 - else one refusal would count forever
-        log.error("could not join the group, trying again in %.1f s: %r", pause_s, error)
+        log.error("Failed to join the group; retrying in %.1f s: %r", pause_s, error)
         self.coordinator.request_rejoin()
         if not (isinstance(error, errors.KafkaError) and error.retriable):
             self._hooks.lost(f"the group rejected this worker: {error}")

@@ -312,11 +312,11 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
             sent = self._manager.send(request, node_id=node)
             response = await self._manager.wait_for(sent, timeout_s * 1000)
         except errors.KafkaError as exc:
-            log.warning("could not leave the group in good order: %s", exc)
+            log.warning("Failed to leave the group: %s", exc)
         else:
             error = errors.for_code(response.error_code)
             if error is not errors.NoError:
-                log.warning("could not leave the group in good order: %s", error.__name__)
+                log.warning("Failed to leave the group: %s", error.__name__)
 
     @property
     def silent_s(self) -> float:
@@ -360,7 +360,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
                 f"work did not stop within rebalance.timeout.ms ({_ms(self._options.rebalance_timeout_s)})"
             ) from exc
         if future.cancelled() or future.exception() is not None:
-            raise PrepareFailed("membership could not get ready for a rebalance")
+            raise PrepareFailed("Failed to prepare for a rebalance")
 
 
 def _ms(seconds: float) -> int:

@@ -38,10 +38,10 @@ def leave_group(settings: Mapping[str, str], group: str, member_id: str, *, scra
         finally:
             client.close()
     except (KafkaError, OSError) as error:
-        log.warning("%s: member %s could not leave: %r", group, member_id, error)
+        log.warning("%s: Failed to remove member %s from the group: %r", group, member_id, error)
         return
     if (found := gone.get(member_id, NoError)) not in (NoError, UnknownMemberIdError):
-        log.warning("%s: member %s could not leave: %s", group, member_id, found.__name__)
+        log.warning("%s: Failed to remove member %s from the group: %s", group, member_id, found.__name__)
     else:
         took_ms = (time.monotonic() - began_s) * 1000
-        log.info("%s: member %s left in the middle of a join, in %.0f ms", group, member_id, took_ms)
+        log.info("%s: Member %s left the group during a join, in %.0f ms", group, member_id, took_ms)

@@ -131,7 +131,11 @@ class KafkaOffsets:
             connector, partition = decode_key(record.key)
         except ProtocolError as exc:
             log.warning(
-                "%s-%d at %d is passed over: %s", self._topic, record.partition, record.kafka_offset, exc
+                "Skipping the record of %s-%d at offset %d: %s",
+                self._topic,
+                record.partition,
+                record.kafka_offset,
+                exc,
             )
             return
         key = record.key or b""

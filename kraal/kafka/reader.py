@@ -169,8 +169,8 @@ class TopicReader:
                 self._partitions = 0
         elif renewed or len(at) > topic.partitions:
             raise StoreError(
-                f"the topic {self._topic!r} was deleted and made anew since it was read; restart the worker, "
-                "so that it reads all of it"
+                f"the topic {self._topic!r} was deleted and created again since it was read; restart the worker "
+                "to read all of it"
             )
         at = self._within(at, [*seen, *[0] * (topic.partitions - len(seen))])
         # Use a new consumer, because the old one's connection may wait up to half a second for the next record.
@@ -190,7 +190,7 @@ class TopicReader:
             return [start], start
         known = self._recent.get(start)
         if known is None:
-            log.warning("The topic %r is read again: nothing is known of its offset %d", self._topic, start)
+            log.warning("Reading the topic %r again, because its offset %d is unknown", self._topic, start)
             return [0] * partitions, 0
         return [*known, *[0] * (partitions - len(known))], start
 
@@ -204,14 +204,14 @@ class TopicReader:
                 if seen[partition] > end[partition]:
                     raise StoreError(
                         f"the topic {self._topic!r} was read up to offset {seen[partition]} of its partition "
-                        f"{partition}, but ends at {end[partition]} now: it was deleted and made anew, or lost "
-                        "records; restart the worker, so that it reads all of it"
+                        f"{partition}, but ends at {end[partition]} now: it was deleted and created again, or lost "
+                        "records; restart the worker, to read all of it"
                     )
                 found[partition] = end[partition]
             elif position < first[partition]:
                 if position:
                     log.warning(
-                        "Records %d to %d of %s-%d are gone and were never read",
+                        "Records %d to %d of %s-%d were deleted before they were read",
                         position,
                         first[partition] - 1,
                         self._topic,
@@ -319,12 +319,12 @@ class TopicReader:
 
     def _check(self) -> None:
         if self._closed:
-            raise StoreError(f"the topic {self._topic!r} cannot be read: it is closed")
+            raise StoreError(f"the topic {self._topic!r} cannot be read: its reader is closed")
 
     def _check_consumer(self) -> Consumer:
         self._check()
         if self._consumer is None:
-            raise StoreError(f"the topic {self._topic!r} cannot be read: the connection was given up")
+            raise StoreError(f"the topic {self._topic!r} cannot be read: the connection was closed")
         return self._consumer
 
     def _fail(self, reason: str, cause: BaseException | None) -> NoReturn:

@@ -76,7 +76,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
         try:
             token = self._fetch()
         except StoreError as error:
-            log.warning("%s; the last token is used while it is good", error)
+            log.warning("%s; using the last token until it expires", error)
             token = None
         with self._lock:
             self._token = token or self._token
@@ -101,10 +101,14 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python
             content = answer.json()
             text, life_s = content["access_token"], float(content.get("expires_in", _LIFE_S))
         except httpx2.HTTPStatusError as exc:
-            raise StoreError(f"no token from {login.url}: it answers {exc.response.status_code}") from None
+            raise StoreError(
+                f"failed to get a token from {login.url}: status {exc.response.status_code}"
+            ) from None
         except httpx2.HTTPError as exc:
-            raise StoreError(f"no token from {login.url}: {exc}") from exc
+            raise StoreError(f"failed to get a token from {login.url}: {exc}") from exc
         except (ValueError, KeyError, TypeError, AttributeError):
             # Not from exc: the response may contain a token.
-            raise StoreError(f"no token from {login.url}: its answer has no access_token") from None
+            raise StoreError(
+                f"failed to get a token from {login.url}: the response has no access_token"
+            ) from None
         return _Token(str(text), self._clock(), life_s)

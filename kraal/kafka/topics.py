@@ -135,7 +135,11 @@ class TopicAdmin:
             if code(exc) == KafkaError.TOPIC_ALREADY_EXISTS:
                 return False
             if code(exc) in _MAY_NOT:
-                log.info("This worker may not create the topic %r (%s); it should exist.", topic.name, exc)
+                log.info(
+                    "Not authorized to create the topic %r (%s); create it if it does not exist.",
+                    topic.name,
+                    exc,
+                )
                 return False
             self._not_created(topic.name, exc)
         log.info("Created the topic %r on the brokers at %s", topic.name, self.brokers)
@@ -222,7 +226,7 @@ class TopicAdmin:
         if code(exc) == KafkaError.INVALID_CONFIG:
             raise TopicUnfit(f"Unable to create topic(s) '{topic}': {reason}") from exc
         if _late(exc):
-            log.warning("Creating the topic %r: %s", topic, reason)
+            log.warning("Failed to create the topic %r: %s", topic, reason)
             raise StoreError(
                 f"Timed out while checking for or creating topic(s) '{topic}'. This could indicate a connectivity "
                 "issue, unavailable topic partitions, or if this is your first use of the topic it may have taken "

@@ -69,7 +69,7 @@ class TopicWriter:
         """Write `pairs` and wait for the brokers' acknowledgement. Raises StoreError with the reason."""
         with self._lock:
             if self._closed:
-                raise StoreError(f"the topic {self._topic!r} cannot be written: it is closed")
+                raise StoreError(f"the topic {self._topic!r} cannot be written: its writer is closed")
             delivery = Delivery(len(pairs))
             try:
                 if self._producer is None:
@@ -124,14 +124,14 @@ class LeaderWriter:
         """Fence every earlier claim of the transactional id, on any worker. Raises StoreError; call again."""
         with self._lock:
             if self._closed:
-                raise StoreError(f"the topic {self._topic!r} cannot be claimed: it is closed")
+                raise StoreError(f"the topic {self._topic!r} cannot be claimed: its writer is closed")
             self._producer = None
             try:
                 self._admin.describe(self._topic)
                 claiming = Producer(self._settings)
                 claiming.init_transactions(self._timeout_s)
             except (KafkaException, StoreError) as exc:
-                log.warning("Claiming the topic %r: %s", self._topic, self._said.added_to(exc))
+                log.warning("Failed to claim the topic %r: %s", self._topic, self._said.added_to(exc))
                 raise StoreError(_NOT_CLAIMED) from exc
             self._producer = claiming
 
@@ -144,7 +144,7 @@ class LeaderWriter:
         with self._lock:
             claimed = self._producer
             if claimed is None:
-                log.warning("The topic %r was not written: this worker has no claim to it", self._topic)
+                log.warning("Refused to write to the topic %r: this worker has not claimed it", self._topic)
                 raise Fenced(FENCED)
             delivery = Delivery(len(pairs))
             try:

@@ -326,7 +326,7 @@ class SinkBatch:
         Source: ErrantRecordReporter.report; docs/errors.md.
         """
         if self.reporter is None:
-            raise RuntimeError("nobody takes reports: this batch was made without a reporter")
+            raise RuntimeError("no error reporter is set for this batch")
         self.reporter(place, offset, error)
 
 

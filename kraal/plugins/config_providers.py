@@ -76,7 +76,7 @@ class ProviderClasses:
         except Exception as exc:
             raise _wrong(invalid(key, name, f"it could not be loaded: {exc!r}")) from exc
         if not isinstance(provider, ConfigProvider):
-            raise _wrong(invalid(key, name, f"{made!r} is no ConfigProvider"))
+            raise _wrong(invalid(key, name, f"{made!r} is not a ConfigProvider"))
         return provider
 
 
@@ -96,7 +96,7 @@ class Providers:
             try:
                 provider.close()
             except Exception:
-                log.exception("the config provider %s could not be closed", name)
+                log.exception("Failed to close the config provider %s", name)
 
 
 def open_providers(worker: Mapping[str, str], classes: ProviderClasses) -> Providers:
@@ -143,7 +143,7 @@ def _open(name: str, worker: Mapping[str, str], classes: ProviderClasses) -> Con
     prefix = f"{PROVIDERS}.{name}."
     class_name = worker.get(f"{prefix}class")
     if class_name is None:
-        log.warning("the config provider %s has no %sclass; its variables stay as they are", name, prefix)
+        log.warning("The config provider %s has no %sclass; its variables are not replaced", name, prefix)
         return None
     provider = classes.make(f"{prefix}class", class_name.strip())
     start = f"{prefix}param."

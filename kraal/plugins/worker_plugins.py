@@ -60,7 +60,9 @@ class ProvidedPlugins:
         check_urls(self.defaults.raw, config)
         exact = self.defaults.exactly_once_sources
         if idle := without_effect(config, connector.kind, self._keys(config), exactly_once=exact):
-            log.warning("connector %s: these have no effect: %s", config.get("name"), ", ".join(idle))
+            log.warning(
+                "Connector %s: these settings have no effect: %s", config.get("name"), ", ".join(idle)
+            )
         if connector.kind == "source" and self.defaults.topic_creation:
             read_rules(
                 config

@@ -53,10 +53,10 @@ def header_offset(data: bytes) -> int | None:
     if len(data) < HEADER_SIZE:
         if MAGIC.startswith(data[: len(MAGIC)]):
             return None
-        raise Damaged("it does not begin like a Kraal log")
+        raise Damaged("it does not start with the header of a Kraal log")
     magic, offset = _HEADER.unpack_from(data)
     if magic != MAGIC or zlib.crc32(data[: _HEADER.size]) != _CRC.unpack_from(data, _HEADER.size)[0]:
-        raise Damaged("it does not begin like a Kraal log")
+        raise Damaged("it does not start with the header of a Kraal log")
     return int(offset)
 
 
@@ -90,14 +90,14 @@ def _frame_end(data: bytes, at: int, position: int) -> int | None:
     if zlib.crc32(data[at : at + _HEAD.size]) != _CRC.unpack_from(data, at + _HEAD.size)[0]:
         if not data[at:].strip(b"\0"):
             return None  # the file grew, but its data was never written
-        raise Damaged(f"the frame at byte {position + at} has a broken head")
+        raise Damaged(f"the frame at byte {position + at} has an invalid header")
     end = at + HEAD_SIZE + int(size)
     if end > len(data):
         return None
     if zlib.crc32(data[at + HEAD_SIZE : end]) != crc:
         if end == len(data):
             return None
-        raise Damaged(f"the frame at byte {position + at} is damaged, and sound data follows it")
+        raise Damaged(f"the frame at byte {position + at} is damaged and followed by valid data")
     return end
 
 

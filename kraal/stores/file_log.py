@@ -71,7 +71,7 @@ class FileLog:
             raise StoreError(f"cannot open the log {name!r} at {path}: {exc}") from exc
         except Damaged as exc:
             raise StoreError(
-                f"the log {name!r} at {path} is damaged: {exc}. Restore it, or move it away to begin anew"
+                f"the log {name!r} at {path} is damaged: {exc}. Restore it, or move it away to start with an empty log"
             ) from exc
 
     @property
@@ -163,7 +163,7 @@ class FileLog:
         data = self._path.read_bytes()
         first = header_offset(data)
         if first is None:
-            log.warning("The log %r at %s was never begun properly; it begins anew.", self._name, self._path)
+            log.warning("The log %r at %s has an incomplete header; recreating it.", self._name, self._path)
             data = header(0)
             replace_file(self._path, data)
             first = 0
@@ -221,7 +221,7 @@ class FileLog:
             if found:
                 return found
             if len(data) == size - position or not data:
-                raise Damaged(f"no sound frame at byte {position}")
+                raise Damaged(f"no valid frame at byte {position}")
             length *= 4
 
 

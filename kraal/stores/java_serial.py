@@ -80,7 +80,7 @@ class _Reader:
         self._take(_FIELDS.size)
         mark, _, size = _BLOCK.unpack(self._take(_BLOCK.size))
         if mark != _BLOCK_HEAD or size < 0:
-            raise ProtocolError(f"byte {self._at - _BLOCK.size} does not say how large the map is")
+            raise ProtocolError(f"byte {self._at - _BLOCK.size} has no size of the map")
         pairs = [(self._array(), self._array()) for _ in range(size)]
         self._expect(_END, "the end of the map")
         if self._at != len(self._data):
@@ -94,7 +94,7 @@ class _Reader:
         if tag == _REFERENCE:
             return self._shared()
         if tag != _ARRAY:
-            raise ProtocolError(f"byte {self._at - 1} begins something else than a byte array")
+            raise ProtocolError(f"byte {self._at - 1} starts an object that is not a byte array")
         if len(self._handles) == _BYTES_HANDLE - _FIRST_HANDLE:
             self._expect(_BYTES, "the class of byte arrays")
             self._handles.append(None)
@@ -110,7 +110,7 @@ class _Reader:
         number = handle - _FIRST_HANDLE
         array = self._handles[number] if 0 <= number < len(self._handles) else None
         if array is None:
-            raise ProtocolError(f"byte {self._at - _INT.size} refers to something else than a byte array")
+            raise ProtocolError(f"byte {self._at - _INT.size} refers to an object that is not a byte array")
         return array
 
     def _expect(self, wanted: bytes, what: str) -> None:

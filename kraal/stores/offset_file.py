@@ -88,7 +88,7 @@ class OffsetFile:
         try:
             connector, partition = decode_key(key)
         except ProtocolError as exc:
-            log.warning("The offset file %s has a key that is kept, but not used: %s", self._path, exc)
+            log.warning("Keeping a key of the offset file %s that is not used: %s", self._path, exc)
             return
         keys = self._keys.setdefault(connector, {}).setdefault(partition, [])
         if key is not None and key not in keys:

@@ -38,9 +38,9 @@ def parse_jaas(text: str) -> LoginModule:
     tokens = _tokens(text)
     module = next(tokens, None)
     if module is None:
-        raise ValueError(f"there is no login module in it; its form is {_FORM}")
+        raise ValueError(f"it has no login module; its form is {_FORM}")
     if module.value is None:
-        raise ValueError(f"it must begin with the class of a login module; its form is {_FORM}")
+        raise ValueError(f"it must start with the class of a login module; its form is {_FORM}")
     flag = next(tokens, None)
     if flag is None or (flag.value or "").lower() not in _FLAGS:
         raise ValueError("required, requisite, sufficient or optional must follow the login module's class")
@@ -57,7 +57,7 @@ def parse_jaas_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
     for name in tokens:
         brace = next(tokens, None)
         if name.value is None or brace is None or brace.sign != "{":
-            raise ValueError(f"its entry {len(entries) + 1} is none: {_ENTRY}")
+            raise ValueError(f"its entry {len(entries) + 1} is invalid: {_ENTRY}")
         entries[name.value] = tuple(_modules(tokens, name.value))
     return entries
 
@@ -95,9 +95,9 @@ def _modules(tokens: Iterator[_Token], entry: str) -> Iterator[LoginModule]:
             return
         flag = next(tokens, None)
         if module.value is None or flag is None or (flag.value or "").lower() not in _FLAGS:
-            raise ValueError(f"its entry {entry} has something that is no login module: {_ENTRY}")
+            raise ValueError(f"its entry {entry} has an invalid login module: {_ENTRY}")
         yield LoginModule(module.value.rpartition(".")[2], _options(tokens))
-    raise ValueError(f"its entry {entry} does not end: {_ENTRY}")
+    raise ValueError(f"its entry {entry} is not closed: {_ENTRY}")
 
 
 def _options(tokens: Iterator[_Token]) -> dict[str, str]:
@@ -114,7 +114,7 @@ def _options(tokens: Iterator[_Token]) -> dict[str, str]:
             or value.value is None
         ):
             number = len(options) + 1
-            raise ValueError(f'its option {number} is none: each has the form NAME="VALUE", with the quotes')
+            raise ValueError(f'its option {number} is invalid; expected NAME="VALUE", with the quotes')
         options[token.value] = value.value
     raise ValueError("it must end with a semicolon")
 

@@ -166,7 +166,7 @@ def _from_pem(chain: str, key: str, password: str | None, key_at: str, chain_at:
 
     blocks = _blocks(key, "PRIVATE KEY")
     if len(blocks) != 1:
-        raise Unusable(key_at, f"one private key in PEM is needed, and {len(blocks)} are in it")
+        raise Unusable(key_at, f"expected one private key in PEM, got {len(blocks)}")
     certificates = _certificates(chain_at, chain)
     try:
         written = matching_key(blocks[0], password, certificates[0])
@@ -185,7 +185,7 @@ def _all_certificates(key: str, text: str) -> str:
 def _certificates(key: str, text: str) -> list[str]:
     found = _blocks(text, "CERTIFICATE")
     if not found:
-        raise Unusable(key, "at least one certificate in PEM is needed, and none is in it")
+        raise Unusable(key, "expected at least one certificate in PEM, got none")
     return found
 
 

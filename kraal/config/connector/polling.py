@@ -50,7 +50,7 @@ def _harmless(name: str, value: object) -> str | None:
     return invalid(
         name,
         value,
-        f"A connector may set {allowed}, but no classes; other settings of Spark are the worker's",
+        f"A connector may set {allowed}, but not classes; set other Spark settings in the worker's config",
     )
 
 

@@ -143,7 +143,7 @@ class Checked:
         """Raise ConfigInvalid if there are errors."""
         if self.errors:
             text = "\n".join(self.errors)
-            raise ConfigInvalid(f"The worker's configuration is wrong:\n{text}", self.errors)
+            raise ConfigInvalid(f"The worker's configuration is invalid:\n{text}", self.errors)
 
 
 def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Resolve | None) -> Checked:

@@ -77,7 +77,7 @@ def _origins(name: str, value: object) -> str | None:
     try:
         allowed_origins(str(value or ""))
     except ValueError as exc:
-        return invalid(name, value, f"each origin is * or a regular expression, and one is none: {exc}")
+        return invalid(name, value, f"each origin must be * or a regular expression: {exc}")
     return None
 
 

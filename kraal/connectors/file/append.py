@@ -201,11 +201,11 @@ class AppendTarget:
             entry = json.loads(raw)
             inode, length, most = int(entry["inode"]), int(entry["length"]), int(entry["bytes"])
         except (ValueError, KeyError, TypeError):
-            log.warning("%s holds no entry of ours; %s is left as it is", self._name_of_journal, self._path)
+            log.warning("%s has no entry of Kraal; leaving %s unchanged", self._name_of_journal, self._path)
             return
         if inode == found.st_ino and length < found.st_size <= length + most:
             log.warning(
-                "%s: an append was torn; %d bytes after byte %d are cut off and will come again",
+                "%s: Found an incomplete append; truncating %d bytes after byte %d, which will be written again",
                 self._path, found.st_size - length, length,
             )  # fmt: skip
             os.ftruncate(self._fd, length)
@@ -240,7 +240,7 @@ class AppendTarget:
             found = None
         if found is not None and (found.st_ino, found.st_dev) == (held.st_ino, held.st_dev):
             return False
-        log.info("%s was moved away; a new file is begun", self._path)
+        log.info("%s was moved away; starting a new file", self._path)
         new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         os.close(self._fd)
         self._fd = new

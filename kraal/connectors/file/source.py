@@ -126,7 +126,7 @@ class FileStreamSourceTask(SourceTask):
                 self._missing = True
             return None
         except OSError as exc:
-            raise OSError(exc.errno, f"cannot look at {self._path}: {exc.strerror}") from exc
+            raise OSError(exc.errno, f"cannot read the attributes of {self._path}: {exc.strerror}") from exc
         self._missing = False
         if self._fd >= 0:
             held = os.fstat(self._fd)

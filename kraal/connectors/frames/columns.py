@@ -53,7 +53,7 @@ class Layout:
         types = {each.name: each for each in struct.fields}
         named = [*self.key_columns, *filter(None, [self.topic_column, self.value_column])]
         if missing := [name for name in named if name not in types]:
-            raise ValueError(f"there is no column {missing[0]}; there are {', '.join(types)}")
+            raise ValueError(f"column {missing[0]} does not exist; existing columns are {', '.join(types)}")
         columns: list[Column] = []
         if self.topic_column is not None:
             columns.append(self._topic().alias("topic"))
@@ -96,7 +96,7 @@ def _part(types: Mapping[str, T.StructField], names: Sequence[str], *, alone: bo
         schema = schema_of(field.dataType, field.name, optional=field.nullable)
         return connect_column(column_named(field.name), field.dataType), schema
     if not names:
-        raise ValueError("no column is left for the value: all are key or topic")
+        raise ValueError("no column remains for the value; all columns are the key or the topic")
     chosen = [types[name] for name in names]
     columns = [connect_column(column_named(f.name), f.dataType).alias(f.name) for f in chosen]
     return F.struct(*columns), struct_schema(T.StructType(chosen))

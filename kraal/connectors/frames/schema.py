@@ -63,7 +63,7 @@ def schema_of(data_type: T.DataType, column: str, *, optional: bool) -> Schema:
             return Schema(type=_PLAIN[type(data_type)], optional=optional)
         case _:
             raise ValueError(
-                f"the column {column} has Spark's type {data_type.simpleString()}, which Connect has none for"
+                f"the column {column} has Spark's type {data_type.simpleString()}, which has no Connect type"
             )
 
 
@@ -82,7 +82,7 @@ def struct_of(ddl: str) -> T.StructType:
     """Parse a schema in DDL with Spark. Raises ValueError if it is not a list of columns."""
     found = T.StructType.fromDDL(ddl)
     if not isinstance(found, T.StructType):
-        raise ValueError(f"{ddl} is no list of columns")
+        raise ValueError(f"{ddl} is not a list of columns")
     return found
 
 

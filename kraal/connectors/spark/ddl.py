@@ -149,7 +149,7 @@ def _type(text: _Text, column: str, depth: int) -> str:
             _sizes(text, name, column)
         case _ if name in _OTHER:
             raise ValueError(
-                f"the column {column} has type {word}, which Connect has none for; there are {_TYPES}"
+                f"the column {column} has type {word}, which has no Connect type; there are {_TYPES}"
             )
         case _:
             raise ValueError(f"the column {column} has the unknown type {word}; there are {_TYPES}")

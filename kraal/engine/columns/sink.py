@@ -115,7 +115,8 @@ class SinkColumns:
             frame = None if sample is None else self.frame(rows, sample, topic)
             if frame is None:
                 log.debug(
-                    "the records of %s go one by one: their schema or transforms have no columns", topic
+                    "Processing the records of %s one by one: their schema or transforms do not support columns",
+                    topic,
                 )
                 return None
             frames.append(frame)
@@ -195,7 +196,7 @@ def _unless_doubtful(action: Callable[[], object]) -> bool:
     except Exception as exc:
         if DOUBT not in root_cause(exc):
             raise
-        log.info("a batch of a sink goes record by record: not all of its records are as the first one")
+        log.info("Processing a batch of a sink record by record: its records differ in form")
         return False
     return True
 

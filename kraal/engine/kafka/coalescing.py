@@ -237,7 +237,7 @@ class Coalescer:
             for part in live:
                 part.done(outcome)
         else:
-            log.warning("a job of %d small batches failed; each is run again alone", len(live))
+            log.warning("A job of %d small batches failed; running each batch again on its own", len(live))
             for part in live:
                 self._run([part])
 

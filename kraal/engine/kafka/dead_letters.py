@@ -110,7 +110,7 @@ class DeadLetters:
         try:
             admin: Any = AdminClient(self._settings("admin", f"connector-dlq-adminclient-{self._task}"))
             if name not in admin.list_topics(timeout=_LOOK_S).topics:
-                log.info("%s: topic %s for dead letters does not exist and is created", self._task, name)
+                log.info("%s: Creating the dead letter queue topic %s", self._task, name)
                 made = NewTopic(name, 1, self.topic.replication_factor)
                 admin.create_topics([made], request_timeout=_LOOK_S)[name].result(_LOOK_S + 5)
         except ck.KafkaException as exc:
@@ -170,9 +170,7 @@ class DeadLetters:
             except BufferError:
                 self._serve(until_s)
             except ck.KafkaException as exc:
-                raise _as_error(
-                    exc.args[0], f"a dead letter cannot be written: {exc.args[0].str()}"
-                ) from None
+                raise _as_error(exc.args[0], f"cannot write a dead letter: {exc.args[0].str()}") from None
             else:
                 self._producer.poll(0)
                 return
@@ -182,9 +180,7 @@ class DeadLetters:
         if self._cancelled.is_set() or time.monotonic() > until_s:
             self._producer.purge()
             self._producer.flush(1)
-            raise RetriableError(
-                f"dead letters could not be written to {self.topic.name} in {_WRITE_S:.0f} s"
-            )
+            raise RetriableError(f"failed to write dead letters to {self.topic.name} within {_WRITE_S:.0f} s")
 
     def _settings(self, client: Client, client_id: str) -> dict[str, Any]:
         own = layered(self._worker, self._connector, client)

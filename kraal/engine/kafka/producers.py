@@ -61,7 +61,7 @@ class Producers:
                 self._session.kill(f"its Kafka producers cannot be closed: {exc}")
             return
         if ended:
-            log.info("Closed %d Kafka producers of Spark with all that was not sent yet", ended)
+            log.info("Closed %d Kafka producers of Spark and discarded their unsent records", ended)
 
 
 def _in_jvm(context: Any) -> Any:

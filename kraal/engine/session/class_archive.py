@@ -48,7 +48,7 @@ def make(target: Path, jars: Sequence[Path], say: Callable[[str], None]) -> None
     except NoArchive:
         raise
     except Exception as exc:
-        raise NoArchive(f"The archive of Spark's classes could not be made: {exc}") from exc
+        raise NoArchive(f"Failed to create the archive of Spark's classes: {exc}") from exc
     finally:
         made.unlink(missing_ok=True)
         shutil.rmtree(scratch, ignore_errors=True)
@@ -83,7 +83,9 @@ def _recorded(made: Path, jars: Sequence[Path], scratch: Path, say: Callable[[st
         starting.process.wait()
     if code != 0 or not made.is_file():
         told = output.read_text(errors="replace").strip().splitlines()[-1:]
-        raise NoArchive(f"Java made no archive of Spark's classes (exit code {code}): {' '.join(told)}")
+        raise NoArchive(
+            f"Java failed to create the archive of Spark's classes (exit code {code}): {' '.join(told)}"
+        )
 
 
 def _exercise(session: SparkSession, scratch: Path) -> None:

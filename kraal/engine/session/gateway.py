@@ -96,7 +96,7 @@ class Starting:
             if (code := self.process.poll()) is not None:
                 raise NoGateway(f"spark-submit ended with exit code {code}; what it printed is in spark.out")
             if give_up():
-                raise NoGateway("it is wanted no more")
+                raise NoGateway("it is no longer needed")
             time.sleep(_LOOK_S)
         told = place.read_bytes()
         launch: Any = launch_gateway  # has no types
@@ -129,7 +129,7 @@ def _java_options(settings: Mapping[str, str], key: str) -> list[str]:
     try:
         options = shlex.split(settings.get(key, ""))
     except ValueError as exc:
-        raise NoGateway(f"{key} has a quotation that does not end") from exc
+        raise NoGateway(f"{key} has an unterminated quote") from exc
     for option in options:
         for start, instead in _REFUSED.items():
             if option.startswith(start):

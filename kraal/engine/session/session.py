@@ -118,7 +118,7 @@ class Session:
         """End a JVM that is alive but useless; the session restarts by itself."""
         process = self._process
         if process is not None and process.poll() is None and not self._closing.is_set():
-            log.error("Spark is ended and started again: %s", why)
+            log.error("Restarting Spark: %s", why)
             process.kill()
 
     def close(self, timeout_s: float) -> None:
@@ -150,8 +150,8 @@ class Session:
                 spark = self._launch()
             except BaseException as error:
                 if not self._closing.is_set():
-                    log.warning("Spark did not start", exc_info=error)
-                starting = EngineStarting(f"Spark did not start: {root_cause(error)}; it is tried again")
+                    log.warning("Failed to start Spark", exc_info=error)
+                starting = EngineStarting(f"Failed to start Spark: {root_cause(error)}; it is tried again")
                 self._distrust_archive()
                 failures += 1
                 self._clean_up()
@@ -159,7 +159,7 @@ class Session:
             self._spark = spark
             if self._closing.is_set():
                 break
-            log.info("Spark is up after %.1f s", time.monotonic() - began)
+            log.info("Started Spark in %.1f s", time.monotonic() - began)
             self._set(EngineReady())
             code = spark.process.wait()
             self._spark = None
@@ -185,7 +185,7 @@ class Session:
         try:
             self._changed(state)
         except Exception:
-            log.exception("a listener of the engine's state failed")
+            log.exception("A listener of the engine's state failed")
 
     def _launch(self) -> Spark:
         settings.prepare_environment(self._scratch)
@@ -204,7 +204,8 @@ class Session:
         """Start without the archive from now on: a damaged one may crash the JVM."""
         if self._archive is not None:
             log.warning(
-                "Spark is started without %s; remove it, and `kraal prepare` makes a new one", self._archive
+                "Starting Spark without %s; remove it and run `kraal prepare` to create it again",
+                self._archive,
             )
             self._archive = None
 
@@ -216,7 +217,7 @@ class Session:
         try:
             _reset_pyspark()
         except Exception:  # private parts of PySpark; the next start shows whether it matters
-            log.exception("PySpark was not reset in full")
+            log.exception("Failed to reset PySpark completely")
 
 
 def opened(starting: Starting, values: Mapping[str, str], give_up: Callable[[], bool]) -> SparkSession:

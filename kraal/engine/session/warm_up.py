@@ -50,7 +50,7 @@ def warm_up(
         "small batches": lambda: _batches(tiny, wanted),
     }
     done = [what for what, step in steps.items() if not wanted() and _tried(what, step)]
-    log.info("Spark was warmed up by %s in %.1f s", ", ".join(done) or "nothing", time.monotonic() - began_s)
+    log.info("Warmed up Spark with %s in %.1f s", ", ".join(done) or "nothing", time.monotonic() - began_s)
 
 
 def _python(session: SparkSession) -> None:
@@ -133,6 +133,6 @@ def _tried(what: str, step: Callable[[], object]) -> bool:
     try:
         step()
     except Exception as error:  # noqa: BLE001 - as above
-        log.info("Spark is up without having been warmed up by %s: %s", what, root_cause(error))
+        log.info("Failed to warm up Spark with %s: %s", what, root_cause(error))
         return False
     return True

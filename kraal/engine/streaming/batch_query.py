@@ -84,14 +84,14 @@ class Handover:
         with self._changed:
             if self._batch is not None:
                 raise NotPlanned(
-                    f"Batch {number} was offered while batch {self._batch.number} of the streaming query is under way"
+                    f"Batch {number} was offered while batch {self._batch.number} of the streaming query is running"
                 )
             if number > self._written and not self._over:
                 self._batch = Batch(number, frame)
                 self._changed.wait_for(lambda: self._over or number <= self._written)
                 self._batch = None
             if number > self._written:
-                raise GivenUp(f"batch {number} was not written; it comes again")
+                raise GivenUp(f"batch {number} was not written; Spark will repeat it")
 
     def written(self, number: int) -> None:
         """Release a batch that is written and whose offset is stored."""

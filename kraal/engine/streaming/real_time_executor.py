@@ -97,12 +97,14 @@ class StreamExecutor:
         """Make converters and plugin; start it at the stored offsets. Raises NotInRealTime."""
         spec = self._spec
         if not self._context.view.spark_is_local:
-            raise NotInRealTime("Real-time mode needs a local Spark: spark.master=local[N], or none")
+            raise NotInRealTime(
+                "Real-time mode requires a local Spark; set spark.master=local[N] or remove it"
+            )
         self._converters = make_converters(self._context.plugins, self._context.worker, spec)
         if record_path(self._context, spec, self._converters) is not None:
             raise NotInRealTime(
-                "In real-time mode nothing handles records one by one: transforms, errors.* and converters that "
-                "know no columns need batches"
+                "Real-time mode cannot process records one by one; transforms, errors.* and converters without "
+                "columns require batches"
             )
         self._topics = read_source_topics(
             spec.task, self._context.worker, spec.connector_config, self._cancelled

@@ -45,5 +45,5 @@ class SimpleHeaderConverter(HeaderConverter):
         try:
             return parse_string(data.decode("utf-8", "replace"))
         except (DataException, RecursionError, OverflowError) as exc:
-            log.warning("header %s of topic %s is passed as bytes: %s", name, topic, exc)
+            log.warning("Passing header %s of topic %s as bytes: %s", name, topic, exc)
             return _BYTES, data

@@ -134,7 +134,7 @@ class _Parser:
     def _unexpected(self, wanted: str) -> SqlError:
         token = self._next
         found = "the end" if token.kind is Kind.END else repr(token.text)
-        return SqlError(f"{wanted} is wanted at character {token.at}, not {found}")
+        return SqlError(f"expected {wanted} at character {token.at}, got {found}")
 
     def end(self) -> None:
         """Require the end of the text."""
@@ -300,7 +300,7 @@ class _Parser:
                 arguments.append(self._expression())
         self._want(sign=")")
         if not function.takes(len(arguments)):
-            raise SqlError(f"the function {name} takes {function.wanted}, not {len(arguments)}")
+            raise SqlError(f"the function {name} takes {function.wanted}, got {len(arguments)}")
         return _rewritten(function.name, tuple(arguments))
 
     def _cast(self) -> Node:

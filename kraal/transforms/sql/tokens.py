@@ -60,13 +60,13 @@ _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "
 def tokens(text: str) -> list[Token]:
     """Return the tokens of a text; the last has kind END. Raises SqlError."""
     if len(text) > LONGEST:
-        raise SqlError(f"the expressions have {len(text)} characters; {LONGEST} is the most")
+        raise SqlError(f"the expressions have {len(text)} characters; at most {LONGEST} are allowed")
     found: list[Token] = []
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise SqlError(f"{text[at : at + 10]!r} at character {at + 1} is no part of an expression")
+            raise SqlError(f"{text[at : at + 10]!r} at character {at + 1} is not part of an expression")
         token = _token(match, at + 1)
         if token is not None:
             found.append(token)

@@ -50,7 +50,7 @@ def test_a_source_file_that_cannot_be_read(healthy: Pipe, tmp_path: Path) -> Non
     below = regular / "below"
     first, trace = failed(healthy.worker, source(below, healthy.topic))
     assert first == f"NotADirectoryError: [Errno 20] Not a directory: '{below}'"
-    assert f"cannot look at {below}: Not a directory" in trace
+    assert f"cannot read the attributes of {below}: Not a directory" in trace
     first, _ = failed(healthy.worker, source(tmp_path, healthy.topic))
     assert f"{tmp_path} is not a regular file" in first
 

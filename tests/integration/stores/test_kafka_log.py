@@ -181,7 +181,7 @@ def test_a_topic_that_was_deleted_is_an_error_and_one_made_anew_is_read_from_its
     admin.create(internal_topic(topic))
     make_log(topic).append(entries("new", 8))
     refused = until_refused(log)
-    assert "was deleted and made anew since it was read; restart the worker" in str(refused)
+    assert "was deleted and created again since it was read; restart the worker" in str(refused)
     assert keys(read_all(log)) == [entry.key for entry in entries("new", 8)]
 
 

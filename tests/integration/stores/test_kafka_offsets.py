@@ -95,9 +95,9 @@ def test_records_that_are_no_offsets_are_named_and_passed_over(
     produce(bootstrap, topic, [(b'["y",null]', b"null")], partition=5)
     with caplog.at_level(logging.WARNING):
         assert make_store(topic).load(X) == {P: {"position": 1}}
-    assert f"{topic}-3 at 0 is passed over" in caplog.text
-    assert f"{topic}-3 at 1 is passed over" in caplog.text
-    assert f"{topic}-4 at 0 is passed over" in caplog.text
+    assert f"Skipping the record of {topic}-3 at offset 0" in caplog.text
+    assert f"Skipping the record of {topic}-3 at offset 1" in caplog.text
+    assert f"Skipping the record of {topic}-4 at offset 0" in caplog.text
 
 
 def test_an_offset_that_cannot_be_read_is_an_error_of_its_connector_only(

@@ -14,7 +14,7 @@ from kraal.config.checks import regex
         ("a{99999999999}", "the repetition number is too large"),
         ("(" * 9_999, "it is nested too deeply"),
         ("a" * 10_001, "it has 10001 characters, and 10000 at most are allowed"),
-        (None, "there is none"),
+        (None, "it is empty"),
     ],
 )
 def test_what_is_no_regular_expression_is_an_error_that_says_why(text: str | None, reason: str) -> None:

@@ -152,7 +152,7 @@ def test_a_pattern_matches_whole_names() -> None:
 
 
 def test_a_pattern_that_is_none_is_refused() -> None:
-    with pytest.raises(BadRequest, match=r"allowlist\.pattern is no regular expression: \*"):
+    with pytest.raises(BadRequest, match=r"allowlist\.pattern is not a valid regular expression: \*"):
         EnvVarConfigProvider(ENVIRONMENT).configure({"allowlist.pattern": "*"})
 
 

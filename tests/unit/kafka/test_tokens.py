@@ -90,9 +90,9 @@ def test_a_refresh_that_fails_leaves_the_last_token_and_is_tried_again(
     assert provider.token() == "token-1"
     if (refreshing := provider._refreshing) is not None:
         refreshing.join(5)
-    assert "it answers 503; the last token is used while it is good" in caplog.text
+    assert "status 503; using the last token until it expires" in caplog.text
     clock.now += 20
-    with pytest.raises(StoreError, match="answers 503"):
+    with pytest.raises(StoreError, match="status 503"):
         provider.token()
     endpoint.status = 200
     assert provider.token() == "token-4"
@@ -105,12 +105,12 @@ def test_an_answer_without_a_token_is_told_without_what_it_held(
     endpoint: TokenEndpoint, answer: object
 ) -> None:
     endpoint.answer = lambda _: answer
-    with pytest.raises(StoreError, match="its answer has no access_token") as raised:
+    with pytest.raises(StoreError, match="the response has no access_token") as raised:
         provider_of(endpoint, Clock()).token()
     assert "hush" not in f"{raised.value!r}{raised.value.__cause__!r}"
 
 
 def test_an_endpoint_that_is_not_there_is_named(endpoint: TokenEndpoint) -> None:
     endpoint.url = "http://127.0.0.1:1/token"
-    with pytest.raises(StoreError, match=r"no token from http://127\.0\.0\.1:1/token: "):
+    with pytest.raises(StoreError, match=r"failed to get a token from http://127\.0\.0\.1:1/token: "):
         provider_of(endpoint, Clock()).token()

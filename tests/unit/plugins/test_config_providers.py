@@ -106,8 +106,8 @@ def test_a_class_that_nobody_knows_ends_the_start() -> None:
     ("load", "reason"),
     [
         (lambda: 1 / 0, "it could not be loaded: ZeroDivisionError('division by zero')"),
-        (lambda: dict, "<class 'dict'> is no ConfigProvider"),
-        (lambda: 5, "5 is no ConfigProvider"),
+        (lambda: dict, "<class 'dict'> is not a ConfigProvider"),
+        (lambda: 5, "5 is not a ConfigProvider"),
     ],
 )
 def test_a_class_that_is_no_provider_ends_the_start(load: Callable[[], object], reason: str) -> None:
@@ -135,7 +135,7 @@ def test_a_provider_without_a_class_leaves_its_variables_as_they_are(
         providers = open_providers({"config.providers": "x, x"}, CLASSES)
     assert providers.resolve({"a": "${x:y}"}).config == {"a": "${x:y}"}
     assert [r.getMessage() for r in caplog.records] == [
-        "the config provider x has no config.providers.x.class; its variables stay as they are"
+        "The config provider x has no config.providers.x.class; its variables are not replaced"
     ]
 
 
@@ -185,7 +185,7 @@ def test_closing_closes_all_whatever_one_raises(caplog: pytest.LogCaptureFixture
     vault = Vault()
     Providers({"b": Broken(), "v": vault}).close()
     assert vault.closed
-    assert "the config provider b could not be closed" in caplog.text
+    assert "Failed to close the config provider b" in caplog.text
 
 
 def test_a_worker_s_own_config_is_resolved_and_plugin_path_is_not() -> None:

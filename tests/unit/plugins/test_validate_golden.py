@@ -25,7 +25,7 @@ BETTER = {
         "Configuration 'topics' values must not be null.",
         "Must configure one of topics or topics.regex",
         "Null value can not be supplied as the configuration value.",
-        "Invalid value null for configuration topics.regex: Invalid regex: there is none",
+        "Invalid value null for configuration topics.regex: Invalid regex: it is empty",
         "Must configure one of topics or topics.regex",
         "Null value can not be supplied as the configuration value.",
         "Null value can not be supplied as the configuration value.",

@@ -32,7 +32,7 @@ def test_keys_that_have_no_effect_are_named_when_the_connector_starts(
     with caplog.at_level(logging.WARNING):
         PLUGINS.make(config)
     assert [r.getMessage() for r in caplog.records] == [
-        "connector n: these have no effect: offsets.storage.topic"
+        "Connector n: these settings have no effect: offsets.storage.topic"
     ]
 
 

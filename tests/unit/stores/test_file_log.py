@@ -108,7 +108,7 @@ def test_a_flipped_bit_is_never_passed_off_as_sound(path: Path, tmp_path: Path) 
 def test_a_file_that_is_no_log_is_refused_and_left_alone(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("precious")
-    with pytest.raises(StoreError, match="does not begin like a Kraal log"):
+    with pytest.raises(StoreError, match="does not start with the header of a Kraal log"):
         FileLog(path, "config")
     assert path.read_text() == "precious"
 

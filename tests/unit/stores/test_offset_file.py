@@ -93,7 +93,7 @@ def test_keys_that_nobody_here_understands_are_kept(tmp_path: Path, caplog: pyte
     path.write_bytes((GOLDEN / "java-nulls.bin").read_bytes())
     before = load(path.read_bytes())
     store = OffsetFile(path)
-    assert "kept, but not used" in caplog.text
+    assert "Keeping a key of the offset file" in caplog.text
     store.store({SOURCE: {IN: {"position": 1}}})
     assert load(path.read_bytes())[: len(before)] == before
     assert store.load(ConnectorName("x")) == {}

@@ -36,8 +36,8 @@ def test_a_login_module_is_read_as_java_reads_it(text: str, options: dict[str, s
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        pytest.param("  ", "there is no login module", id="blank"),
-        pytest.param('="secret"', "must begin with the class", id="no class"),
+        pytest.param("  ", "it has no login module", id="blank"),
+        pytest.param('="secret"', "must start with the class", id="no class"),
         pytest.param(f'{SCRAM} username="secret";', "must follow the login module's class", id="no flag"),
         pytest.param(f"{SCRAM}", "must follow the login module's class", id="only a class"),
         pytest.param(f'{SCRAM} required username="u"', "must end with a semicolon", id="no semicolon"),

@@ -11,8 +11,8 @@ from kraal.connectors.file.config import FILE_SOURCE
 CODEC = "spark.sql.parquet.compression.codec"
 COMMITTER = "spark.sql.parquet.output.committer.class"
 ALLOWED = (
-    "A connector may set spark.sql.avro.*, spark.sql.files.*, spark.sql.orc.*, spark.sql.parquet.*, but no classes; "
-    "other settings of Spark are the worker's"
+    "A connector may set spark.sql.avro.*, spark.sql.files.*, spark.sql.orc.*, spark.sql.parquet.*, but not classes; "
+    "set other Spark settings in the worker's config"
 )
 
 

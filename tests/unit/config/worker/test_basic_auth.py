@@ -136,11 +136,11 @@ def test_a_user_with_the_right_password_is_admitted(header: str | None, *, admit
         pytest.param(
             "a=b",
             'KafkaConnect {{ {module} required file="x";',
-            "entry KafkaConnect does not end",
+            "entry KafkaConnect is not closed",
             id="no end",
         ),
-        pytest.param("a=b", "KafkaConnect", "its entry 1 is none", id="no braces"),
-        pytest.param("a=b", "KafkaConnect {{ {module} file=x; }};", "no login module", id="no flag"),
+        pytest.param("a=b", "KafkaConnect", "its entry 1 is invalid", id="no braces"),
+        pytest.param("a=b", "KafkaConnect {{ {module} file=x; }};", "an invalid login module", id="no flag"),
         pytest.param(
             "a=b",
             "KafkaConnect {{ {module} required file=x; }}",

@@ -40,7 +40,7 @@ def test_columns_and_their_types() -> None:
         ("id DECIMAL(4,5)", "the column id is decimal with digits up to 38"),
         ("id INT(4)", "the type int of the column id takes no 1 numbers"),
         ("id CHAR", "the column id of type char needs a length: char(n)"),
-        ("id VARIANT", "the column id has type VARIANT, which Connect has none for"),
+        ("id VARIANT", "the column id has type VARIANT, which has no Connect type"),
         ("id INT; drop", "'; drop' cannot be read"),
         ("id " + "array<" * 60 + "int" + ">" * 60, "nested deeper than 50 levels"),
     ],

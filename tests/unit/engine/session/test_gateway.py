@@ -87,7 +87,7 @@ def test_no_setting_is_on_the_command_line_or_in_the_environment(
             "-Da=1 -Dspark.x=secret",
             r"spark\.driver\.extraJavaOptions must not have -Dspark.*: .* `spark\.\*` ",
         ),
-        ('"-Da=secret', r"spark\.driver\.extraJavaOptions has a quotation that does not end"),
+        ('"-Da=secret', r"spark\.driver\.extraJavaOptions has an unterminated quote"),
     ],
 )
 def test_java_options_that_spark_refuses_are_refused_without_their_values(

@@ -42,5 +42,5 @@ def test_a_step_that_fails_is_told_and_the_next_one_taken(
     with caplog.at_level("INFO"):
         warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: False)
     assert taken == ["python", "batches"]
-    assert "without having been warmed up by Kafka's clients: OSError: no broker" in caplog.text
-    assert "warmed up by the Python worker, small batches in" in caplog.text
+    assert "Failed to warm up Spark with Kafka's clients: OSError: no broker" in caplog.text
+    assert "Warmed up Spark with the Python worker, small batches in" in caplog.text

@@ -76,5 +76,5 @@ def test_keys_for_transactions_have_an_effect_with_them(caplog: pytest.LogCaptur
     assert caplog.records == []
     PREPARING.make(config)
     assert [record.getMessage() for record in caplog.records] == [
-        "connector n: these have no effect: offsets.storage.topic, transaction.boundary"
+        "Connector n: these settings have no effect: offsets.storage.topic, transaction.boundary"
     ]
