@@ -102,8 +102,8 @@ class Pool:
             waiting = owner in self._waiting
         for thread in left:
             log.warning(
-                "%s: a call does not return, and %s is left to it; %s has %d such threads, of %d at most. "
-                "It is in:\n%s",
+                "%s: Abandoning thread %s because its call does not return; %s has abandoned %d of at most %d threads. "
+                "Stack of the call:\n%s",
                 *(owner, thread.name, self._name, count, self._most, stack_of(thread)),
             )
         return waiting

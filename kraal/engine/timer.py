@@ -96,8 +96,8 @@ class TimerThread:
             count = len(self._stuck)
             self._replace()
         log.warning(
-            "%s: a call has kept the poller for %.1f s, and its thread is left to it; the poller has %d such threads, "
-            "of %d at most. It is in:\n%s",
+            "%s: Abandoning a thread of the poller because its call has not returned for %.1f s; the poller has "
+            "abandoned %d of at most %d threads. Stack of the call:\n%s",
             *(owner, busy_s, count, MOST, stack_of(stuck)),
         )
 

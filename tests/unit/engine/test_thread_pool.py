@@ -171,8 +171,8 @@ def test_the_log_names_the_task_and_shows_where_it_hangs(
 ) -> None:
     with caplog.at_level(logging.WARNING):
         bench.stuck_run("stuck", "open")
-    [said] = [each.getMessage() for each in caplog.records if "does not return" in each.getMessage()]
-    assert said.startswith("stuck-0: a call does not return, and test-0 is left to it")
+    [said] = [each.getMessage() for each in caplog.records if "Abandoning thread" in each.getMessage()]
+    assert said.startswith("stuck-0: Abandoning thread test-0 because its call does not return")
     assert "in the_plugin\n" in said
 
 

@@ -191,7 +191,9 @@ def test_only_the_batch_that_spark_planned_is_taken(bench: Bench) -> None:
     forged: Any = "forged rows"
     with pytest.raises(NotPlanned, match="Batch 1 was offered, but the checkpoint's last planned batch is 0"):
         spark.handover.offer(forged, 1)
-    with pytest.raises(NotPlanned, match="Batch 0 was offered while batch 0 of the streaming query is running"):
+    with pytest.raises(
+        NotPlanned, match="Batch 0 was offered while batch 0 of the streaming query is running"
+    ):
         spark.handover.offer(forged, 0)
     assert spark.handover.batch == Batch(0, "rows of 0")  # type: ignore[arg-type]  # no frame here
     assert bench.take(reader).topic == "rows of 0"

@@ -177,7 +177,7 @@ def test_jobs_that_nobody_waits_for_any_more_hold_up_nobody(
     stage.gate.arrived().set()
     assert stage.next_ended() == "third"
     assert [call.owner for call in stage.pool.state().stuck] == ["first-0", "second-0"]
-    assert "first-0: a call does not return" in caplog.text
+    assert "first-0: Abandoning thread" in caplog.text
     for gate in gates:
         gate.set()
     assert {stage.next_ended(), stage.next_ended()} == {"first", "second"}

@@ -145,5 +145,5 @@ def test_a_report_after_the_batch_is_an_error_of_the_plugin() -> None:
 
 def test_a_batch_without_a_runtime_says_so() -> None:
     batch = SinkBatch(frame=None, ranges=RANGES)  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="made without a reporter"):
+    with pytest.raises(RuntimeError, match="no error reporter is set for this batch"):
         batch.report(T0, 12, WRONG)

@@ -24,7 +24,7 @@ def test_a_task_that_waits_ends_the_warm_up(
     with caplog.at_level("INFO"):
         warm_up(nothing, nothing, {"bootstrap.servers": "127.0.0.1:9"}, lambda: len(taken) >= before)
     assert taken == STEPS[:before]
-    assert ("by nothing" in caplog.text) == (before == 0)
+    assert ("with nothing" in caplog.text) == (before == 0)
 
 
 def test_a_step_that_fails_is_told_and_the_next_one_taken(
