@@ -17,6 +17,8 @@ from kraal.testing.process import Answer, WorkerProcess
 from tests.differential.causes import cause_of, without_details
 from tests.differential.chains import CHAINS, WORDS, Chained
 
+pytestmark = pytest.mark.ci
+
 LOOK_S: Final = 0.1
 READ_S: Final = 30.0
 STUCK_S: Final = 60.0

@@ -8,6 +8,8 @@ from kraal.testing import ProcessCluster
 from kraal.testing.process import WorkerProcess
 from tests.fakes.spark.pipe import RUNNING, Pipe
 
+pytestmark = pytest.mark.ci
+
 EACH = pytest.mark.parametrize("number", range(3))
 
 

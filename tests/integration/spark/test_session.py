@@ -97,6 +97,7 @@ def test_a_killed_jvm_fails_runs_at_once_and_comes_back(own: SparkEngine, kafka:
     meanwhile.expect(Stopped)
 
 
+@pytest.mark.ci
 def test_an_archive_of_classes_is_used_and_one_that_crashes_the_jvm_is_not_used_again(
     own: SparkEngine, tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def shown_by(process: psutil.Process) -> dict[str, str]:
     return found
 
 
+@pytest.mark.ci
 def test_no_process_shows_a_secret_that_is_in_effect(
     own: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import pytest
+
 from kraal.broker.broker import Broker
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import Offset, SourcePartition
@@ -30,6 +32,7 @@ def test_the_offset_file_is_connects_and_holds_where_the_source_goes_on(pipe: Pi
     assert pipe.worker.offset_file.read_bytes().startswith(b"\xac\xed\x00\x05sr\x00\x11java.util.HashMap")
 
 
+@pytest.mark.ci
 def test_a_worker_that_is_told_to_forget_configs_keeps_offsets(
     own_worker: Make, tmp_path: Path, kafka: Broker
 ) -> None:

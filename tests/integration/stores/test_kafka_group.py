@@ -19,6 +19,8 @@ from kraal.kafka.group_coordinator import Pulse
 from kraal.protocol.group import ConnectProtocol
 from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all, joined_after_s
 
+pytestmark = pytest.mark.ci
+
 Add = Callable[..., KafkaMember]
 NOTICE_S = 0.5
 """How long it takes at most until a member looks; `kraal.kafka.group_coordinator`."""

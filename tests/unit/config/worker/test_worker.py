@@ -138,8 +138,8 @@ def test_all_errors_are_told_at_once() -> None:
         "Invalid value null for configuration ssl.keystore.location: HTTPS listeners need a key store",
         "Invalid header config action: 'say'. Expected one of [set, add, setDate, addDate]",
         (
-            "Invalid value http://a.com,*.b.com for configuration access.control.allow.origin: each origin must be * or a "
-            "regular expression: nothing to repeat"
+            "Invalid value http://a.com,*.b.com for configuration access.control.allow.origin: each origin must be * "
+            "or a regular expression: nothing to repeat"
         ),
         "Invalid value io.acme.Guard for configuration rest.extension.classes: Class io.acme.Guard could not be found",
         "Invalid value nonsense for configuration listeners: a listener has the form http://HOST:PORT or https",
