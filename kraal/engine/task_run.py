@@ -179,9 +179,7 @@ class TaskRun:
     def _force(self) -> None:
         with self._lock:
             if self._phase is not Phase.OVER:
-                log.warning(
-                    "%s: Abandoning a run that does not return from %s", self.spec.task, self._phase.name
-                )
+                log.warning("%s: Abandoning a run that stays in %s", self.spec.task, self._phase.name)
                 self._host.leave_behind(self._owner)
                 self._finish()
 
