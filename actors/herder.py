@@ -230,7 +230,7 @@ class Herder:
     def _go_on(self) -> None:
         """Check whether a stopped instance or a written status completes a pending step."""
         self._rebalances.go_on()
-        if self._closing is not None and not self._state.told and not self._state.statuses_owed:
+        if self._closing is not None and not self._state.announced and not self._state.statuses_owed:
             self._closing.set(None)
 
     # -- REST ----------------------------------------------------------------------------------------------
@@ -379,8 +379,8 @@ class Herder:
     def _instance_changed(self, fact: InstanceChanged) -> None:
         self._book.record(fact)
         if fact.stopped:
-            self._state.gone(fact.instance)
-        self._restarts.heard(fact)
-        self._requests.heard(fact)
+            self._state.instance_stopped(fact.instance)
+        self._restarts.handle_fact(fact)
+        self._requests.handle_fact(fact)
         if fact.stopped:
             self._go_on()

@@ -129,7 +129,7 @@ class Task:
                     self._worker.tell(self._said)
             case RunReported():
                 if message.run == self._number:
-                    self._heard(message.event)
+                    self._handle_event(message.event)
             case OffsetsLoaded():
                 if message.token == self._token and self._phase is _Phase.LOADING:
                     self._open(message)
@@ -218,7 +218,7 @@ class Task:
             spec, loaded.offsets, lambda event: address.tell(RunReported(number, event))
         )
 
-    def _heard(self, event: RunEvent) -> None:
+    def _handle_event(self, event: RunEvent) -> None:
         phase = self._phase
         count(self._meter, event, asking=phase is _Phase.ASKING, storing=phase is _Phase.STORING)
         match event:

@@ -209,7 +209,7 @@ class Worker:
 
     def _stop(self, instance: Instance, slot: Slot, life: Wanted) -> None:
         if slot.address is None:
-            self._gone(instance, slot, _stopped(instance, life.incarnation))
+            self._on_stopped(instance, slot, _stopped(instance, life.incarnation))
             return
         overdue = StopOverdue(instance=instance, incarnation=life.incarnation, cancelled=False)
         slot.stopping = self._clock.after(self._graceful_s, self._address, overdue)
@@ -220,7 +220,7 @@ class Worker:
         if slot is None or slot.life is None or slot.life.incarnation != fact.incarnation:
             return
         if fact.stopped:
-            self._gone(fact.instance, slot, fact)
+            self._on_stopped(fact.instance, slot, fact)
             return
         if slot.stopping is not None and slot.address is not None:
             slot.address.tell(StopInstance())  # its actor may have been restarted since the first request
@@ -228,13 +228,13 @@ class Worker:
         self._board.changed(fact.instance, fact.state, fact.version)
         self._herder.tell(fact)
 
-    def _gone(self, instance: Instance, slot: Slot, fact: InstanceChanged) -> None:
+    def _on_stopped(self, instance: Instance, slot: Slot, fact: InstanceChanged) -> None:
         if slot.stopping is not None:
             slot.stopping.cancel()
         if slot.address is not None:
             self._supervisor.tell(Release(slot.address))
         slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
-        self._board.gone(instance)
+        self._board.remove(instance)
         self._herder.tell(fact)
         self._move(instance)
         self._move_waiting()
@@ -252,7 +252,7 @@ class Worker:
             slot.address.tell(CancelInstance())
             return
         log.error("Abandoning %s, which did not end after it was cancelled", message.instance)
-        self._gone(message.instance, slot, _stopped(message.instance, message.incarnation))
+        self._on_stopped(message.instance, slot, _stopped(message.instance, message.incarnation))
 
     def _gave_up(self, message: ChildGaveUp) -> None:
         slot = self._slots.get(message.instance)

@@ -113,12 +113,12 @@ def from_snapshot(view: View) -> Handler:
         if not services.published.latest.live:
             await ask_herder(services, AwaitLive())
         snapshot = services.published.latest
-        return kept(services, snapshot, request, view(services, snapshot, request))
+        return cached_answer(services, snapshot, request, view(services, snapshot, request))
 
     return get
 
 
-def kept(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
+def cached_answer(services: Services, snapshot: Snapshot, request: Request, value: Any) -> Response:
     """Answer with a value and cache it while the snapshot is the latest."""
     body = to_json(value)
     services.rendered.keep(snapshot, key_of(request.scope), body)

@@ -15,7 +15,7 @@ from kraal.cluster.decisions.auto_restart import (
     Situation,
     failed,
     is_due,
-    look,
+    next_watched,
     restarted,
     why_given_up,
     works,
@@ -45,25 +45,25 @@ class AutoRestarts:
         self._timers: dict[Instance, tuple[float, Timer]] = {}
         """The pending timers, with the times that they are set for."""
 
-    def heard(self, fact: InstanceChanged) -> None:
+    def handle_fact(self, fact: InstanceChanged) -> None:
         """Handle a fact about an instance."""
         instance, now = fact.instance, self._situation(fact.instance)
         known = self._state.watched.get(instance)
         if now is None or now.life != fact.incarnation or fact.stopped:
             if known is not None:
-                self._look(instance)
+                self._decide_next(instance)
             return
         if fact.state is State.FAILED and not fact.recovers:
             self._state.watched[instance] = failed(known, fact.incarnation, fact.trace or "", now)
-            self._look(instance)
+            self._decide_next(instance)
         elif known is not None and fact.state is not State.FAILED and known.life == fact.incarnation:
             self._state.watched[instance] = works(known)
-            self._look(instance)
+            self._decide_next(instance)
 
     def look_at_all(self) -> None:
         """Check all watched instances, because something may have changed or a restart is due."""
         for instance in list(self._state.watched):
-            self._look(instance)
+            self._decide_next(instance)
 
     def run_due(self) -> None:
         """Carry out due restarts; called when no assignment change is under way."""
@@ -81,9 +81,9 @@ class AutoRestarts:
             after = self._situation(instance)
             if after is not None and after.life is not None:
                 self._state.watched[instance] = restarted(watched, after.life, now)
-            self._look(instance)
+            self._decide_next(instance)
 
-    def _look(self, instance: Instance) -> None:
+    def _decide_next(self, instance: Instance) -> None:
         """Decide the next step for one instance, and publish it."""
         shown, now = self._state.snapshot.watched.get(instance), self._situation(instance)
         if now is None:
@@ -91,7 +91,7 @@ class AutoRestarts:
             self._wake(instance, None)
             self._publish()
             return
-        after = self._state.watched[instance] = look(instance, self._state.watched[instance], now)
+        after = self._state.watched[instance] = next_watched(instance, self._state.watched[instance], now)
         self._wake(instance, after.due_s)
         if after == shown:
             return

@@ -154,4 +154,4 @@ class Rebalances:
     def give_up_all(self) -> None:
         """Release all work, because the worker shuts down."""
         self._state.assignment = Assignment()
-        self._state.apply_wanted({connector_of(i) for i in self._state.told})
+        self._state.apply_wanted({connector_of(i) for i in self._state.announced})

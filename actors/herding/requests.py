@@ -287,7 +287,7 @@ class Requests:
             raise Forbidden(text)
         self._book.reset_topics(name, reply)
 
-    def heard(self, fact: InstanceChanged) -> None:
+    def handle_fact(self, fact: InstanceChanged) -> None:
         """Answer the create request of a connector that failed before it had tasks."""
         if not isinstance(fact.instance, TaskId) and not fact.stopped and fact.trace is not None:
             self.settled(fact.instance)

@@ -86,7 +86,7 @@ class Restarts:
     def resume(self, facts: Iterable[InstanceChanged]) -> None:
         """Process the worker's complete report, which may contain unknown facts."""
         for fact in facts:
-            self._auto.heard(fact)
+            self._auto.handle_fact(fact)
         self._auto.look_at_all()
 
     def _planned(self, request: RestartRequest) -> tuple[Instance, ...]:
@@ -124,9 +124,9 @@ class Restarts:
         else:
             done([])
 
-    def heard(self, fact: InstanceChanged) -> None:
+    def handle_fact(self, fact: InstanceChanged) -> None:
         """Process a fact: it may end a wait or require a restart."""
-        self._auto.heard(fact)
+        self._auto.handle_fact(fact)
         wanted = self._state.wanted(connector_of(fact.instance)).get(fact.instance)
         if wanted is not None and (fact.stopped or fact.incarnation < wanted.incarnation):
             return

@@ -143,7 +143,7 @@ class HerderState:
         self.watched = ledger.watched
         self.live = False
         """Replay and report are complete: snapshots are published and the worker receives its work."""
-        self.told: set[Instance] = set()
+        self.announced: set[Instance] = set()
         """Instances that the worker was told about and has not reported as stopped."""
         self.suspended: dict[ConnectorName, int] = {}
         """Connectors whose tasks stop until an assignment is based on these task configs or newer ones."""
@@ -236,7 +236,7 @@ class HerderState:
             else:
                 self._wanted.pop(name, None)
         if delta:
-            self.told.update(delta)
+            self.announced.update(delta)
             self.actors.worker.tell(Assign(delta, together))
 
     def assign(self, assignment: Assignment) -> set[ConnectorName]:
@@ -257,31 +257,31 @@ class HerderState:
                 incarnation=fact.incarnation, target=TargetState.STOPPED, connector_config=_ADOPTED
             )
             self._wanted.setdefault(connector_of(instance), {})[instance] = placeholder
-            self.told.add(instance)
+            self.announced.add(instance)
 
     def tell_again(self, running: Mapping[Instance, InstanceChanged]) -> None:
         """Repeat all wanted instances: the worker may have died with a message in its mailbox."""
-        delta: dict[Instance, Wanted | None] = {i: None for i in running if i in self.told}
+        delta: dict[Instance, Wanted | None] = {i: None for i in running if i in self.announced}
         for wanted in self._wanted.values():
             delta.update(wanted)
         self.actors.worker.tell(Assign(delta))
 
     def told_names(self) -> set[ConnectorName]:
         """Return the connectors that the worker may still run instances of."""
-        return {connector_of(i) for i in self.told}
+        return {connector_of(i) for i in self.announced}
 
     def leaving(self) -> bool:
         """Return whether an instance that is no longer wanted still runs."""
-        return any(i not in self.wanted(connector_of(i)) for i in self.told)
+        return any(i not in self.wanted(connector_of(i)) for i in self.announced)
 
-    def gone(self, instance: Instance) -> None:
+    def instance_stopped(self, instance: Instance) -> None:
         """Note that the worker has stopped an instance, and forget it unless it is wanted again."""
         name = connector_of(instance)
         wanted = self._wanted.get(name, {})
         if instance in wanted and wanted[instance].connector_config is _ADOPTED:
             del wanted[instance]  # wanted by an earlier herder; it is not started again
         if instance not in self.wanted(name):
-            self.told.discard(instance)
+            self.announced.discard(instance)
 
 
 def _nothing() -> None:

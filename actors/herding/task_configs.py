@@ -104,7 +104,7 @@ class TaskConfigs:
             state.write_config(task_config_entries(made.name, made.configs), reply, lambda: reply.set(None))
             reply.future.add_done_callback(lambda f: self._written(publication, f.exception()))
         elif leader_url is None:
-            self._again(publication, "the group has no known leader", None)
+            self._retry(publication, "the group has no known leader", None)
         else:
             key = state.snapshot.config.session_key
             signed = state.snapshot.protocol is not None and state.snapshot.protocol.signed
@@ -127,7 +127,7 @@ class TaskConfigs:
             if publication.token == message.token:
                 publication.token = None
                 if isinstance(message, PublishFailed):
-                    self._again(publication, str(message.error), message.status)
+                    self._retry(publication, str(message.error), message.status)
                 else:
                     self._over(publication.made.name)
                 return
@@ -137,15 +137,15 @@ class TaskConfigs:
         for publication in list(self._on_their_way.values()):
             if publication.token is not None:
                 publication.token = None
-                self._again(publication, "the publisher died", None)
+                self._retry(publication, "the publisher died", None)
 
     def _written(self, publication: _Publication, error: BaseException | None) -> None:
         if error is None:
             self._over(publication.made.name)
         else:
-            self._again(publication, str(error), None)
+            self._retry(publication, str(error), None)
 
-    def _again(self, publication: _Publication, why: str, status: int | None) -> None:
+    def _retry(self, publication: _Publication, why: str, status: int | None) -> None:
         state, made = self._state, publication.made
         delay_s = publish_retry_s(publication.attempt)
         publication.attempt += 1

@@ -162,7 +162,7 @@ class _Sink:
         try:
             found = self._context.groups.read(request.name, config, timeout_s=self._left_s())
         except KraalError as error:
-            raise _told(words.unread("sink", request.name), error) from error
+            raise _reported_error(words.unread("sink", request.name), error) from error
         request.reply_to.tell(OffsetsFetched(token=request.token, pairs=words.sink_pairs(found)))
 
     def _modify(self, request: ModifyOffsets, config: Mapping[str, str]) -> None:
@@ -172,7 +172,7 @@ class _Sink:
             try:
                 wanted = dict.fromkeys(groups.read(name, config, timeout_s=self._left_s()))
             except KraalError as error:
-                raise _told(words.unlisted(name), error) from error
+                raise _reported_error(words.unlisted(name), error) from error
         managed = _agreed(
             request, "sink", lambda: self._context.make_plugin(config).alter_sink_offsets(config, wanted)
         )
@@ -184,9 +184,9 @@ class _Sink:
             else:
                 groups.alter(name, config, wanted, timeout_s=self._left_s())
         except GroupInUse as error:
-            raise _told(words.group_in_use(name, reset=request.reset), error) from error
+            raise _reported_error(words.group_in_use(name, reset=request.reset), error) from error
         except KraalError as error:
-            raise _told(words.group_unmodified(name, reset=request.reset), error) from error
+            raise _reported_error(words.group_unmodified(name, reset=request.reset), error) from error
         _done(request, managed=managed)
 
 
@@ -223,7 +223,7 @@ class _Exact:
                     self._modify(request, config, found)
             except StoreError as error:
                 text = words.unread("source", name) if fetching else words.unmodified("source", name)
-                raise _told(text, error) from error
+                raise _reported_error(text, error) from error
         except KraalError as error:
             fail(request, error)
         self._over()
@@ -313,7 +313,9 @@ class _Source:
     def _failed(self, error: Exception) -> KraalError:
         name = self._request.name
         fetching = isinstance(self._request, FetchOffsets)
-        return _told(words.unread("source", name) if fetching else words.unmodified("source", name), error)
+        return _reported_error(
+            words.unread("source", name) if fetching else words.unmodified("source", name), error
+        )
 
     def _loaded(self, found: Mapping[SourcePartition, Offset]) -> None:
         request = self._request
@@ -348,7 +350,7 @@ class _Source:
         self._end()
 
 
-def _told(text: str, cause: Exception) -> KraalError:
+def _reported_error(text: str, cause: Exception) -> KraalError:
     """Return the error for the user, and log its cause."""
     log.error("%s: %s", text, cause)
     return KraalError(text)

@@ -141,7 +141,7 @@ class Address:
 
     def tell(self, message: Tell) -> None:
         """Put `message` into the mailbox; returns at once."""
-        if not self._put(message):
+        if not self._enqueue(message):
             log.debug("Dropped a message for %s, which is not running: %s", self.name, type(message).__name__)
 
     def question(self, message: Ask[R]) -> Future[R]:
@@ -150,7 +150,7 @@ class Address:
         with self._lock:
             self._open[question] = None
         question.future.add_done_callback(lambda _: self._closed(question))
-        if not self._put(question):
+        if not self._enqueue(question):
             settle(question.future, None, ActorDied(f"{self.name} is not running; it is being restarted"))
         return question.future
 
@@ -161,7 +161,7 @@ class Address:
         for question in questions:
             settle(question.future, None, ActorDied(reason))
 
-    def _put(self, message: object) -> bool:
+    def _enqueue(self, message: object) -> bool:
         if self._early is not None:
             with self._lock:
                 if self._early is not None:

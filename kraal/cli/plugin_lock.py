@@ -69,7 +69,7 @@ def add(what: tuple[str, ...], path: Path, worker: str | None) -> None:
 @_worker
 def remove(what: tuple[str, ...], path: Path, worker: str | None) -> None:
     """Remove jars and wheels and their unused dependencies from the plugin lock. The version is optional."""
-    _there(path)
+    _require_lock(path)
     _changed(path, lambda: change.remove(path, what), worker)
 
 
@@ -86,7 +86,7 @@ def lock(path: Path, worker: str | None) -> None:
 
     Wheels that were added as files do not change.
     """
-    _there(path)
+    _require_lock(path)
     _changed(path, lambda: change.relock(path), worker)
 
 
@@ -118,7 +118,7 @@ def _is_added(found: Lock, name: str, file: str) -> bool:
     return bool({name, file, name.partition("==")[0]} & asked)
 
 
-def _there(path: Path) -> None:
+def _require_lock(path: Path) -> None:
     if not path.exists():
         raise PluginsUnfit(f"Plugin lock {path} does not exist; create it with `kraal plugins add`.")
 

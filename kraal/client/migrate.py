@@ -96,7 +96,7 @@ def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
     config = source.ask("GET", "connectors", name, "config")
     state, _ = source.state(name)
     source.ask("GET", "connectors", name, "offsets")
-    begun = _begun(target, name, config)
+    begun = _already_exists(target, name, config)
     try:
         target.ask("GET", "connectors", name, "offsets")
     except Refused as error:
@@ -117,7 +117,7 @@ def _planned(source: Cluster, target: Cluster, name: str) -> Plan:
     return Plan(name, config, state, begun)
 
 
-def _begun(target: Cluster, name: str, config: dict[str, Any]) -> bool:
+def _already_exists(target: Cluster, name: str, config: dict[str, Any]) -> bool:
     try:
         there = target.ask("GET", "connectors", name, "config")
     except Refused as error:

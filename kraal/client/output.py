@@ -19,7 +19,7 @@ from kraal.client.text import one_line, printable, table
 NO_CONNECTORS = "No connectors."
 
 
-def complain(error: Exception | str) -> None:
+def print_error(error: Exception | str) -> None:
     """Print an error on one line to standard error."""
     click.echo(f"Error: {one_line(str(error))}", err=True)
 

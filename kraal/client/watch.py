@@ -52,7 +52,7 @@ class Watch:
             self._pause(self._interval_s)
             self._look_again()
 
-    def as_lines(self, say: Say, complain: Say, *, as_json: bool) -> None:
+    def as_lines(self, say: Say, print_error: Say, *, as_json: bool) -> None:
         """Print the current states and then each change, one line each. Raises the errors of the first poll."""
         before: Statuses = {}
         self._last = self._look()
@@ -65,7 +65,7 @@ class Watch:
             self._pause(self._interval_s)
             self._look_again()
             if self._problem != problem:
-                complain(f"{_now()} {self._problem or 'the worker responds again'}")
+                print_error(f"{_now()} {self._problem or 'the worker responds again'}")
 
     def _look_again(self) -> None:
         """Poll; errors are shown and do not end the watch."""

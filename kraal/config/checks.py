@@ -149,7 +149,7 @@ def clean_name(name: str, value: object) -> str | None:
     return invalid(name, value, reason)
 
 
-@rule("names, none of them twice")
+@rule("names without duplicates")
 def unique_aliases(name: str, value: object) -> str | None:
     """Require a list of distinct aliases. Source: ConnectorConfig.aliasValidator."""
     if value is None:
@@ -158,7 +158,7 @@ def unique_aliases(name: str, value: object) -> str | None:
     return invalid(name, value, "Duplicate alias provided.") if len(set(entries)) < len(entries) else None
 
 
-@rule("a list without empty entries, none of them twice")
+@rule("a list without empty or duplicate entries")
 def distinct_entries(name: str, value: object) -> str | None:
     """Require a list of distinct, non-empty entries. Source: ConfigDef.ValidList (4.3.0)."""
     if value is None:

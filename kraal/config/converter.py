@@ -15,6 +15,6 @@ CONVERTER_TYPE_KEY: Final = Key(
     type=ConfigType.STRING,
     validator=one_of("key", "value", "header"),
     importance=Importance.LOW,
-    doc="What the converter is used for; set by the worker.",
+    doc="What the converter converts: keys, values or headers. The worker sets it.",
     source="ConverterConfig.TYPE_CONFIG",
 )

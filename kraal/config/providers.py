@@ -62,8 +62,8 @@ class _OfFiles(ConfigProvider):
                 name=_ALLOWED_PATHS,
                 type=ConfigType.LIST,
                 default=None,
-                doc="Files and directories that may be read, with all below them; without it, everything may. Each has "
-                "to exist, and to be an absolute path.",
+                doc="Absolute paths of existing files and directories that may be read, including everything below "
+                "them. Default: everything may be read.",
                 source="AllowedPaths",
             )
         ]
@@ -137,7 +137,7 @@ class EnvVarConfigProvider(ConfigProvider):
                 type=ConfigType.STRING,
                 default=_EVERY_NAME,
                 validator=java_regex,
-                doc="Which environment variables may be read: those whose whole name this regular expression matches.",
+                doc="Regular expression that matches the whole names of environment variables that may be read.",
                 source="EnvVarConfigProvider.ALLOWLIST_PATTERN_CONFIG",
             )
         ]

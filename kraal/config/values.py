@@ -145,7 +145,7 @@ def _double(text: str) -> float:
     return float(text.rstrip("fFdD") if text[-1] in "fFdD" else text)
 
 
-def _whole(kind: ConfigType, bits: int) -> Callable[[str], int]:
+def _integer_parser(kind: ConfigType, bits: int) -> Callable[[str], int]:
     """Return a parser for signed integers of `bits` bits."""
     limit = 1 << (bits - 1)
 
@@ -164,9 +164,9 @@ _PARSERS: Mapping[ConfigType, Callable[[str], object]] = {
     ConfigType.LIST: split_list,
     ConfigType.BOOLEAN: _boolean,
     ConfigType.DOUBLE: _double,
-    ConfigType.SHORT: _whole(ConfigType.SHORT, 16),
-    ConfigType.INT: _whole(ConfigType.INT, 32),
-    ConfigType.LONG: _whole(ConfigType.LONG, 64),
+    ConfigType.SHORT: _integer_parser(ConfigType.SHORT, 16),
+    ConfigType.INT: _integer_parser(ConfigType.INT, 32),
+    ConfigType.LONG: _integer_parser(ConfigType.LONG, 64),
 }
 
 

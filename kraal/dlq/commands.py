@@ -164,7 +164,7 @@ def show(
     spans = kafka.spans(box.topic)
     if place:
         letters: Iterable[DeadLetter] = islice(
-            _held(kafka, box, from_offset(spans, box.topic, *place)), limit
+            _read_letters(kafka, box, from_offset(spans, box.topic, *place)), limit
         )
     else:
         letters = _latest(kafka, box, spans, limit)
@@ -185,18 +185,18 @@ def _place(partition: int | None, offset: int | None) -> tuple[int, int] | None:
     return None if partition is None or offset is None else (partition, offset)
 
 
-def _held(kafka: Kafka, box: Box, spans: dict[int, Span]) -> Iterator[DeadLetter]:
+def _read_letters(kafka: Kafka, box: Box, spans: dict[int, Span]) -> Iterator[DeadLetter]:
     return (letter for letter in kafka.read(box.topic, spans) if box.holds(letter))
 
 
 def _latest(kafka: Kafka, box: Box, spans: dict[int, Span], limit: int) -> Iterable[DeadLetter]:
     """Return the latest letters; reads all of a topic if the connector has too few in its last records."""
     wanted = last(spans, limit)
-    found = list(_held(kafka, box, wanted))
+    found = list(_read_letters(kafka, box, wanted))
     if len(found) < limit and wanted != spans:
         newest: deque[DeadLetter] = deque(maxlen=limit)
         for number, span in spans.items():
-            kept = deque(_held(kafka, box, {number: span}), maxlen=limit)
+            kept = deque(_read_letters(kafka, box, {number: span}), maxlen=limit)
             newest = deque(sorted([*newest, *kept], key=_by_time)[-limit:], maxlen=limit)
         return newest
     return sorted(found, key=_by_time)[-limit:]
@@ -258,7 +258,9 @@ def replay(
         spans = not_yet(spans, kafka.committed(box.group, box.topic))
     remembers = place is None and not dry_run
     written: Counter[str] = Counter()
-    letters = ((letter, target_of(letter, to, kafka.partitions)) for letter in _held(kafka, box, spans))
+    letters = (
+        (letter, target_of(letter, to, kafka.partitions)) for letter in _read_letters(kafka, box, spans)
+    )
     chosen = islice(letters, limit)
     while piece := list(islice(chosen, AT_ONCE)):
         if dry_run:
@@ -271,14 +273,14 @@ def replay(
         written.update(target.topic for _, target in piece)
     if remembers and limit is None:
         kafka.commit(box.group, box.topic, {number: span.end for number, span in spans.items()})
-    _tell(box, written, dry_run=dry_run)
+    _report_replay(box, written, dry_run=dry_run)
 
 
 def _behind(piece: Iterable[tuple[DeadLetter, Target]]) -> dict[int, int]:
     return {letter.partition: letter.offset + 1 for letter, _ in piece}
 
 
-def _tell(box: Box, written: Counter[str], *, dry_run: bool) -> None:
+def _report_replay(box: Box, written: Counter[str], *, dry_run: bool) -> None:
     if not written:
         click.echo(f"Nothing to replay in {box.topic}.", err=True)
     for topic, count in sorted(written.items()):

@@ -70,7 +70,7 @@ class Kafka:
         try:
             found = self._admin.list_topics(timeout=ASK_S)
         except ck.KafkaException as exc:
-            raise self._trouble("failed to list topics", exc) from exc
+            raise self._to_error("failed to list topics", exc) from exc
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
     def spans(self, topic: str) -> dict[int, Span]:
@@ -82,7 +82,7 @@ class Kafka:
                 for number in range(self.partitions.get(topic, 0))
             }
         except (ck.KafkaException, TypeError) as exc:  # None after a timeout
-            raise self._trouble(f"failed to list offsets of topic {topic}", exc) from exc
+            raise self._to_error(f"failed to list offsets of topic {topic}", exc) from exc
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
         """Return the committed offsets of a group by partition. Raises KafkaTrouble."""
@@ -103,10 +103,10 @@ class Kafka:
             asked = ask([ck.ConsumerGroupTopicPartitions(group, list(places))], request_timeout=ASK_S)
             found: Sequence[Any] = asked[group].result(ASK_S + 5).topic_partitions
         except (ck.KafkaException, TimeoutError) as exc:
-            raise self._trouble(what, exc) from exc
+            raise self._to_error(what, exc) from exc
         for place in found:
             if place.error is not None:
-                raise self._trouble(what, place.error)
+                raise self._to_error(what, place.error)
         return found
 
     def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
@@ -124,13 +124,13 @@ class Kafka:
             message = consumer.poll(0.2)
             if message is None:
                 if time.monotonic() > until_s:
-                    raise self._trouble(f"returned no records of {topic}-{number} for {ASK_S:.0f} s", "")
+                    raise self._to_error(f"returned no records of {topic}-{number} for {ASK_S:.0f} s", "")
                 continue
             until_s = time.monotonic() + ASK_S
             if (error := message.error()) is not None:
                 if error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
                     return
-                raise self._trouble(f"failed to read {topic}-{number}", error)
+                raise self._to_error(f"failed to read {topic}-{number}", error)
             if message.offset() >= span.end:
                 return
             yield _letter(message)
@@ -165,15 +165,15 @@ class Kafka:
                 )
             left = producer.flush(WRITE_S)
         except (ck.KafkaException, BufferError) as exc:
-            raise self._trouble("failed to write all letters", exc) from exc
+            raise self._to_error("failed to write all letters", exc) from exc
         if failures or left:
             cause = failures[0] if failures else f"{left} not acknowledged within {WRITE_S:.0f} s"
-            raise self._trouble("failed to write all letters", cause)
+            raise self._to_error("failed to write all letters", cause)
 
     @cached_property
     def _producer(self) -> Any:
         settings = client(self._options, _CLIENT_ID, self._said)
-        return self._made(
+        return self._make_client(
             ck.Producer,
             {**settings, "acks": "all", "enable.idempotence": "true", "partitioner": "murmur2_random"},
         )
@@ -188,19 +188,19 @@ class Kafka:
             "auto.offset.reset": "earliest",  # records deleted by retention are skipped
             "allow.auto.create.topics": "false",
         }
-        return self._made(ck.Consumer, {**client(self._options, _CLIENT_ID, self._said), **fixed})
+        return self._make_client(ck.Consumer, {**client(self._options, _CLIENT_ID, self._said), **fixed})
 
     @cached_property
     def _admin(self) -> Any:
-        return self._made(AdminClient, client(self._options, _CLIENT_ID, self._said))
+        return self._make_client(AdminClient, client(self._options, _CLIENT_ID, self._said))
 
-    def _made(self, kind: Any, settings: Mapping[str, Any]) -> Any:
+    def _make_client(self, kind: Any, settings: Mapping[str, Any]) -> Any:
         try:
             return kind(dict(settings))
         except (ck.KafkaException, ValueError) as exc:
-            raise self._trouble("cannot be used with these client configs", exc) from exc
+            raise self._to_error("cannot be used with these client configs", exc) from exc
 
-    def _trouble(self, what: str, cause: object) -> KafkaTrouble:
+    def _to_error(self, what: str, cause: object) -> KafkaTrouble:
         said = self._said.added_to(cause) if cause else ""
         return KafkaTrouble(f"Kafka at {self.address} {what}" + (f": {said}" if said else ""))
 

@@ -143,8 +143,8 @@ def as_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
     """Yield a letter as lines of text; control characters are escaped."""
     facts = letter.facts
     yield f"{letter.place}   {_moment(letter.timestamp_ms)}".rstrip()
-    rows = [*_told(facts), ("key", _shown(letter.key)), ("value", _shown(letter.value))]
-    rows += [("header", f"{name} = {_shown(value)}") for name, value in letter.own_headers]
+    rows = [*_origin_headers(facts), ("key", _display(letter.key)), ("value", _display(letter.value))]
+    rows += [("header", f"{name} = {_display(value)}") for name, value in letter.own_headers]
     for name, text in rows:
         yield f"  {name:<12}{one_line(text)}"
     if stack:
@@ -152,7 +152,7 @@ def as_text(letter: DeadLetter, *, stack: bool) -> Iterator[str]:
             yield f"    {printable(line.expandtabs(2))}"
 
 
-def _told(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _origin_headers(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not facts:
         yield "error", "unknown: errors.deadletterqueue.context.headers.enable was false"
         return
@@ -177,7 +177,7 @@ def _bytes(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-def _shown(data: bytes | None) -> str:
+def _display(data: bytes | None) -> str:
     return "null" if data is None else printable(data.decode("utf-8", "backslashreplace"))
 
 

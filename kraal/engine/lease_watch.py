@@ -52,7 +52,7 @@ class LeaseWatch:
             self._working, self._interrupted = True, False
             if not self._looks:
                 self._looks = True
-                self._after(LOOK_S, self._look)
+                self._after(LOOK_S, self._check)
 
     def _ended(self, outcome: JobResult) -> JobResult:
         with self._lock:
@@ -62,7 +62,7 @@ class LeaseWatch:
             return RetriableError(LEASE_OVER)
         return outcome
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """Interrupt a job without a lease repeatedly until it has ended, because its parts may start at any time."""
         with self._lock:
             self._looks = self._working
@@ -71,4 +71,4 @@ class LeaseWatch:
             if not self._lease() and self._interrupt() and not self._interrupted:
                 self._interrupted = True
                 log.warning("%s: Interrupting a job because the lease expired", self._task)
-            self._after(LOOK_S, self._look)
+            self._after(LOOK_S, self._check)

@@ -66,7 +66,7 @@ class PollTimer:
         if delay_s:
             self._poller.after(delay_s, due, self._owner)
         else:
-            self._poller.soon(due, self._owner)
+            self._poller.call_soon(due, self._owner)
 
     def cancel(self) -> None:
         """Do not call `poll` until it is set again."""
@@ -86,6 +86,6 @@ class WaitingReports:
             self._last = reason
             self._report(Waiting(reason, retry=retry))
 
-    def passed(self) -> None:
+    def end_wait(self) -> None:
         """Record that the run no longer waits."""
         self._last = None

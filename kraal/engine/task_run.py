@@ -115,7 +115,7 @@ class TaskRun:
             if self._phase is not Phase.AWAITING_SPARK:
                 return
             self._phase, self._opened = Phase.IDLE, True
-            self._waiting.passed()
+            self._waiting.end_wait()
             self._report_to(Opened(version=self._version))
             self._advance()
 
@@ -226,7 +226,7 @@ class TaskRun:
             return
         if requests.hold and requests.commit is None and not rests:
             requests.hold = False
-            self._waiting.passed()
+            self._waiting.end_wait()
             self.spec.working(busy=False)
             self._report_to(Held())
         if self._phase is not Phase.IDLE:
@@ -296,7 +296,7 @@ class TaskRun:
             if self._was_left():
                 return
             self._failures = 0
-            self._waiting.passed()
+            self._waiting.end_wait()
             self.spec.working(busy=False)
             if outcome is None:
                 self._requests.asked = not self._requests.hold

@@ -52,14 +52,14 @@ class TimerThread:
             self._replace()
         threading.Thread(target=self._watch, name=f"{name}-watch", daemon=True).start()
 
-    def soon(self, function: Callable[[], None], owner: Owner = NOBODY) -> None:
+    def call_soon(self, function: Callable[[], None], owner: Owner = NOBODY) -> None:
         """Call `function` for `owner` immediately, on the timer thread."""
-        self._put(time.monotonic(), function, owner)
+        self._schedule(time.monotonic(), function, owner)
 
     def after(self, delay_s: float, function: Callable[[], None], owner: Owner = NOBODY) -> None:
         """Call `function` for `owner` in `delay_s` seconds, rounded up to the common tick."""
         due = math.ceil((time.monotonic() + delay_s) / TICK_S) * TICK_S
-        self._put(due, function, owner)
+        self._schedule(due, function, owner)
 
     def close(self, timeout_s: float) -> None:
         """Drop pending callbacks and end the thread."""
@@ -101,7 +101,7 @@ class TimerThread:
             *(owner, busy_s, count, MOST, stack_of(stuck)),
         )
 
-    def _put(self, due: float, function: Callable[[], None], owner: Owner) -> None:
+    def _schedule(self, due: float, function: Callable[[], None], owner: Owner) -> None:
         with self._changed:
             if self._closed:
                 return

@@ -141,7 +141,7 @@ class _Driver:
     async def _drive(self) -> None:
         while not self._closing:
             try:
-                await self._turn()
+                await self._run_once()
             except Exception:
                 log.exception("Continuing the group membership after an unexpected error")
             busy = self._join is not None or self.coordinator.unknown_since_s is not None or self._failures
@@ -150,7 +150,7 @@ class _Driver:
         await self.coordinator.end()
         self._ended.set()
 
-    async def _turn(self) -> None:
+    async def _run_once(self) -> None:
         coordinator, now_s = self.coordinator, time.monotonic()
         if self._leaving is None:
             coordinator.out = False

@@ -61,7 +61,7 @@ class LastWord:
 
     def added_to(self, cause: object) -> str:
         """Return `cause` as text, with the errors of the last seconds."""
-        text = told(cause)
+        text = error_message(cause)
         said = self._text if time.monotonic() - self._at_s < _FRESH_S else ""
         return f"{text} ({said})" if said and said not in text else text
 
@@ -75,7 +75,7 @@ class _Murmur:
         log.debug(text, *args)
 
 
-def told(cause: object) -> str:
+def error_message(cause: object) -> str:
     """Return the message of a client's exception or error."""
     if isinstance(cause, KafkaException) and cause.args and isinstance(cause.args[0], KafkaError):
         cause = cause.args[0]

@@ -177,7 +177,7 @@ class Delivery:
         """Queue `pairs`, all with the same timestamp. Raises KafkaException or BufferError."""
         now_ms = time.time_ns() // 1_000_000
         for number, (key, value) in enumerate(pairs):
-            told = partial(self._told, number)
+            told = partial(self._delivered, number)
             try:
                 target.produce(topic, value, key, on_delivery=told, timestamp=now_ms)
             except BufferError:  # more than its queue holds: queued records are sent first
@@ -193,7 +193,7 @@ class Delivery:
             raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's spelling
         return found
 
-    def _told(self, number: int, error: KafkaError | None, message: Message) -> None:
+    def _delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
         partition, offset = message.partition(), message.offset()
         if error is not None:
             self._error = self._error or error

@@ -142,7 +142,7 @@ class MetricsRegistry:
         else:
             self._connector_startups = self._connector_startups.ended(now_s, well=well)
 
-    def gone(self, instance: Instance) -> None:
+    def remove(self, instance: Instance) -> None:
         """Record the end of an instance."""
         self._forget(instance)
 

@@ -51,7 +51,7 @@ def add(path: Path, what: Sequence[str]) -> Change:
     with _changing(path) as (lock, scratch):
         coordinates = [each for each in what if is_coordinates(each)]
         others = [_requirement_or_file(each) for each in what if not is_coordinates(each)]
-        jars, wheels = _kept(path, lock.jars), _kept(path, lock.wheels)
+        jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         added, left = list(lock.added), list[str]()
         if coordinates:
             added = _replaced(added, coordinates)
@@ -72,7 +72,7 @@ def remove(path: Path, what: Sequence[str]) -> Change:
     with _changing(path) as (lock, scratch):
         gone = {_match(lock, each) for each in what}
         added, left = [each for each in lock.added if each not in gone], list[str]()
-        jars, wheels = _kept(path, lock.jars), _kept(path, lock.wheels)
+        jars, wheels = _locked_files(path, lock.jars), _locked_files(path, lock.wheels)
         if any(map(is_coordinates, gone)):
             jars, left = resolve_jars([each for each in added if is_coordinates(each)], scratch)
         if not all(map(is_coordinates, gone)):
@@ -87,7 +87,7 @@ def relock(path: Path) -> Change:
     """
     with _changing(path) as (lock, scratch):
         jars, left = resolve_jars([each for each in lock.added if is_coordinates(each)], scratch)
-        files = _kept(path, [each for each in lock.wheels if each.file in lock.added])
+        files = _locked_files(path, [each for each in lock.wheels if each.file in lock.added])
         wanted = [each for each in lock.added if not is_coordinates(each) and not each.endswith(".whl")]
         wheels = resolve_wheels([*(str(file) for _, file in files), *wanted], scratch)
         return _replace(path, lock, lock.added, jars, wheels, left)
@@ -139,7 +139,7 @@ def _match(lock: Lock, text: str) -> str:
     raise PluginsUnfit(f"{text} is not in the lock; added plugins: {known}.")
 
 
-def _kept(path: Path, entries: Sequence[Locked]) -> Found:
+def _locked_files(path: Path, entries: Sequence[Locked]) -> Found:
     return list(zip(entries, check_files(path, entries), strict=True))
 
 

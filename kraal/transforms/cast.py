@@ -122,8 +122,8 @@ class Cast(PartTransformation):
                 type=ConfigType.LIST,
                 validator=_spec,
                 importance=Importance.HIGH,
-                doc="Fields and their types, as field:type; or one type, for the whole. Types are int8, int16, "
-                "int32, int64, float32, float64, boolean and string.",
+                doc="Fields and their types, as field:type, or one type for the whole key or value. Types: int8, "
+                "int16, int32, int64, float32, float64, boolean and string.",
                 source="Cast.SPEC_CONFIG",
             ),
             replace_null_key("Cast"),

@@ -26,7 +26,7 @@ class DropHeaders(Transformation):
                 type=ConfigType.LIST,
                 validator=some_distinct_entries,
                 importance=Importance.HIGH,
-                doc="The names of the headers to remove.",
+                doc="Names of the headers to remove.",
                 source="DropHeaders.HEADERS_FIELD",
             )
         ]

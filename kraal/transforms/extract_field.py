@@ -29,7 +29,7 @@ class ExtractField(PartTransformation):
                 name="field",
                 type=ConfigType.STRING,
                 importance=Importance.MEDIUM,
-                doc="The field to extract; with syntax V2, the path to it.",
+                doc="Field to extract; with syntax V2, its path.",
                 source="ExtractField.FIELD_CONFIG",
             ),
             replace_null_key("ExtractField"),
@@ -39,8 +39,8 @@ class ExtractField(PartTransformation):
                 default="V1",
                 validator=one_of_ignoring_case("V1", "V2"),
                 importance=Importance.HIGH,
-                doc="How fields are named. V1: by a name at the top. V2: by a path, whose steps are separated by "
-                "dots; a step with dots in its name stands between backticks: `a.b`.c.",
+                doc="Syntax of field names. V1: the name of a top-level field. V2: a path of names separated by dots; "
+                "a name that contains dots is enclosed in backticks: `a.b`.c.",
                 source="FieldSyntaxVersion.FIELD_SYNTAX_VERSION_CONFIG (KIP-821)",
             ),
         ]

@@ -39,7 +39,7 @@ class Flatten(PartTransformation):
                 type=ConfigType.STRING,
                 default=".",
                 importance=Importance.MEDIUM,
-                doc="What stands between the names of the fields on the way.",
+                doc="Separator between the names of nested fields.",
                 source="Flatten.DELIMITER_CONFIG",
             )
         ]

@@ -54,14 +54,14 @@ class HeaderFrom(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _names("fields", "The fields whose values go into headers."),
-            _names("headers", "The headers' names, as many as there are fields and in their order."),
+            _names("fields", "Fields whose values become headers."),
+            _names("headers", "Names of the headers, in the order of the fields."),
             Key(
                 name="operation",
                 type=ConfigType.STRING,
                 validator=one_of("move", "copy"),
                 importance=Importance.HIGH,
-                doc="With move the fields are taken out of the key or value, with copy they stay.",
+                doc="Whether to move the fields to headers or to copy them.",
                 source="HeaderFrom.OPERATION_FIELD",
             ),
             replace_null_key("HeaderFrom"),

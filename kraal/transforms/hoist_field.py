@@ -25,7 +25,7 @@ class HoistField(PartTransformation):
                 name="field",
                 type=ConfigType.STRING,
                 importance=Importance.MEDIUM,
-                doc="The name of the only field of the struct, or object, that is made.",
+                doc="Name of the only field of the new struct or map.",
                 source="HoistField.FIELD_CONFIG",
             )
         ]

@@ -31,7 +31,7 @@ from kraal.transforms.common.structs import (
 )
 
 _PURPOSE = "field insertion"
-_SUFFIXES = "Ends with ! to be required, with ? (or neither) to be optional."
+_SUFFIXES = "The suffix ! makes the field required; ? or no suffix makes it optional."
 _STATIC = "static.field"
 
 
@@ -86,12 +86,12 @@ class InsertField(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _key("topic.field", f"The field for the topic. {_SUFFIXES}"),
-            _key("partition.field", f"The field for the partition. {_SUFFIXES}"),
-            _key("offset.field", f"The field for the offset, which only sinks know. {_SUFFIXES}"),
-            _key("timestamp.field", f"The field for the record's timestamp. {_SUFFIXES}"),
-            _key(_STATIC, f"The field for the text of static.value. {_SUFFIXES}"),
-            _key("static.value", "The text for static.field."),
+            _key("topic.field", f"Field for the topic. {_SUFFIXES}"),
+            _key("partition.field", f"Field for the partition. {_SUFFIXES}"),
+            _key("offset.field", f"Field for the offset; only for sinks. {_SUFFIXES}"),
+            _key("timestamp.field", f"Field for the record's timestamp. {_SUFFIXES}"),
+            _key(_STATIC, f"Field for static.value. {_SUFFIXES}"),
+            _key("static.value", "Value of static.field."),
             replace_null_key("InsertField"),
         ]
     )

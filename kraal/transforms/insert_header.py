@@ -34,11 +34,11 @@ class InsertHeader(Transformation):
     version: ClassVar[str] = VERSION
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _key("header", "The header's name."),
+            _key("header", "Name of the header."),
             _key(
                 "value.literal",
-                "The header's value: a number, true, false, null, a date, a list or a map as in JSON; anything else "
-                "is a text.",
+                "Value of the header: a number, true, false, null, a date, or a list or map as in JSON; "
+                "anything else is a string.",
             ),
         ]
     )

@@ -69,7 +69,7 @@ class MaskField(PartTransformation):
                 type=ConfigType.LIST,
                 validator=some_distinct_entries,
                 importance=Importance.HIGH,
-                doc="The fields to mask.",
+                doc="Fields to mask.",
                 source="MaskField.FIELDS_CONFIG",
             ),
             Key(
@@ -78,7 +78,7 @@ class MaskField(PartTransformation):
                 default=None,
                 validator=non_empty,
                 importance=Importance.LOW,
-                doc="What to put in place of the fields' values, which must be numbers or texts.",
+                doc="Replacement for the values of the fields, which must be numbers or strings.",
                 source="MaskField.REPLACEMENT_CONFIG",
             ),
             replace_null_key("MaskField"),

@@ -28,14 +28,14 @@ class RegexRouter(Transformation):
                 type=ConfigType.STRING,
                 validator=java_regex,
                 importance=Importance.HIGH,
-                doc="The regular expression, which must match the whole topic.",
+                doc="Regular expression that must match the whole topic name.",
                 source="RegexRouter.ConfigName.REGEX",
             ),
             Key(
                 name="replacement",
                 type=ConfigType.STRING,
                 importance=Importance.HIGH,
-                doc="The new topic; $1 or ${name} is a group of the expression.",
+                doc="New topic name; $1 or ${name} refers to a group of the expression.",
                 source="RegexRouter.ConfigName.REPLACEMENT",
             ),
         ]

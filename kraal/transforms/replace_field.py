@@ -72,8 +72,8 @@ class ReplaceField(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _list("exclude", "Fields to leave out; they are left out even where include names them."),
-            _list("include", "Fields to keep; when empty, all that exclude does not name."),
+            _list("exclude", "Fields to exclude; exclude takes precedence over include."),
+            _list("include", "Fields to include; empty: all fields that are not excluded."),
             replace(_list("renames", "New names of fields."), validator=_pairs),
             replace_null_key("ReplaceField"),
         ]
@@ -104,7 +104,9 @@ class ReplaceField(PartTransformation):
             return record
         if schema is None:
             whole = require_map(value, _PURPOSE)
-            kept = {self._renames.get(name, name): item for name, item in whole.items() if self._stays(name)}
+            kept = {
+                self._renames.get(name, name): item for name, item in whole.items() if self._is_kept(name)
+            }
             return self.with_part(record, None, kept)
         old = require_struct(value, _PURPOSE, schema)
         changed, origins = self._schemas(old.schema)
@@ -124,7 +126,7 @@ class ReplaceField(PartTransformation):
         whole, more = built(changed, fields, schemaless=part.schemaless)
         return given.with_part(whole, (*doubts, *more), is_key=self.is_key)
 
-    def _stays(self, name: str) -> bool:
+    def _is_kept(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
 
     def _changed(self, schema: Schema) -> tuple[Schema, dict[str, Field]]:
@@ -134,7 +136,7 @@ class ReplaceField(PartTransformation):
             (
                 replace(field, name=self._renames.get(field.name, field.name))
                 for field in fields_of(schema)
-                if self._stays(field.name)
+                if self._is_kept(field.name)
             ),
         )
         origins = {}

@@ -40,9 +40,9 @@ class SetSchemaMetadata(PartTransformation):
 
     config_def: ClassVar[ConfigDef] = ConfigDef(
         [
-            _key("schema.name", ConfigType.STRING, "The schema's new name; without it, the name stays."),
+            _key("schema.name", ConfigType.STRING, "New name of the schema. Default: the name is kept."),
             _key(
-                "schema.version", ConfigType.INT, "The schema's new version; without it, the version stays."
+                "schema.version", ConfigType.INT, "New version of the schema. Default: the version is kept."
             ),
             replace_null_key("SetSchemaMetadata"),
         ]

@@ -62,7 +62,7 @@ class TimestampConverter(PartTransformation):
                 type=ConfigType.STRING,
                 default="",
                 importance=Importance.HIGH,
-                doc="The field with the time; empty where the whole is one.",
+                doc="Field with the timestamp; empty: the whole key or value.",
                 source="TimestampConverter.FIELD_CONFIG",
             ),
             Key(
@@ -70,7 +70,7 @@ class TimestampConverter(PartTransformation):
                 type=ConfigType.STRING,
                 validator=one_of(*_SCHEMAS),
                 importance=Importance.HIGH,
-                doc="What to convert to: a text (string), a count since 1970 (unix), or a type of Connect's.",
+                doc="Target type: a string, a Unix timestamp (unix), or one of Connect's types.",
                 source="TimestampConverter.TARGET_TYPE_CONFIG",
             ),
             Key(
@@ -78,7 +78,7 @@ class TimestampConverter(PartTransformation):
                 type=ConfigType.STRING,
                 default="",
                 importance=Importance.MEDIUM,
-                doc="How texts are written, in UTC: a pattern of java.text.SimpleDateFormat.",
+                doc="Format of strings, in UTC: a pattern of java.text.SimpleDateFormat.",
                 source="TimestampConverter.FORMAT_CONFIG",
             ),
             Key(
@@ -87,7 +87,7 @@ class TimestampConverter(PartTransformation):
                 default="milliseconds",
                 validator=one_of("nanoseconds", "microseconds", "milliseconds", "seconds"),
                 importance=Importance.LOW,
-                doc="The unit of counts since 1970. Shorter than a millisecond nothing is kept.",
+                doc="Unit of Unix timestamps. The precision is limited to milliseconds.",
                 source="TimestampConverter.UNIX_PRECISION_CONFIG",
             ),
             replace_null_key("TimestampConverter"),

@@ -31,7 +31,7 @@ class TimestampRouter(Transformation):
                 type=ConfigType.STRING,
                 default="${topic}-${timestamp}",
                 importance=Importance.HIGH,
-                doc="The new topic, where ${topic} stands for the old one and ${timestamp} for the time.",
+                doc="Format of the new topic name: ${topic} is the old name and ${timestamp} the record's timestamp.",
                 source="TimestampRouter.ConfigName.TOPIC_FORMAT",
             ),
             Key(
@@ -39,7 +39,7 @@ class TimestampRouter(Transformation):
                 type=ConfigType.STRING,
                 default="yyyyMMdd",
                 importance=Importance.HIGH,
-                doc="How the time is written, in UTC: a pattern of java.text.SimpleDateFormat.",
+                doc="Format of the timestamp, in UTC: a pattern of java.text.SimpleDateFormat.",
                 source="TimestampRouter.ConfigName.TIMESTAMP_FORMAT",
             ),
         ]
@@ -65,7 +65,7 @@ class TimestampRouter(Transformation):
     @override
     def apply(self, record: Record) -> Record:
         if record.timestamp_ms is None:
-            raise DataException(f"Timestamp missing on record: {_shown(record)}")
+            raise DataException(f"Timestamp missing on record: {_java_text(record)}")
         topic = self._topic.replace("${topic}", record.topic)
         return replace(
             record, topic=topic.replace("${timestamp}", formatted(self._pattern, record.timestamp_ms))
@@ -79,7 +79,7 @@ class TimestampRouter(Transformation):
         return replace(given, topic=routed.topic)
 
 
-def _shown(record: Record) -> str:
+def _java_text(record: Record) -> str:
     """Return a record in the format of ConnectRecord.toString."""
     headers = ", ".join(
         f"ConnectHeader(key={header.key}, value={java_text(header.value)}, schema={_schema(header.schema)})"

@@ -38,7 +38,7 @@ class ValueToKey(Transformation):
                 type=ConfigType.LIST,
                 validator=some_distinct_entries,
                 importance=Importance.HIGH,
-                doc="The value's fields that the key is made of.",
+                doc="Fields of the value that become the key.",
                 source="ValueToKey.FIELDS_CONFIG",
             ),
             replace_null_key("ValueToKey"),

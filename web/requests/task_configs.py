@@ -93,11 +93,11 @@ class _Reader:
             return check_surrogates(self._string(), what)
         if first in (b"{", b"["):
             raise BadRequest(f"{what} {NOT_SCALAR} {self._kind()}")
-        word = self._word()
+        word = self._literal()
         self._at += len(word)
         return None if word == "null" else word
 
-    def _word(self) -> str:
+    def _literal(self) -> str:
         found = _WORD.match(self._body, self._at, self._at + _LONGEST)
         if found is None:
             self._fail("Expecting value")
@@ -149,7 +149,7 @@ class _Reader:
         for start, kind in _KINDS:
             if first == start:
                 return kind
-        self._word()
+        self._literal()
         return "a number"
 
     def _fail(self, reason: str, further: int = 0) -> NoReturn:

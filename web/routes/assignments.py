@@ -16,7 +16,7 @@ from web.openapi.assignments import ASSIGNMENTS
 from web.openapi.operation import Operation
 from web.requests.forward import ask_leader
 from web.requests.herder_client import ask_herder
-from web.resource import endpoint, kept
+from web.resource import cached_answer, endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ async def _get(services: Services, request: Request) -> Response:
         await ask_herder(services, AwaitLive())
     snapshot = services.published.latest
     if snapshot.is_leader:
-        return kept(services, snapshot, request, group_assignments(snapshot))
+        return cached_answer(services, snapshot, request, group_assignments(snapshot))
     try:
         return await ask_leader(services, request, snapshot.leader_url)
     except PeerRefused as exc:

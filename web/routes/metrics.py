@@ -48,13 +48,13 @@ def endpoints(scrape: Scrape | None) -> list[Endpoint]:
         del services, request
         nonlocal under_way
         if under_way is None or under_way.done():
-            under_way = asyncio.create_task(_made(scrape))
+            under_way = asyncio.create_task(_rendered(scrape))
         return Response(await asyncio.shield(under_way), headers={"Content-Type": CONTENT_TYPE})
 
     return [metrics]
 
 
-async def _made(scrape: Scrape) -> bytes:
+async def _rendered(scrape: Scrape) -> bytes:
     pieces: list[bytes] = []
     for piece in scrape():
         pieces.append(piece.encode())

@@ -55,7 +55,7 @@ async def _alter(services: Services, request: Request) -> Response:
     name = connector_of(request)
     body = await read_body(services, request)
     message = AlterOffsets(name=name, offsets=parse_offsets(body))
-    return await ask_or_forward(services, request, message, _said, body=body)
+    return await ask_or_forward(services, request, message, _message, body=body)
 
 
 @endpoint(
@@ -71,10 +71,10 @@ async def _alter(services: Services, request: Request) -> Response:
 )
 async def _reset(services: Services, request: Request) -> Response:
     """DELETE: delete all offsets."""
-    return await ask_or_forward(services, request, ResetOffsets(name=connector_of(request)), _said)
+    return await ask_or_forward(services, request, ResetOffsets(name=connector_of(request)), _message)
 
 
-def _said(text: str) -> Response:
+def _message(text: str) -> Response:
     return json_answer({"message": text})
 
 

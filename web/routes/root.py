@@ -15,7 +15,7 @@ from kraal.cluster.views.snapshot import Snapshot
 from kraal.core.ids import Json
 from web.openapi.operation import Operation
 from web.rendering import json_answer, stage_sentence
-from web.resource import endpoint, kept
+from web.resource import cached_answer, endpoint
 from web.settings import Services
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _MOST = 100
 async def _root(services: Services, request: Request) -> Response:
     """GET /: available from the start."""
     snapshot = services.published.latest
-    return kept(
+    return cached_answer(
         services,
         snapshot,
         request,

@@ -23,7 +23,7 @@ from kraal.client.commands.file_options import (
 )
 from kraal.client.commands.wait_options import wait_for, wait_options
 from kraal.client.manifests import Wanted
-from kraal.client.output import complain, emit, say
+from kraal.client.output import emit, print_error, say
 from kraal.client.plan import Action
 from kraal.client.rest import Rest
 from kraal.client.wait import CHANGED_S, current_target, fetch_one
@@ -76,7 +76,7 @@ def apply_command(
         _say_done(each, style, dry_run=dry_run)
     failed = bool(wants.faults) or any(each.action is Action.FAILED for each in done)
     if prunes and wants.faults:
-        complain("skipping --prune because some files are invalid")
+        print_error("skipping --prune because some files are invalid")
     elif prunes:
         for each in prune(rest, live, wants.wanted, dry_run=dry_run):
             done.append(each)
@@ -91,7 +91,9 @@ def apply_command(
 
 def _say_done(done: Done, style: str, *, dry_run: bool) -> None:
     if done.error is not None:
-        complain(f"{done.where}: {done.name}: {done.error}" if done.where else f"{done.name}: {done.error}")
+        print_error(
+            f"{done.where}: {done.name}: {done.error}" if done.where else f"{done.name}: {done.error}"
+        )
     elif style == "table":
         say(f"{done.name} {done.action}{' (dry run)' if dry_run else ''}")
 

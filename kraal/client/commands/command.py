@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 from typing_extensions import override
 
-from kraal.client.output import complain
+from kraal.client.output import print_error
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.client.target import DEFAULT_URL, BadTarget, Target, parse_target
 from kraal.core.errors import KraalError
@@ -72,7 +72,7 @@ class ClientCommand(_Shown):
             usage.show()
             raise click.exceptions.Exit(USAGE) from exc
         except KraalError as exc:
-            complain(exc)
+            print_error(exc)
             raise click.exceptions.Exit(self.trouble) from exc
 
     @override
@@ -226,7 +226,7 @@ def for_each(
         except (Refused, NoAnswer) as error:
             if isinstance(error, Refused) and ignore is not None and ignore(error):
                 continue
-            complain(f"{name}: {error}")
+            print_error(f"{name}: {error}")
             well = False
     return well
 

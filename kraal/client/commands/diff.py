@@ -16,7 +16,7 @@ from kraal.client.commands.file_options import (
     recursive_option,
     refuse_nothing,
 )
-from kraal.client.output import complain, emit_diff
+from kraal.client.output import emit_diff, print_error
 from kraal.client.plan import Action, action_for, difference
 from kraal.client.rest import NoAnswer, Refused, Rest
 
@@ -67,7 +67,7 @@ def diff(rest: Rest, paths: tuple[str, ...], *, recursive: bool, prunes: bool) -
                 secrets.of(each.config),
             )
         except (Refused, NoAnswer) as error:
-            complain(f"{each.name}: {error}")
+            print_error(f"{each.name}: {error}")
             trouble = True
             continue
         differs = differs or action_for(config, each.config) is not Action.UNCHANGED

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from kraal.client.manifests import STDIN, SUFFIXES, Wants, read_wants
-from kraal.client.output import complain
+from kraal.client.output import print_error
 from kraal.core.errors import BadRequest
 
 files_option = click.option(
@@ -35,7 +35,7 @@ def read_files(paths: Sequence[str], *, recursive: bool) -> Wants:
     """Read all files and print their errors."""
     wants = read_wants(paths, sys.stdin, recursive=recursive)
     for fault in wants.faults:
-        complain(fault)
+        print_error(fault)
     return wants
 
 

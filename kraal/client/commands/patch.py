@@ -17,7 +17,7 @@ from kraal.client.commands.command import (
     name_argument,
 )
 from kraal.client.manifests import STDIN
-from kraal.client.output import complain, emit_diff, say
+from kraal.client.output import emit_diff, print_error, say
 from kraal.client.plan import Action, difference, patched
 from kraal.client.rest import NoAnswer, Refused, Rest
 from kraal.client.secrets import scrub
@@ -76,7 +76,7 @@ def patch(
             rest.ask("PATCH", "connectors", name, "config", body=changes)
             say(f"{name} {Action.CONFIGURED}")
     except (Refused, NoAnswer) as error:
-        complain(f"{name}: {scrub(sentence(error), after, secrets)}")
+        print_error(f"{name}: {scrub(sentence(error), after, secrets)}")
         raise click.exceptions.Exit(FAILED) from error
 
 

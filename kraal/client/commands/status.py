@@ -57,7 +57,7 @@ def status(rest: Rest, names: tuple[str, ...], *, style: str, watches: bool, int
     Without NAME, all connectors are shown. With --watch, a terminal shows a table that is updated in place; a file or
     pipe receives one line per current state and one per change (with -o json, one JSON object per line).
     """
-    look = partial(_look, rest, names)
+    look = partial(_find_statuses, rest, names)
     if watches:
         _watch(rest, Watch(look, rest.clock.pause, interval), style)
         return
@@ -79,7 +79,7 @@ def _existing(rest: Rest, name: str) -> Status | None:
     return found
 
 
-def _look(rest: Rest, names: Sequence[str]) -> Statuses:
+def _find_statuses(rest: Rest, names: Sequence[str]) -> Statuses:
     """Return the statuses to watch; None for a named connector that does not exist."""
     return {name: fetch_one(rest, name) for name in names} if names else fetch(rest)
 

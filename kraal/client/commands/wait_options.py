@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from kraal.client.output import complain, say
+from kraal.client.output import print_error, say
 from kraal.client.rest import Rest
 from kraal.client.wait import wait
 
@@ -45,6 +45,6 @@ def wait_for(
         if error is None and not quiet:
             say(f"{name} is {wanted[name]}")
         elif error is not None:
-            complain(error)
+            print_error(error)
             well = False
     return well

@@ -54,14 +54,14 @@ def settle_lost(
         candidates = [member for member in pause.candidates if member in held]
         if not candidates:
             return LostPlan(state=after, reassign=lost)
-        return LostPlan(state=after, given=_dealt(candidates, lost))
+        return LostPlan(state=after, given=_distribute(candidates, lost))
     delay_ms = max_delay_ms if pause.until_ms is None else min(pause.until_ms - now_ms, max_delay_ms)
     idle = [member for member in sorted(held) if not held[member] and member not in pause.candidates]
     waiting = Pause(candidates=(*pause.candidates, *idle), until_ms=now_ms + delay_ms, delay_ms=delay_ms)
     return LostPlan(state=replace(state, pause=waiting))
 
 
-def _dealt(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, list[Job]]:
+def _distribute(candidates: Sequence[str], lost: frozenset[Job]) -> dict[str, list[Job]]:
     """Deal connectors, then tasks; both start with the first candidate."""
     order = sorted(lost)
     connectors = deal(candidates, [job for job in order if job.task == CONNECTOR])

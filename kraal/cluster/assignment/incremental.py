@@ -160,7 +160,7 @@ def balance_load(held: Held, round_: Round, state: AssignorState) -> Balance:
 
 def spread_evenly(held: Held, jobs: Iterable[Job]) -> dict[str, Jobs]:
     """Give new and lost work to the least loaded members: connectors first, then tasks, each kind separately."""
-    connectors, tasks = _parted(sorted(jobs))
+    connectors, tasks = _split_by_kind(sorted(jobs))
     if not connectors and not tasks:
         return dict.fromkeys(held, ())
     sizes = {member: _sizes(kept) for member, kept in held.items()}
@@ -175,14 +175,14 @@ def _surplus(held: Held, configured: frozenset[Job]) -> dict[str, Jobs]:
     connectors: dict[str, Sequence[Job]] = {}
     tasks: dict[str, Sequence[Job]] = {}
     for member, jobs in held.items():
-        connectors[member], tasks[member] = _parted(jobs)
+        connectors[member], tasks[member] = _split_by_kind(jobs)
     total = _sizes(configured)
     over = [surplus(connectors, total[0]), surplus(tasks, total[1])]
     members = [member for member in held if any(member in kind for kind in over)]
     return {member: tuple(chain.from_iterable(kind.get(member, ()) for kind in over)) for member in members}
 
 
-def _parted(jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
+def _split_by_kind(jobs: Iterable[Job]) -> tuple[list[Job], list[Job]]:
     """Return connectors and tasks separately, each in the given order."""
     connectors: list[Job] = []
     tasks: list[Job] = []

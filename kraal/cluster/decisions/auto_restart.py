@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kraal.cluster.decisions.failures import Failure, first_line, judge
+from kraal.cluster.decisions.failures import Failure, classify, first_line
 from kraal.cluster.state.wanted_work import Incarnation
 from kraal.config.connector.auto_restart import AutoRestart, Restarted
 from kraal.core.ids import Instance, TaskId
@@ -93,7 +93,7 @@ def decide(
     policy: AutoRestart, watched: Watched, trace: str, *, now_s: float, chance: float
 ) -> Again | GivenUp:
     """Decide whether, and after which pause, to restart an instance that failed with `trace`."""
-    failure = judge(trace)
+    failure = classify(trace)
     if failure is Failure.LASTING:
         return GivenUp.LASTING
     if failure is Failure.RECORD and watched.cured == first_line(trace):
@@ -135,7 +135,7 @@ def works(watched: Watched) -> Watched:
     return replace(watched, trace=None, due_s=None, due_ms=None, given_up=None)
 
 
-def look(instance: Instance, watched: Watched, now: Situation) -> Watched:
+def next_watched(instance: Instance, watched: Watched, now: Situation) -> Watched:
     """Return the next history of an instance, given its current situation."""
     if now.life is None:  # not on this worker now; the next owner starts a new history
         return works(watched)

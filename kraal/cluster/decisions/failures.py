@@ -62,7 +62,7 @@ def first_line(trace: str) -> str:
     return trace.partition("\n")[0]
 
 
-def judge(trace: str) -> Failure:
+def classify(trace: str) -> Failure:
     """Return the expected effect of a restart after a failure with this trace."""
     line = first_line(trace)
     found = _TYPE.match(line)

@@ -92,9 +92,9 @@ class _Turn:
             case Prepare():
                 self._prepare(event)
             case Told():
-                self._told(event)
+                self._on_assignment(event)
             case Lost():
-                self._lost(event.reason)
+                self._on_lost(event.reason)
             case Reborn():
                 self._reborn()
             case Tick():
@@ -126,7 +126,7 @@ class _Turn:
         if eager or away:
             self._revoke(Assignment())
 
-    def _told(self, event: Told) -> None:
+    def _on_assignment(self, event: Told) -> None:
         """M2: record the new assignment. Revoked work stops before anything else happens."""
         owned = applied(self.state.assignment, event.assignment)
         delay_s = owned.delay_ms / 1000
@@ -154,7 +154,7 @@ class _Turn:
                 )
             )
 
-    def _lost(self, reason: str) -> None:
+    def _on_lost(self, reason: str) -> None:
         """M8: own nothing, because this worker may be out of the group without knowing it."""
         self._set(assignment=None, plan=None, unresolved=False, rejoin_at_s=None)
         if not self.state.unreadable:

@@ -1,4 +1,4 @@
-"""What users read of the settings of Kafka's clients, and which of them do nothing here, and why.
+"""Descriptions of the settings of Kafka's clients, and the reasons why some have no effect.
 
 Producers are Java's, inside Spark. A sink's records are read by Java's consumer inside Spark; its group member is
 librdkafka. Admin clients are librdkafka; the member of a workers' group is kafka-python.
@@ -9,181 +9,183 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-# One key a line: its name, and its text. A backslash goes on in the next line.
+# One key per line: its name and its text. A backslash continues the line.
 _TEXTS: Final = """\
-acks How many replicas have to have a record before its write counts: none (0), the leader (1), or all in sync (all).
-allow.auto.create.topics Whether asking for an unknown topic may have the broker create it.
-auto.commit.interval.ms Milliseconds between two commits that the consumer makes by itself.
-auto.offset.reset Where to begin where no offset is committed, or what it names is gone: earliest, latest, or \
-none, which fails.
-batch.size Bytes that one batch of records for a partition may have.
-bootstrap.controllers Addresses HOST:PORT of controllers, to ask them instead of brokers.
-bootstrap.servers Addresses HOST:PORT of brokers to begin with; without it, those of the worker.
-buffer.memory Bytes of records that may wait to be sent.
-check.crcs Check the checksum of every batch that is read.
-client.dns.lookup How a broker's name is turned into addresses: all of them are tried, or their canonical names are.
-client.id What brokers call the client in logs, metrics and quotas.
-client.rack Where the client stands, so that it can read from a replica nearby.
-compression.gzip.level How hard gzip tries; -1 is its own default.
-compression.lz4.level How hard lz4 tries.
-compression.type How batches are compressed: none, gzip, snappy, lz4 or zstd.
-compression.zstd.level How hard zstd tries.
-config.providers Names of providers that the client's own settings may take values from.
-connections.max.idle.ms Milliseconds after which a connection that nobody uses is closed.
-default.api.timeout.ms Milliseconds that a call has which names no time of its own.
-delivery.timeout.ms Milliseconds from handing over a record until it is written or has failed, with all tries.
-enable.auto.commit Whether the consumer commits offsets by itself.
-enable.idempotence Whether a record that is sent again is written once only.
-enable.metrics.push Whether the client sends its metrics to the brokers that ask for them (KIP-714).
-exclude.internal.topics Whether a pattern of topics passes over Kafka's internal ones.
-fetch.max.bytes Bytes that one answer to a read may have, over all partitions.
-fetch.max.wait.ms Milliseconds that a broker may wait for fetch.min.bytes.
-fetch.min.bytes Bytes that a broker should collect before it answers a read.
-group.id The consumer group; without it, connect- and the connector's name.
-group.instance.id A name that the member keeps over restarts, so that it gets its partitions back (static membership).
-group.protocol Which protocol the group uses: classic, or consumer (KIP-848).
-group.remote.assignor What the brokers should share out partitions by, in a group of the protocol consumer.
-heartbeat.interval.ms Milliseconds between two heartbeats to the group's coordinator.
-interceptor.classes Java classes that see every record on its way.
-isolation.level Whether records of transactions that are not committed are read: read_uncommitted or read_committed.
-key.deserializer The Java class that reads keys.
-key.serializer The Java class that writes keys.
-linger.ms Milliseconds that a batch waits for more records.
-max.block.ms Milliseconds that sending may wait for memory or for knowing the topic.
-max.in.flight.requests.per.connection How many requests may be under way to one broker; with several, a \
-failure may change the order.
-max.partition.fetch.bytes Bytes of one partition that one answer may have.
-max.poll.interval.ms Milliseconds that a member may be busy with a batch before the group gives it up.
-max.poll.records How many records are handed over at once.
-max.request.size Bytes that one request, and so one record, may have.
-metadata.max.age.ms Milliseconds until brokers are asked anew which topics and brokers there are.
-metadata.max.idle.ms Milliseconds until a topic that nothing is written to is forgotten.
-metadata.recovery.rebootstrap.trigger.ms Milliseconds without an answer from any known broker after which \
-bootstrap.servers are asked again.
-metadata.recovery.strategy What to do when no known broker answers: ask bootstrap.servers again \
-(rebootstrap), or nothing (none).
-metric.reporters Java classes that get the client's metrics.
-metrics.num.samples How many samples each of the client's metrics keeps.
-metrics.recording.level How much the client measures: INFO, DEBUG or TRACE.
-metrics.sample.window.ms Milliseconds over which one sample of the client's metrics is taken.
-partition.assignment.strategy Java classes that share out partitions in a classic group, the first that all \
-members know.
-partitioner.adaptive.partitioning.enable Whether quicker brokers get more of the records that have no key.
-partitioner.availability.timeout.ms Milliseconds after which a partition that takes no batches gets no more \
-records without a key; 0 is never.
-partitioner.class A Java class that chooses the partition of each record; without it, the hash of the key does.
-partitioner.ignore.keys Whether keys have no say in the choice of a partition.
-receive.buffer.bytes Size of the sockets' receive buffers; -1 is the system's default.
-reconnect.backoff.max.ms The longest pause before a broker is connected to again, in milliseconds.
-reconnect.backoff.ms Milliseconds before a broker is connected to again; doubled by each failure.
-request.timeout.ms Milliseconds that a broker has for an answer.
-retries How often a request that failed for a passing reason is sent again.
-retry.backoff.max.ms The longest pause before a request is sent again, in milliseconds.
-retry.backoff.ms Milliseconds before a failed request is sent again; doubled by each failure.
-sasl.client.callback.handler.class A Java class that answers what a login asks; refused for all but producers.
-sasl.jaas.config The login module and its options, as a line of a JAAS file has them.
-sasl.kerberos.kinit.cmd Where the command kinit is.
-sasl.kerberos.min.time.before.relogin The shortest time between two logins by Kerberos, in milliseconds.
-sasl.kerberos.service.name The name of the brokers' Kerberos principal.
-sasl.kerberos.ticket.renew.jitter Which part of the time until a ticket is renewed is left to chance.
-sasl.kerberos.ticket.renew.window.factor After which part of its life a Kerberos ticket is renewed.
-sasl.login.callback.handler.class A Java class that fetches what a login needs; Kafka's own for OAUTHBEARER \
-is known here.
-sasl.login.class A Java class that logs in; refused for all but producers.
-sasl.login.connect.timeout.ms Milliseconds that a connection to the token endpoint may take.
-sasl.login.read.timeout.ms Milliseconds that the token endpoint has for an answer.
-sasl.login.refresh.buffer.seconds How many seconds before its end a token is replaced at the latest.
-sasl.login.refresh.min.period.seconds How many seconds a token is kept at least.
-sasl.login.refresh.window.factor After which part of its life a token is replaced.
-sasl.login.refresh.window.jitter Which part of a token's life is left to chance in that.
-sasl.login.retry.backoff.max.ms The longest pause between two tries to log in, in milliseconds.
-sasl.login.retry.backoff.ms Milliseconds before a login is tried again; doubled by each failure.
-sasl.mechanism How the client logs in where security.protocol says that it does: PLAIN, SCRAM-SHA-256, \
-SCRAM-SHA-512 or OAUTHBEARER.
-sasl.oauthbearer.assertion.algorithm What a JWT that the client makes for itself is signed with: RS256 or ES256.
-sasl.oauthbearer.assertion.claim.aud For whom that JWT is: its claim aud.
-sasl.oauthbearer.assertion.claim.exp.seconds How many seconds that JWT holds.
-sasl.oauthbearer.assertion.claim.iss Who issued that JWT: its claim iss.
-sasl.oauthbearer.assertion.claim.jti.include Whether that JWT gets an id of its own: the claim jti.
-sasl.oauthbearer.assertion.claim.nbf.seconds How many seconds in the past that JWT begins to hold.
-sasl.oauthbearer.assertion.claim.sub Of whom that JWT speaks: its claim sub.
-sasl.oauthbearer.assertion.file A file that holds a ready JWT.
-sasl.oauthbearer.assertion.private.key.file The private key, in PEM, that the JWT is signed with.
-sasl.oauthbearer.assertion.private.key.passphrase What that private key is encrypted with.
-sasl.oauthbearer.assertion.template.file A JSON file of further headers and claims of that JWT.
-sasl.oauthbearer.client.credentials.client.id Who asks the token endpoint, by the grant client_credentials.
-sasl.oauthbearer.client.credentials.client.secret The secret of who asks the token endpoint.
-sasl.oauthbearer.clock.skew.seconds How many seconds the clocks of the client and of who issues tokens may differ.
-sasl.oauthbearer.expected.audience Audiences of which a token must name one.
-sasl.oauthbearer.expected.issuer Who must have issued a token.
-sasl.oauthbearer.header.urlencode Whether id and secret are encoded as in URLs before they are sent, as RFC \
-6749 wants it.
-sasl.oauthbearer.jwks.endpoint.refresh.ms Milliseconds until the keys that tokens are checked by are fetched again.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms The longest pause before those keys are asked for again, \
+acks Number of replicas that must store a record before the write succeeds: none (0), the leader (1), or all in \
+sync (all).
+allow.auto.create.topics Whether the broker may create a topic that the client asks for.
+auto.commit.interval.ms Interval of the consumer's automatic commits, in milliseconds.
+auto.offset.reset Where to start if a partition has no committed offset, or its offset no longer exists: earliest, \
+latest, or none, which fails.
+batch.size Maximum size of a batch of records for one partition, in bytes.
+bootstrap.controllers Addresses HOST:PORT of controllers to connect to instead of brokers.
+bootstrap.servers Addresses HOST:PORT of brokers for the initial connection; default: the worker's.
+buffer.memory Memory for records that wait to be sent, in bytes.
+check.crcs Verify the checksum of every batch that is read.
+client.dns.lookup How to resolve a broker's host name: try all its addresses, or resolve its canonical names first.
+client.id Name of the client in the brokers' logs, metrics and quotas.
+client.rack Location of the client, which allows it to read from a replica nearby.
+compression.gzip.level Compression level of gzip; -1: gzip's default.
+compression.lz4.level Compression level of lz4.
+compression.type Compression of batches: none, gzip, snappy, lz4 or zstd.
+compression.zstd.level Compression level of zstd.
+config.providers Names of providers that resolve variables in the client's own settings.
+connections.max.idle.ms Milliseconds after which an idle connection is closed.
+default.api.timeout.ms Timeout of calls that have no timeout of their own, in milliseconds.
+delivery.timeout.ms Maximum time from handing over a record until it is written or has failed, including retries, \
 in milliseconds.
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms Milliseconds before those keys are asked for again after a failure.
-sasl.oauthbearer.jwks.endpoint.url Where the keys are that tokens are checked by.
-sasl.oauthbearer.jwt.retriever.class Which of Java's classes fetches tokens.
-sasl.oauthbearer.jwt.validator.class Which of Java's classes checks tokens.
-sasl.oauthbearer.scope The scope to ask the token endpoint for.
-sasl.oauthbearer.scope.claim.name The claim of a token that holds its scopes.
-sasl.oauthbearer.sub.claim.name The claim of a token that says whose it is.
-sasl.oauthbearer.token.endpoint.url Where tokens are fetched.
-security.protocol How brokers are spoken to: with TLS or without, with a login or without.
-security.providers Java classes that bring further algorithms.
-send.buffer.bytes Size of the sockets' send buffers; -1 is the system's default.
-session.timeout.ms Milliseconds without a heartbeat after which the group gives the member up.
-share.acknowledgement.mode How a member of a share group says that it is done with records: implicit or explicit.
-share.acquire.mode How many records a member of a share group gets: as batches have them, or as many as it asked for.
-socket.connection.setup.timeout.max.ms The longest that a connection may take after failures, in milliseconds.
-socket.connection.setup.timeout.ms Milliseconds that a connection may take; doubled by each failure.
-ssl.cipher.suites Cipher suites of TLS that may be used.
-ssl.enabled.protocols Versions of TLS that may be spoken.
-ssl.endpoint.identification.algorithm With https, the name in a broker's certificate must be the name it was \
-reached by; empty, it need not.
-ssl.engine.factory.class A Java class that does TLS; refused for all but producers.
-ssl.key.password What the private key is encrypted with.
-ssl.keymanager.algorithm Which of Java's algorithms chooses the client's key.
-ssl.keystore.certificate.chain The client's certificate and those that vouch for it, in PEM.
-ssl.keystore.key The client's private key, in PEM.
-ssl.keystore.location The file of the client's certificate and private key.
-ssl.keystore.password The password of that file.
-ssl.keystore.type The format of that file: PKCS12, PEM, or JKS, which only Java reads.
-ssl.protocol Which version of TLS Java prepares for.
-ssl.provider Who does TLS in Java.
-ssl.secure.random.implementation Where Java's TLS gets random numbers from.
-ssl.trustmanager.algorithm Which of Java's algorithms checks certificates.
-ssl.truststore.certificates Certificates to trust, in PEM.
-ssl.truststore.location The file of certificates to trust; without it, those that the system trusts.
-ssl.truststore.password The password of that file.
-ssl.truststore.type The format of that file: PKCS12, PEM, or JKS, which only Java reads.
-transaction.timeout.ms Milliseconds after which a broker aborts a transaction that is not ended.
-transaction.two.phase.commit.enable Whether transactions are committed in two phases, by a coordinator of their own.
-transactional.id The name of the producer's transactions.
-value.deserializer The Java class that reads values.
-value.serializer The Java class that writes values.
+enable.auto.commit Whether the consumer commits offsets automatically.
+enable.idempotence Whether a record that is sent again is written only once.
+enable.metrics.push Whether the client sends its metrics to brokers that request them (KIP-714).
+exclude.internal.topics Whether a topic pattern excludes Kafka's internal topics.
+fetch.max.bytes Maximum size of a fetch response over all partitions, in bytes.
+fetch.max.wait.ms Maximum time that a broker waits for fetch.min.bytes, in milliseconds.
+fetch.min.bytes Minimum size of a fetch response, in bytes; the broker waits until it has as many.
+group.id Consumer group; default: connect- and the connector's name.
+group.instance.id Id of the member that survives restarts, so that it keeps its partitions (static membership).
+group.protocol Protocol of the group: classic, or consumer (KIP-848).
+group.remote.assignor Assignor that the brokers use in a group of protocol consumer.
+heartbeat.interval.ms Interval of heartbeats to the group coordinator, in milliseconds.
+interceptor.classes Java classes that intercept every record.
+isolation.level Whether to read records of uncommitted transactions: read_uncommitted or read_committed.
+key.deserializer Java class that deserializes keys.
+key.serializer Java class that serializes keys.
+linger.ms Milliseconds that a batch waits for more records.
+max.block.ms Maximum time that sending waits for memory or for the topic's metadata, in milliseconds.
+max.in.flight.requests.per.connection Maximum number of unanswered requests to one broker; with more than one, a \
+failure can change the order of records.
+max.partition.fetch.bytes Maximum size of one partition's data in a fetch response, in bytes.
+max.poll.interval.ms Maximum time between two polls before the group removes the member, in milliseconds.
+max.poll.records Maximum number of records that a poll returns.
+max.request.size Maximum size of a request, and so of a record, in bytes.
+metadata.max.age.ms Milliseconds after which the client refreshes its metadata of topics and brokers.
+metadata.max.idle.ms Milliseconds after which the metadata of a topic without writes is discarded.
+metadata.recovery.rebootstrap.trigger.ms Milliseconds without a response from any known broker after which the \
+client connects to bootstrap.servers again.
+metadata.recovery.strategy What to do when no known broker responds: connect to bootstrap.servers again \
+(rebootstrap), or nothing (none).
+metric.reporters Java classes that receive the client's metrics.
+metrics.num.samples Number of samples for each of the client's metrics.
+metrics.recording.level Recording level of the client's metrics: INFO, DEBUG or TRACE.
+metrics.sample.window.ms Duration of one sample of the client's metrics, in milliseconds.
+partition.assignment.strategy Java classes of assignors in a classic group; the first one that all members \
+support is used.
+partitioner.adaptive.partitioning.enable Whether faster brokers receive more of the records without a key.
+partitioner.availability.timeout.ms Milliseconds after which a partition that accepts no batches receives no more \
+records without a key; 0: never.
+partitioner.class Java class that chooses the partition of each record; default: by the hash of the key.
+partitioner.ignore.keys Whether to ignore keys when choosing a partition.
+receive.buffer.bytes Size of the TCP receive buffer in bytes; -1: the system's default.
+reconnect.backoff.max.ms Maximum time between two attempts to connect to a broker, in milliseconds.
+reconnect.backoff.ms Milliseconds before connecting to a broker again; doubled after each failure.
+request.timeout.ms Maximum time to wait for a broker's response, in milliseconds.
+retries Maximum number of retries of a request that failed with a retriable error.
+retry.backoff.max.ms Maximum time between two attempts of a request, in milliseconds.
+retry.backoff.ms Milliseconds before a failed request is retried; doubled after each failure.
+sasl.client.callback.handler.class Java class that provides credentials; only producers support it.
+sasl.jaas.config Login module and its options, in the format of a JAAS file.
+sasl.kerberos.kinit.cmd Path of the command kinit.
+sasl.kerberos.min.time.before.relogin Minimum time between two Kerberos logins, in milliseconds.
+sasl.kerberos.service.name Name of the brokers' Kerberos principal.
+sasl.kerberos.ticket.renew.jitter Random part of the time until a ticket is renewed, as a fraction.
+sasl.kerberos.ticket.renew.window.factor Fraction of its lifetime after which a Kerberos ticket is renewed.
+sasl.login.callback.handler.class Java class that obtains login credentials; Kraal also supports Kafka's own \
+classes for OAUTHBEARER.
+sasl.login.class Java class that performs the login; only producers support it.
+sasl.login.connect.timeout.ms Timeout for connecting to the token endpoint, in milliseconds.
+sasl.login.read.timeout.ms Timeout for the token endpoint's response, in milliseconds.
+sasl.login.refresh.buffer.seconds Minimum time before its expiry at which a token is refreshed, in seconds.
+sasl.login.refresh.min.period.seconds Minimum time that a token is kept before it is refreshed, in seconds.
+sasl.login.refresh.window.factor Fraction of its lifetime after which a token is refreshed.
+sasl.login.refresh.window.jitter Random part of a token's lifetime that is added to the refresh time, as a fraction.
+sasl.login.retry.backoff.max.ms Maximum time between two login attempts, in milliseconds.
+sasl.login.retry.backoff.ms Milliseconds before a login is retried; doubled after each failure.
+sasl.mechanism Login mechanism if security.protocol requires a login: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or \
+OAUTHBEARER.
+sasl.oauthbearer.assertion.algorithm Algorithm that signs a JWT created by the client: RS256 or ES256.
+sasl.oauthbearer.assertion.claim.aud Claim aud (audience) of that JWT.
+sasl.oauthbearer.assertion.claim.exp.seconds Lifetime of that JWT, in seconds.
+sasl.oauthbearer.assertion.claim.iss Claim iss (issuer) of that JWT.
+sasl.oauthbearer.assertion.claim.jti.include Whether that JWT has an id of its own, the claim jti.
+sasl.oauthbearer.assertion.claim.nbf.seconds Number of seconds in the past at which that JWT becomes valid.
+sasl.oauthbearer.assertion.claim.sub Claim sub (subject) of that JWT.
+sasl.oauthbearer.assertion.file File that contains a complete JWT.
+sasl.oauthbearer.assertion.private.key.file File with the private key, in PEM, that signs the JWT.
+sasl.oauthbearer.assertion.private.key.passphrase Passphrase of that private key.
+sasl.oauthbearer.assertion.template.file JSON file with additional headers and claims of that JWT.
+sasl.oauthbearer.client.credentials.client.id Client id for the token endpoint (grant type client_credentials).
+sasl.oauthbearer.client.credentials.client.secret Client secret for the token endpoint.
+sasl.oauthbearer.clock.skew.seconds Allowed difference between the clocks of the client and the token issuer, in \
+seconds.
+sasl.oauthbearer.expected.audience Audiences; a token must name one of them.
+sasl.oauthbearer.expected.issuer Required issuer of tokens.
+sasl.oauthbearer.header.urlencode Whether to URL-encode id and secret before they are sent, as RFC 6749 specifies.
+sasl.oauthbearer.jwks.endpoint.refresh.ms Interval for fetching the keys that verify tokens, in milliseconds.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms Maximum time between two attempts to fetch those keys, in \
+milliseconds.
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms Milliseconds before fetching those keys is retried after a failure.
+sasl.oauthbearer.jwks.endpoint.url URL of the keys that verify tokens.
+sasl.oauthbearer.jwt.retriever.class Java class that fetches tokens.
+sasl.oauthbearer.jwt.validator.class Java class that verifies tokens.
+sasl.oauthbearer.scope Scope to request from the token endpoint.
+sasl.oauthbearer.scope.claim.name Claim of a token that contains its scopes.
+sasl.oauthbearer.sub.claim.name Claim of a token that contains its subject.
+sasl.oauthbearer.token.endpoint.url URL of the token endpoint.
+security.protocol Protocol of connections to brokers: with or without TLS, with or without a login.
+security.providers Java classes of additional security providers.
+send.buffer.bytes Size of the TCP send buffer in bytes; -1: the system's default.
+session.timeout.ms Milliseconds without a heartbeat after which the group removes the member.
+share.acknowledgement.mode How a member of a share group acknowledges records: implicit or explicit.
+share.acquire.mode How many records a member of a share group acquires: whole batches, or the number that it requested.
+socket.connection.setup.timeout.max.ms Maximum timeout for connecting after failures, in milliseconds.
+socket.connection.setup.timeout.ms Timeout for connecting, in milliseconds; doubled after each failure.
+ssl.cipher.suites Allowed TLS cipher suites.
+ssl.enabled.protocols Allowed TLS versions.
+ssl.endpoint.identification.algorithm Verification of host names: https compares the name in a broker's certificate \
+with its address; empty: no verification.
+ssl.engine.factory.class Java class that creates TLS engines; only producers support it.
+ssl.key.password Password of the private key.
+ssl.keymanager.algorithm Java algorithm that selects the client's key.
+ssl.keystore.certificate.chain Certificate chain of the client, in PEM.
+ssl.keystore.key Private key of the client, in PEM.
+ssl.keystore.location File with the client's certificate and private key.
+ssl.keystore.password Password of that file.
+ssl.keystore.type Format of that file: PKCS12, PEM, or JKS, which only Java reads.
+ssl.protocol TLS version of Java's SSL context.
+ssl.provider Java security provider of TLS.
+ssl.secure.random.implementation Random number generator of Java's TLS.
+ssl.trustmanager.algorithm Java algorithm that verifies certificates.
+ssl.truststore.certificates Trusted certificates, in PEM.
+ssl.truststore.location File with trusted certificates; default: the certificates that the system trusts.
+ssl.truststore.password Password of that file.
+ssl.truststore.type Format of that file: PKCS12, PEM, or JKS, which only Java reads.
+transaction.timeout.ms Milliseconds after which the broker aborts an open transaction.
+transaction.two.phase.commit.enable Whether transactions use two-phase commit with an external coordinator.
+transactional.id Id of the producer's transactions.
+value.deserializer Java class that deserializes values.
+value.serializer Java class that serializes values.
 """
 
 _NOT_JAVA: Final = "these clients are not Java"
-_CHECKED_ELSEWHERE: Final = "brokers check tokens, clients do not"
-_SPARK_OLDER: Final = "Spark's clients are of Kafka 3.9, which does not know it"
+_CHECKED_ELSEWHERE: Final = "brokers verify tokens, clients do not"
+_SPARK_OLDER: Final = "Spark's clients are of Kafka 3.9, which does not support it"
 _NO_TRANSACTIONS: Final = "there are no transactions yet"
-_BYTES: Final = "records are bytes here, and converters read and write them"
+_BYTES: Final = "records are bytes, which converters read and write"
 _OURS: Final = "offsets are committed after each batch"
-_RANGE: Final = "the group's member has the classic protocol and the range assignor"
+_RANGE: Final = "the group member uses the classic protocol and the range assignor"
 _RESOLVED: Final = "only a worker has config providers"
 
 # One rule a line: whose keys (Producer, Consumer, Admin), the key or the beginning of several, and why.
 _NOTHING: Final = (
     ("PCA", "config.providers", _RESOLVED),
-    ("A", "bootstrap.controllers", "the brokers are asked"),
+    ("A", "bootstrap.controllers", "the client connects to brokers"),
     ("A", "default.api.timeout.ms", _NOT_JAVA),
     ("A", "metric.reporters", _NOT_JAVA),
     ("A", "metrics.", _NOT_JAVA),
     ("A", "sasl.kerberos.", "Kerberos is not supported"),
-    ("A", "sasl.login.refresh.", "a token is fetched when one is needed"),
+    ("A", "sasl.login.refresh.", "tokens are fetched on demand"),
     ("A", "sasl.login.retry.", _NOT_JAVA),
-    ("PCA", "sasl.oauthbearer.assertion.", "a token is asked for by id and secret alone"),
+    ("PCA", "sasl.oauthbearer.assertion.", "tokens are requested only with id and secret"),
     ("A", "sasl.oauthbearer.clock.skew.seconds", _CHECKED_ELSEWHERE),
     ("A", "sasl.oauthbearer.expected.", _CHECKED_ELSEWHERE),
     ("A", "sasl.oauthbearer.jwks.", _CHECKED_ELSEWHERE),
@@ -208,7 +210,7 @@ _NOTHING: Final = (
     ("C", "group.protocol", _RANGE),
     ("C", "group.remote.assignor", _RANGE),
     ("C", "partition.assignment.strategy", _RANGE),
-    ("C", "interceptor.classes", "records are read by Spark, which takes none"),
+    ("C", "interceptor.classes", "Spark reads the records and does not support interceptors"),
     ("C", "share.", "sinks are members of ordinary groups"),
 )
 
@@ -221,6 +223,6 @@ def client_texts() -> dict[str, str]:
 
 
 def why_nothing(owner: str, name: str) -> str:
-    """Return why a setting does nothing for one kind of client (`P`, `C`, `A`); empty when it does what it says."""
+    """Return why a setting has no effect for one kind of client (`P`, `C`, `A`); empty if it has one."""
     rules = (why for owners, start, why in _NOTHING if owner in owners and name.startswith(start))
     return next(rules, "")

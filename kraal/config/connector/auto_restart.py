@@ -26,7 +26,7 @@ _MOST: Final = 1_000
 _LONGEST_WINDOW_MS: Final = 30 * 24 * 3_600_000
 _LONGEST_BACKOFF_MS: Final = 3_600_000
 _LONGEST_STALL_MS: Final = 7 * 24 * 3_600_000
-_WORKERS: Final = "Without it, the worker's counts."
+_WORKERS: Final = "Default: the worker's value."
 
 
 class Restarted(StrEnum):
@@ -57,31 +57,25 @@ _Declared = tuple[str, ConfigType, Check, str, str, object]
 _DECLARED: Final[tuple[_Declared, ...]] = (
     (
         AUTO_RESTART, ConfigType.STRING, one_of(*Restarted), "Restart What Failed",
-        (
-            "What to restart when it has failed for a reason that may pass: none, as Connect; each failed task (task); "
-            "failed tasks and connectors (all)."
-        ),
+        ("What to restart automatically after a failure that may be temporary: nothing, as in Kafka Connect (none), "
+         "failed tasks (task), or failed tasks and connectors (all)."),
         _NONE.restarted.value,
     ),
     (
         AUTO_RESTART_MAX, ConfigType.INT, between(1, _MOST), "Most Restarts",
-        (
-            "How often one task, or one connector, is restarted within errors.auto.restart.window.ms; what fails again "
-            "then stays FAILED."
-        ),
+        ("Maximum number of restarts of a task or connector within errors.auto.restart.window.ms; after the next "
+         "failure it stays FAILED."),
         _NONE.most,
     ),
     (
         AUTO_RESTART_WINDOW, ConfigType.LONG, between(1, _LONGEST_WINDOW_MS), "Window of Restarts",
-        "For how many milliseconds a restart counts against errors.auto.restart.max.",
+        "Milliseconds for which a restart counts towards errors.auto.restart.max.",
         int(_NONE.window_s * 1000),
     ),
     (
         AUTO_RESTART_BACKOFF, ConfigType.LONG, between(1, _LONGEST_BACKOFF_MS), "Pause Before a Restart",
-        (
-            "Milliseconds between a failure and the first restart. Each further restart within the window waits twice "
-            "as long, up to five minutes, and all of them up to half of it less, at random."
-        ),
+        ("Milliseconds between a failure and the first restart. The delay doubles with each further restart within the "
+         "window, up to five minutes, and is shortened by a random part of up to one half."),
         int(_NONE.backoff_s * 1000),
     ),
 )  # fmt: skip
@@ -100,15 +94,15 @@ WORKER_SUPERVISION: Final = (
     *(
         Key(
             name=name, type=kind, default=default, validator=check, importance=Importance.MEDIUM,
-            doc=f"{doc} Connectors may have values of their own.", source="Kraal",
+            doc=f"{doc} Connectors can override it.", source="Kraal",
         )
         for name, kind, check, _, doc, default in _DECLARED
     ),
     Key(
         name=STALL_TIMEOUT, type=ConfigType.LONG, default=300_000, importance=Importance.LOW,
         validator=between(0, _LONGEST_STALL_MS), source="Kraal",
-        doc="How many milliseconds a running task may take for one step, such as a batch or a commit, before it is "
-        "reported as stalled, beside its state; 0: for ever.",
+        doc="Maximum time of one step of a running task, such as a batch or a commit, in milliseconds; a task that "
+        "takes longer is reported as stalled, and its state stays the same. 0: no limit.",
     ),
 )  # fmt: skip
 """Of workers."""

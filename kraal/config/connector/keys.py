@@ -75,8 +75,8 @@ def _converter(role: str, order: int) -> list[Key]:
     """Declare a converter's key and the key of its version; `role` is key, value or header."""
     title, name = role.capitalize(), f"{role}.converter"
     what = "each header's value" if role == "header" else f"each record's {role}"
-    doc = f"The class that turns {what} into Kafka's bytes and back. Without it, the worker's own is used."
-    pin = f"The version that the {role} converter must have; usually left out."
+    doc = f"Class that converts {what} to bytes in Kafka and back. Default: the worker's converter."
+    pin = f"Required version of the {role} converter; usually omitted."
     return [
         _key(
             name, _CLASS, _LOW, _S, f"{title} converter class", order=order, doc=doc,
@@ -91,39 +91,40 @@ def _converter(role: str, order: int) -> list[Key]:
 _COMMON_KEYS = [
     _key(
         NAME, _STRING, _HIGH, _M, "Connector name", default=REQUIRED, order=1, validator=clean_name,
-        doc="The connector's name, unique in its cluster.",
+        doc="Name of the connector, unique in its cluster.",
     ),
     _key(
         CONNECTOR_CLASS, _STRING, _HIGH, _L, "Connector class", default=REQUIRED, order=2,
-        doc="The connector's class: its full name, its last part, or that without the ending Connector.",
+        doc="Class of the connector: its full name, its simple name, or its simple name without the suffix Connector.",
     ),
     _key(
         CONNECTOR_VERSION, _STRING, _MEDIUM, _M, "Connector version", order=3,
-        doc="The version that the connector's plugin must have; usually left out.",
+        doc="Required version of the connector's plugin; usually omitted.",
     ),
     _key(
         TASKS_MAX, _INT, _HIGH, _S, "Tasks max", default=1, order=4, validator=at_least(1),
-        doc="The most tasks that the connector may split its work into.",
+        doc="Maximum number of tasks of the connector.",
     ),
     _key(
         TASKS_MAX_ENFORCE, _BOOLEAN, _LOW, _S, "Enforce tasks max", default=True, order=5,
-        doc="Fail a connector that asks for more tasks than tasks.max; otherwise only warn.",
+        doc="Whether a connector that creates more tasks than tasks.max fails; otherwise a warning is logged.",
     ),
     *_converter("key", 6),
     *_converter("value", 8),
     *_converter("header", 10),
     _key(
         TRANSFORMS, _LIST, _LOW, _L, "Transforms", default=(), order=12, group=TRANSFORMS_GROUP,
-        validator=unique_aliases, doc="Names of the transforms that records pass through, in this order.",
+        validator=unique_aliases, doc="Names of the transforms to apply to records, in this order.",
     ),
     _key(
         PREDICATES, _LIST, _LOW, _L, "Predicates", default=(), order=13, group=PREDICATES_GROUP,
-        validator=unique_aliases, doc="Names of the conditions that transforms may refer to.",
+        validator=unique_aliases, doc="Names of the predicates that transforms can refer to.",
     ),
     _key(
         "config.action.reload", _STRING, _LOW, _M, "Reload Action", default="restart", order=14,
         validator=one_of("none", "restart"),
-        doc="What to do when a config provider says that a value has expired: restart, or nothing (none).",
+        doc="What to do when a config provider reports that a value has expired: restart the connector (restart), or "
+        "nothing (none).",
     ),
 ]  # fmt: skip
 
@@ -131,26 +132,27 @@ ERROR_KEYS: Final = ConfigDef([
     _key(
         "errors.retry.timeout", _LONG, _MEDIUM, _M, "Retry Timeout for Errors", default=0, order=1,
         group=ERRORS,
-        doc="How many milliseconds to try a failed operation again; 0 does not, -1 never gives up.",
+        doc="How long to retry a failed operation, in milliseconds; 0: no retries, -1: without a limit.",
     ),
     _key(
         "errors.retry.delay.max.ms", _LONG, _MEDIUM, _M, "Maximum Delay Between Retries for Errors",
         default=60_000, order=2, group=ERRORS,
-        doc="The longest wait between two tries, in milliseconds.",
+        doc="Maximum delay between two retries, in milliseconds.",
     ),
     _key(
         "errors.tolerance", _STRING, _MEDIUM, _S, "Error Tolerance", default="none", order=3, group=ERRORS,
         validator=one_of("none", "all"),
-        doc="With none, a record that cannot be handled fails its task; with all, it is passed over.",
+        doc="Whether a record that cannot be processed fails its task (none) or is skipped (all).",
     ),
     _key(
         "errors.log.enable", _BOOLEAN, _MEDIUM, _S, "Log Errors", default=False, order=4, group=ERRORS,
-        doc="Log each failed operation, also a tolerated one.",
+        doc="Whether to log each failed operation, including tolerated ones.",
     ),
     _key(
         "errors.log.include.messages", _BOOLEAN, _MEDIUM, _S, "Log Error Details", default=False, order=5,
         group=ERRORS,
-        doc="Show the record in the log, which may show what it holds; otherwise only where it was.",
+        doc="Whether to include the record in the log, which can expose its contents; otherwise only its topic, "
+        "partition and offset.",
     ),
 ])  # fmt: skip
 """The keys for the handling of record errors."""
@@ -158,17 +160,17 @@ ERROR_KEYS: Final = ConfigDef([
 CONNECTOR: Final = ConfigDef([*_COMMON_KEYS, *ERROR_KEYS])
 
 CONNECTOR_FAMILIES: Final = (
-    Family(prefix="key.converter.", doc="Settings of the connector's key converter, where it names one."),
-    Family(prefix="value.converter.", doc="Settings of the connector's value converter, where it names one."),
+    Family(prefix="key.converter.", doc="Settings of the connector's key converter, if it sets one."),
+    Family(prefix="value.converter.", doc="Settings of the connector's value converter, if it sets one."),
     Family(
-        prefix="header.converter.", doc="Settings of the connector's header converter, where it names one.",
+        prefix="header.converter.", doc="Settings of the connector's header converter, if it sets one.",
     ),
-    Family(prefix="transforms.", rest="NAME.type", doc="The class of the transform NAME."),
+    Family(prefix="transforms.", rest="NAME.type", doc="Class of the transform NAME."),
     Family(
         prefix="transforms.", rest="NAME.KEY",
-        doc="A setting of the transform NAME, or predicate, or negate: on what condition it is applied.",
+        doc="A setting of the transform NAME, or predicate or negate, the condition under which it is applied.",
     ),
-    Family(prefix="predicates.", rest="NAME.type", doc="The class of the predicate NAME."),
+    Family(prefix="predicates.", rest="NAME.type", doc="Class of the predicate NAME."),
     Family(prefix="predicates.", rest="NAME.KEY", doc="A setting of the predicate NAME."),
 )  # fmt: skip
 """Keys of every connector whose names somebody else chooses."""

@@ -24,12 +24,12 @@ _MOST: Final = 10_000_000
 _GROUP: Final = "Batches"
 _HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
 """What a connector may set: it changes how files are read and written, and nothing of another connector."""
-_POLL_DOC: Final = "How often an idle task looks for something new, in milliseconds."
+_POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _MAX_DOC: Final = (
-    "So many records at most are read and written at once: what one failure repeats, and what a rebalance or a stop "
-    "waits for. Holds for sinks, for MirrorSource in batches, and for plugins that ask their context. What reads files "
-    "has bounds in bytes, and what the query of a table finds goes at once."
+    "Maximum number of records in a batch. A failure repeats at most one batch, and a rebalance or a "
 )
+"stop waits for at most one. Applies to sinks, to MirrorSource in batches, and to plugins that read it from their "
+"context. Sources of files limit batches by bytes, and the result of a table query is one batch."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,12 +58,12 @@ _CHECKS: Final[Mapping[str, Rule]] = {POLL_INTERVAL: at_least(1), MAX_RECORDS: b
 
 _POLL: Final = Key(
     name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
-    importance=Importance.LOW, doc=f"{_POLL_DOC} Without it, the plugin's or the worker's counts.",
+    importance=Importance.LOW, doc=f"{_POLL_DOC} Default: the plugin's value, or else the worker's.",
     group=_GROUP, order=0, width=Width.SHORT, display_name="Interval of Looks", source="Kraal",
 )  # fmt: skip
 _MAX: Final = Key(
     name=MAX_RECORDS, type=ConfigType.INT, default=None, validator=unless_null(_CHECKS[MAX_RECORDS]),
-    importance=Importance.LOW, doc=f"{_MAX_DOC} Without it, the worker's counts.",
+    importance=Importance.LOW, doc=f"{_MAX_DOC} Default: the worker's value.",
     group=_GROUP, order=1, width=Width.SHORT, display_name="Records in a Batch", source="Kraal",
 )  # fmt: skip
 BATCHES: Final = ConfigDef([_POLL, _MAX])
@@ -71,19 +71,19 @@ BATCHES: Final = ConfigDef([_POLL, _MAX])
 
 SQL_FAMILY: Final = Family(
     prefix=SPARK_SQL,
-    doc="Settings of Spark's session for this connector alone, over those of the worker. Allowed are "
+    doc="Settings of Spark's session for this connector only; they override the worker's. Allowed are "
     + ", ".join(f"`{prefix}*`" for prefix in _HARMLESS)
-    + ", but for those that name classes.",
+    + ", except those that name classes.",
 )
 
 WORKER_BATCHES: Final = (
     Key(
         name=POLL_INTERVAL, type=ConfigType.LONG, default=DEFAULT_POLL_MS, validator=_CHECKS[POLL_INTERVAL],
-        importance=Importance.LOW, doc=f"{_POLL_DOC} Connectors may have values of their own.", source="Kraal",
+        importance=Importance.LOW, doc=f"{_POLL_DOC} Connectors can override it.", source="Kraal",
     ),
     Key(
         name=MAX_RECORDS, type=ConfigType.INT, default=DEFAULT_MAX_RECORDS, validator=_CHECKS[MAX_RECORDS],
-        importance=Importance.LOW, doc=f"{_MAX_DOC} Connectors may have values of their own.", source="Kraal",
+        importance=Importance.LOW, doc=f"{_MAX_DOC} Connectors can override it.", source="Kraal",
     ),
 )  # fmt: skip
 """Of workers."""

@@ -31,7 +31,7 @@ DEAD_LETTERS: Final = ConfigDef(
             name=DLQ_TOPIC,
             type=ConfigType.STRING,
             default="",
-            doc="The topic for records that could not be handled; none when empty.",
+            doc="Topic for records that could not be processed; empty: no topic.",
             group=ERRORS,
             order=6,
             width=Width.MEDIUM,
@@ -42,7 +42,7 @@ DEAD_LETTERS: Final = ConfigDef(
             name="errors.deadletterqueue.topic.replication.factor",
             type=ConfigType.SHORT,
             default=3,
-            doc="Copies that the dead letter topic gets when it has to be created.",
+            doc="Replication factor of the dead letter queue topic if it has to be created.",
             group=ERRORS,
             order=7,
             width=Width.MEDIUM,
@@ -53,7 +53,7 @@ DEAD_LETTERS: Final = ConfigDef(
             name="errors.deadletterqueue.context.headers.enable",
             type=ConfigType.BOOLEAN,
             default=False,
-            doc="Tell in headers of a dead letter what went wrong with it, and where.",
+            doc="Whether to add headers to dead letters that describe the error and the origin of the record.",
             group=ERRORS,
             order=8,
             width=Width.MEDIUM,
@@ -72,7 +72,7 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
             default=(),
             validator=distinct_entries,
             importance=Importance.HIGH,
-            doc="The topics to read, separated by commas.",
+            doc="Topics to read, separated by commas.",
             group=COMMON,
             order=4,
             width=Width.LONG,
@@ -85,7 +85,7 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
             default="",
             validator=regex,
             importance=Importance.HIGH,
-            doc="A regular expression; topics that it matches whole are read, also those created later.",
+            doc="Regular expression; topics whose whole name matches are read, including topics created later.",
             group=COMMON,
             order=4,
             width=Width.LONG,
@@ -98,10 +98,10 @@ SINK: Final[ConfigDef] = CONNECTOR.merge(
 
 
 SINK_FAMILIES: Final = (
-    Family(prefix=CONSUMER_OVERRIDE, doc="Settings of the connector's consumers, over those of the worker."),
+    Family(prefix=CONSUMER_OVERRIDE, doc="Settings of the connector's consumers; they override the worker's."),
     Family(
         prefix=ADMIN_OVERRIDE,
-        doc="Settings of the connector's admin client, which shows and changes the offsets of its group.",
+        doc="Settings of the connector's admin client, which reads and changes the offsets of its consumer group.",
     ),
     Family(
         prefix=PRODUCER_OVERRIDE, doc="Settings of the producer of dead letters.",

@@ -31,8 +31,8 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             default=(),
             validator=unique_aliases,
             importance=Importance.LOW,
-            doc="Names of groups of settings for topics that the connector's records are the first to need. "
-            "A topic belongs to the first group that takes it.",
+            doc="Names of groups of settings for topics that the connector creates. A topic belongs to the first "
+            "group that includes it.",
             group="Topic Creation",
             order=1,
             width=Width.LONG,
@@ -45,26 +45,27 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             default="requested",
             # Java shows the names in hash order; this is it.
             validator=one_of_ignoring_case("REQUIRED", "REQUESTED"),
-            doc="With required, a connector that cannot deliver each record exactly once is refused.",
+            doc="With required, a connector that cannot deliver each record exactly once is rejected.",
             group=_EXACTLY_ONCE,
             order=2,
             width=Width.SHORT,
             display_name="Exactly once support",
             source="SourceConnectorConfig.EXACTLY_ONCE_SUPPORT_CONFIG",
-            no_effect=f"{_TRANSACTIONS_ONLY}, which refuse required in a cluster",
+            no_effect=f"{_TRANSACTIONS_ONLY}, which reject required in a cluster",
         ),
         Key(
             name=TRANSACTION_BOUNDARY,
             type=ConfigType.STRING,
             default="poll",
             validator=one_of_ignoring_case("INTERVAL", "POLL", "CONNECTOR"),
-            doc="When a source's transaction ends: with each batch, after a time, or as the connector says.",
+            doc="When a source's transaction is committed: after each batch (poll), after an interval (interval), or "
+            "when the connector requests it (connector).",
             group=_EXACTLY_ONCE,
             order=3,
             width=Width.SHORT,
             display_name="Transaction Boundary",
             source="SourceConnectorConfig.TRANSACTION_BOUNDARY_CONFIG",
-            no_effect=f"{_TRANSACTIONS_ONLY}; a cluster refuses connector",
+            no_effect=f"{_TRANSACTIONS_ONLY}; a cluster rejects connector",
         ),
         Key(
             name=BOUNDARY_INTERVAL,
@@ -72,8 +73,8 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             default=None,
             validator=unless_null(at_least(0)),
             importance=Importance.LOW,
-            doc="Milliseconds between transactions when transaction.boundary is interval; without it, the "
-            "worker's offset.flush.interval.ms.",
+            doc="Interval of transactions if transaction.boundary is interval, in milliseconds; default: the worker's "
+            "offset.flush.interval.ms.",
             group=_EXACTLY_ONCE,
             order=4,
             width=Width.SHORT,
@@ -87,13 +88,13 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
             default=None,
             validator=non_empty,
             importance=Importance.LOW,
-            doc="A topic of the connector's own for its offsets.",
+            doc="Separate topic for the connector's offsets.",
             group="offsets.topic",
             order=1,
             width=Width.LONG,
             display_name="Offsets topic",
             source="SourceConnectorConfig.OFFSETS_TOPIC_CONFIG",
-            no_effect=f"{_TRANSACTIONS_ONLY}: all offsets are in the worker's topic",
+            no_effect=f"{_TRANSACTIONS_ONLY}: all offsets are stored in the worker's topic",
         ),
     ]
 )
@@ -101,20 +102,20 @@ SOURCE: Final[ConfigDef] = CONNECTOR.merge(
 SOURCE_FAMILIES: Final = (
     Family(
         prefix="errors.deadletterqueue.",
-        doc="As for sinks; Java knows these keys for sinks only, and takes them from sources without a word.",
+        doc="As for sinks. Kafka Connect has these keys only for sinks and ignores them in configs of sources.",
     ),
     Family(
         prefix=TOPIC_CREATION, rest="GROUP.SETTING",
-        doc="Of new topics of the group GROUP: include and exclude, lists of regular expressions for whole names, "
-        "which say whose they are; partitions and replication.factor, where -1 is the broker's default; and any "
-        "setting of a topic. The group default has all topics that no other has; it must say partitions and "
-        "replication.factor, which the others inherit. Without any key topic.creation.* brokers create topics, if they "
-        "may.",
+        doc="Settings of new topics of the group GROUP: include and exclude are lists of regular expressions that "
+        "match the whole names of its topics; partitions and replication.factor, where -1 is the broker's "
+        "default; and any topic setting. The group default contains all other topics; it must set partitions and "
+        "replication.factor, which the other groups inherit. Without any topic.creation.* key, brokers create "
+        "topics if they are configured to do so.",
     ),
-    Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers, over those of the worker."),
+    Family(prefix=PRODUCER_OVERRIDE, doc="Settings of the connector's producers; they override the worker's."),
     Family(
         prefix=ADMIN_OVERRIDE,
-        doc="Settings of the connector's admin client, which creates topics, that of dead letters too.",
+        doc="Settings of the connector's admin client, which creates topics, including the dead letter queue topic.",
     ),
 )  # fmt: skip
 """Keys of source connectors whose names somebody else chooses."""

@@ -78,14 +78,14 @@ def static_task(text: str) -> tuple[str, int] | None:
     return found[1], int(found[2])
 
 
-@rule("names of connectors, none blank")
+@rule("names of connectors, not blank")
 def _static_connectors(name: str, value: object) -> str | None:
     if all(entry.strip() for entry in as_strings(value)):
         return None
     return invalid(name, value, "an entry is blank; each must be the name of a connector")
 
 
-@rule("ids of tasks: a connector's name, a hyphen, a number")
+@rule("task ids: a connector's name, a hyphen and a number")
 def _static_tasks(name: str, value: object) -> str | None:
     wrong = next((entry for entry in as_strings(value) if static_task(entry) is None), None)
     if wrong is None:
@@ -121,73 +121,74 @@ def _macs(name: str, value: object) -> str | None:
 
 
 _GROUP = [
-    worker_key("group.id", _STRING, _HIGH, "The name of the cluster: workers with one name share their work.",
+    worker_key("group.id", _STRING, _HIGH, "Name of the cluster; workers with the same name share its work.",
          default=REQUIRED, check=non_empty, source=_OURS),
-    worker_key("client.id", _STRING, _LOW, "What brokers call this worker in their logs.", default="",
+    worker_key("client.id", _STRING, _LOW, "Name of this worker in the brokers' logs.", default="",
          source=_OURS),
     worker_key("session.timeout.ms", _INT, _HIGH,
-         "Milliseconds without a heartbeat after which the group gives a worker up.",
+         "Milliseconds without a heartbeat after which the group removes a worker.",
          default=10_000, check=at_least(1), source=_OURS),
     worker_key("heartbeat.interval.ms", _INT, _HIGH,
-         "Milliseconds between two heartbeats; a third of session.timeout.ms at most.",
+         "Interval of heartbeats in milliseconds; at most a third of session.timeout.ms.",
          default=3_000, check=at_least(1), source=_OURS),
     worker_key("rebalance.timeout.ms", _INT, _HIGH,
-         "Milliseconds that each worker has for joining once a rebalance has begun.",
+         "Maximum time for each worker to join after a rebalance has started, in milliseconds.",
          default=60_000, check=at_least(1), source=_OURS),
     worker_key("worker.sync.timeout.ms", _INT, _MEDIUM,
-         "Milliseconds that a worker has for reading the configs that the leader has read.",
+         "Maximum time for a worker to read the configs up to the leader's offset, in milliseconds.",
          default=3_000, check=at_least(0), source=_OURS),
     worker_key("worker.unsync.backoff.ms", _INT, _MEDIUM,
-         "Milliseconds for which a worker that did not manage leaves the group.",
+         "Milliseconds that a worker stays out of the group if it did not read them in time.",
          default=300_000, check=at_least(0), source=_OURS),
     worker_key(PROTOCOL, _STRING, _LOW,
-         "How work is shared: eager stops all of it at each rebalance; compatible stops only what moves; "
-         "sessioned has workers sign what they ask of each other as well; static, besides, has workers run what "
-         "they list in static.connectors and static.tasks. The group speaks the best of these that all its "
-         "workers know.",
+         "Protocol of rebalances. eager stops all work at each rebalance; compatible stops only work "
+         "that moves; sessioned also signs requests between workers; static also assigns "
+         "static.connectors and static.tasks to the workers that list them. The group uses the newest "
+         "protocol that all its workers support.",
          default="static", check=_protocol, source=f"{_OURS}, KIP-987"),
     worker_key(STATIC_CONNECTORS, _LIST, _LOW,
-         "Names of connectors that this worker is kept for: with this list or static.tasks it runs nothing else, "
-         "and they run nowhere else while such a worker is there. A connector's tasks are not meant; list them "
-         "in static.tasks. Ignored unless every worker of the group has connect.protocol=static.",
+         "Names of connectors that are reserved for this worker. A worker with this list or static.tasks "
+         "runs nothing else, and the listed connectors run on no other worker while it is in the group. "
+         "It does not include the connectors' tasks; list them in static.tasks. Ignored unless every "
+         "worker of the group has connect.protocol=static.",
          check=_static_connectors, source="KIP-987"),
     worker_key(STATIC_TASKS, _LIST, _LOW,
-         "Ids of tasks that this worker is kept for: the connector's name, a hyphen and the task's number, as in "
-         "my-connector-0. See static.connectors.",
+         "Ids of tasks that are reserved for this worker: the connector's name, a hyphen and the task's "
+         "number, as in my-connector-0. See static.connectors.",
          check=_static_tasks, source="KIP-987"),
     worker_key("scheduled.rebalance.max.delay.ms", _INT, _LOW,
-         "Milliseconds that the work of a lost worker waits for its return.",
+         "How long the work of a lost worker waits for its return, in milliseconds.",
          default=300_000, check=between(0, _LARGEST), source=_OURS),
     worker_key(EXACTLY_ONCE, _STRING, _HIGH,
-         "Whether sources write their records and their offsets in transactions: disabled; preparing, with which "
-         "the leader alone writes to the config topic, in transactions; or enabled. Set preparing on all workers "
-         "of a group, one after the other, and then enabled.",
+         "Whether sources write records and offsets in transactions: disabled, preparing or enabled. "
+         "With preparing, only the leader writes to the config topic, in transactions. To enable it, set "
+         "preparing on all workers of a group, one after the other, and then enabled.",
          default="disabled", check=one_of_ignoring_case("DISABLED", "PREPARING", "ENABLED"), source=_OURS),
     worker_key(MISSING_PLUGINS, _STRING, _LOW,
-         "What to do in a group whose connectors are of classes that this worker lacks: refuse to join it, "
-         "or fail-task: join, and fail what is assigned here of them.",
+         "What to do if the group has connectors whose classes this worker lacks: refuse to join "
+         "(refuse), or join and fail their tasks that are assigned to this worker (fail-task).",
          default="refuse", check=one_of("refuse", "fail-task"), source="Kraal"),
     worker_key(UNSIGNED, _STRING, _LOW,
-         "With basic authentication, what to do with requests of other workers that are not signed, because the "
-         "group's protocol is below sessioned: refuse, or allow them from anybody.",
+         "What to do with unsigned requests of other workers if basic authentication is on and the "
+         "group's protocol is older than sessioned: refuse them, or allow them from everyone.",
          default="refuse", check=one_of("refuse", "allow"), source="Kraal"),
     worker_key("kraal.data.dir", _STRING, _LOW,
-         "The directory for files that are needed only while the worker runs. Without it: one below the "
-         "system's directory for temporary files.",
+         "Directory for temporary files of the worker. Default: a directory below the system's temporary "
+         "directory.",
          check=non_empty, source="Kraal"),
 ]  # fmt: skip
 
 _SIGNING = [
     worker_key("inter.worker.key.ttl.ms", _INT, _LOW,
-         "Milliseconds after which the leader makes another session key; 0: never.",
+         "Interval at which the leader replaces the session key, in milliseconds; 0: never.",
          default=3_600_000, check=between(0, _LARGEST), source=_OURS),
-    worker_key(KEY_ALGORITHM, _STRING, _LOW, "What session keys are made for.",
+    worker_key(KEY_ALGORITHM, _STRING, _LOW, "Algorithm of session keys.",
          default=DEFAULT_ALGORITHM, check=_key_generator, source=_OURS),
-    worker_key(KEY_SIZE, _INT, _LOW, "Size of session keys, in bits. Without it, the algorithm's own.",
+    worker_key(KEY_SIZE, _INT, _LOW, "Size of session keys in bits. Default: the algorithm's own size.",
          source=_OURS),
-    worker_key(SIGNATURE, _STRING, _LOW, "How this worker signs what it asks of others.",
+    worker_key(SIGNATURE, _STRING, _LOW, "Algorithm with which this worker signs requests to other workers.",
          default=DEFAULT_ALGORITHM, check=_mac, source=_OURS),
-    worker_key(VERIFICATION, _LIST, _LOW, "Signatures that this worker takes from others.",
+    worker_key(VERIFICATION, _LIST, _LOW, "Signature algorithms that this worker accepts from other workers.",
          default=(DEFAULT_ALGORITHM,), check=_macs, source=_OURS),
 ]  # fmt: skip
 
@@ -195,52 +196,54 @@ _SIGNING = [
 def _topic(prefix: str, what: str, partitions: int | None) -> list[Key]:
     """Declare the keys of one internal topic; `partitions` None: it always has one partition."""
     keys = [
-        worker_key(f"{prefix}topic", _STRING, _HIGH, f"The topic that keeps {what}.",
+        worker_key(f"{prefix}topic", _STRING, _HIGH, f"Topic that stores {what}.",
              default=REQUIRED, check=non_empty, source=_OURS),
         worker_key(f"{prefix}replication.factor", _SHORT, _LOW,
-             "How many replicas the topic gets when it is made; -1: the broker's default.",
+             "Replication factor of the topic when it is created; -1: the broker's default.",
              default=3, check=_replication, source=_OURS),
     ]  # fmt: skip
     if partitions is not None:
-        doc = "How many partitions the topic gets when it is made; -1: the broker's default."
+        doc = "Number of partitions of the topic when it is created; -1: the broker's default."
         name = f"{prefix}partitions"
         keys.append(worker_key(name, _INT, _LOW, doc, default=partitions, check=_partitions, source=_OURS))
     return keys
 
 
 _CLIENT = [
-    worker_key("metadata.max.age.ms", _LONG, _LOW, "Milliseconds until brokers are asked again who they are.",
+    worker_key("metadata.max.age.ms", _LONG, _LOW, "Milliseconds after which the metadata of brokers is refreshed.",
          default=300_000, check=at_least(0), source=_OURS),
-    worker_key("request.timeout.ms", _INT, _MEDIUM, "Milliseconds that a broker has for an answer.",
+    worker_key("request.timeout.ms", _INT, _MEDIUM, "Maximum time to wait for a broker's response, in milliseconds.",
          default=40_000, check=at_least(0), source=_OURS),
-    worker_key("connections.max.idle.ms", _LONG, _MEDIUM, "Milliseconds until an idle connection is closed.",
+    worker_key("connections.max.idle.ms", _LONG, _MEDIUM, "Milliseconds after which an idle connection is closed.",
          default=540_000, source=_OURS),
-    worker_key("send.buffer.bytes", _INT, _MEDIUM, "Size of sockets' send buffers; -1: the system's default.",
+    worker_key("send.buffer.bytes", _INT, _MEDIUM, "Size of the TCP send buffer in bytes; -1: the system's default.",
          default=131_072, check=at_least(-1), source=_OURS),
     worker_key("receive.buffer.bytes", _INT, _MEDIUM,
-         "Size of sockets' receive buffers; -1: the system's default.",
+         "Size of the TCP receive buffer in bytes; -1: the system's default.",
          default=32_768, check=at_least(-1), source=_OURS),
-    worker_key("retry.backoff.ms", _LONG, _LOW, "Milliseconds before a failed request is tried again.",
+    worker_key("retry.backoff.ms", _LONG, _LOW, "Milliseconds before a failed request is retried.",
          default=100, check=at_least(0), source=_OURS),
-    worker_key("retry.backoff.max.ms", _LONG, _LOW, "The longest such pause, in milliseconds.",
+    worker_key("retry.backoff.max.ms", _LONG, _LOW, "Maximum delay of this kind, in milliseconds.",
          default=1_000, check=at_least(0), source=_OURS),
-    worker_key("reconnect.backoff.ms", _LONG, _LOW, "Milliseconds before a broker is connected to again.",
+    worker_key("reconnect.backoff.ms", _LONG, _LOW, "Milliseconds before connecting to a broker again.",
          default=50, check=at_least(0), source=_OURS),
-    worker_key("reconnect.backoff.max.ms", _LONG, _LOW, "The longest such pause, in milliseconds.",
+    worker_key("reconnect.backoff.max.ms", _LONG, _LOW, "Maximum delay of this kind, in milliseconds.",
          default=1_000, check=at_least(0), source=_OURS),
     worker_key("socket.connection.setup.timeout.ms", _LONG, _LOW,
-         "Milliseconds that a connection may take.",
+         "Timeout for connecting, in milliseconds.",
          default=10_000, check=at_least(0), source=_OURS),
     worker_key("socket.connection.setup.timeout.max.ms", _LONG, _LOW,
-         "The longest that it may take after failures, in milliseconds.",
+         "Maximum timeout for connecting after failures, in milliseconds.",
          default=30_000, check=at_least(0), source=_OURS),
     worker_key("metadata.recovery.strategy", _STRING, _LOW,
-         "What to do when no known broker can be reached: begin with bootstrap.servers again, or none.",
+         "What to do if no known broker can be reached: connect to bootstrap.servers again "
+         "(rebootstrap), or nothing (none).",
          default="rebootstrap", check=one_of_ignoring_case("NONE", "REBOOTSTRAP"), source=_OURS),
     worker_key("metadata.recovery.rebootstrap.trigger.ms", _LONG, _LOW,
-         "Milliseconds without an answer from any known broker after which bootstrap.servers are asked again.",
+         "Milliseconds without a response from any known broker after which the worker connects to "
+         "bootstrap.servers again.",
          default=300_000, check=at_least(0), source=_OURS),
-    worker_key("security.protocol", _STRING, _MEDIUM, "How brokers are spoken to.", default="PLAINTEXT",
+    worker_key("security.protocol", _STRING, _MEDIUM, "Protocol of connections to brokers.", default="PLAINTEXT",
          check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), source=_OURS),
 ]  # fmt: skip
 
@@ -249,7 +252,7 @@ _SECURITY = [key for key in client_def("admin") if key.name.startswith(("ssl.", 
 DISTRIBUTED: Final = WORKER.merge(
     [
         *_GROUP,
-        *_topic("config.storage.", "connectors' configs", None),
+        *_topic("config.storage.", "connector configs", None),
         *_topic("offset.storage.", "sources' offsets", 25),
         *_topic("status.storage.", "states of connectors and tasks", 5),
         *_SIGNING,
@@ -262,7 +265,7 @@ TOPIC_FAMILIES: Final = tuple(
     Family(
         prefix=prefix,
         rest="SETTING",
-        doc=f"A setting that the topic {prefix}topic gets when it is made; cleanup.policy is always compact, and "
+        doc=f"A setting of the topic {prefix}topic when it is created; cleanup.policy is always compact, and "
         "the config topic has one partition.",
     )
     for prefix in TOPIC_PREFIXES

@@ -65,7 +65,7 @@ def _policy(name: str, value: object) -> str | None:
     return invalid(name, value, f"String must be one of: {', '.join(OverridePolicy)}")
 
 
-@rule("a list of at least one entry, none of them twice or empty")
+@rule("a list of at least one entry, without empty or duplicate entries")
 def _not_empty_list(name: str, value: object) -> str | None:
     return distinct_entries(name, value) or (
         f"Configuration '{name}' must not be empty." if value == () else None
@@ -93,125 +93,138 @@ def allowed_origins(text: str) -> tuple[Pattern, ...]:
 _EACH_BATCH: Final = "offsets are stored after each batch"
 
 _WORK = [
-    worker_key("bootstrap.servers", _LIST, _HIGH, "Addresses HOST:PORT of Kafka brokers to begin with.",
+    worker_key("bootstrap.servers", _LIST, _HIGH, "Addresses HOST:PORT of Kafka brokers for the initial connection.",
          default=REQUIRED, check=unless_null(_not_empty_list)),
-    worker_key("client.dns.lookup", _STRING, _MEDIUM, "How clients turn a broker's name into addresses.",
+    worker_key("client.dns.lookup", _STRING, _MEDIUM, "How clients resolve a broker's host name.",
          default="use_all_dns_ips", check=one_of("use_all_dns_ips",
          "resolve_canonical_bootstrap_servers_only")),
     worker_key("key.converter", _CLASS, _HIGH,
-         "The class that turns each record's key into Kafka's bytes and back.",
+         "Class that converts each record's key to bytes in Kafka and back.",
          default=REQUIRED),
     worker_key("value.converter", _CLASS, _HIGH,
-         "The class that turns each record's value into Kafka's bytes and back.",
+         "Class that converts each record's value to bytes in Kafka and back.",
          default=REQUIRED),
-    worker_key("header.converter", _CLASS, _LOW, "The class that turns each header's value into bytes and back.",
+    worker_key("header.converter", _CLASS, _LOW, "Class that converts each header's value to bytes and back.",
          default=SIMPLE_HEADERS),
     worker_key("task.shutdown.graceful.timeout.ms", _LONG, _LOW,
-         "How many milliseconds the tasks of a connector together have for ending their work.",
+         "Maximum time for all tasks of a connector together to stop, in milliseconds.",
          default=5_000, check=at_least(0)),
-    worker_key("offset.flush.interval.ms", _LONG, _LOW, "Milliseconds between two writes of offsets.",
+    worker_key("offset.flush.interval.ms", _LONG, _LOW, "Interval at which offsets are written, in milliseconds.",
          default=60_000, check=at_least(0), no_effect=_EACH_BATCH),
     worker_key("offset.flush.timeout.ms", _LONG, _LOW,
-         "The longest that writing offsets may take, in milliseconds.",
+         "Maximum time to write offsets, in milliseconds.",
          default=5_000, check=at_least(0), no_effect=_EACH_BATCH),
-    worker_key("plugin.path", _LIST, _LOW, "Directories of Java's plugins.", check=unless_null(distinct_entries),
-         no_effect="Kraal's plugins are Python packages and are found by their entry points"),
-    worker_key("plugin.discovery", _STRING, _LOW, "How Java looks for plugins.", default="hybrid_warn",
+    worker_key("plugin.path", _LIST, _LOW, "Directories of Java plugins.", check=unless_null(distinct_entries),
+         no_effect="Kraal's plugins are Python packages that are found by their entry points"),
+    worker_key("plugin.discovery", _STRING, _LOW, "How Java discovers plugins.", default="hybrid_warn",
          check=one_of_ignoring_case("ONLY_SCAN", "SERVICE_LOAD", "HYBRID_WARN", "HYBRID_FAIL"),
          no_effect="Kraal's plugins are found by their entry points"),
     *(worker_key(f"{role}.converter.plugin.version", _STRING, _LOW,
-         f"The version that the {role} converter must have (KIP-891).",
+         f"Required version of the {role} converter (KIP-891).",
          no_effect="there is one version of each plugin") for role in ("key", "value", "header")),
-    worker_key("config.providers", _LIST, _LOW, "Names of the providers that configs may take values from.",
+    worker_key("config.providers", _LIST, _LOW, "Names of the config providers that resolve variables in configs.",
          default=(), check=distinct_entries),
     worker_key("connector.client.config.override.policy", _STRING, _MEDIUM,
-         "Which settings of its Kafka clients a connector may override: All, None, or Principal.",
+         "Which settings of its Kafka clients a connector can override: All, None, or Principal.",
          default="All", check=_policy),
-    worker_key("topic.tracking.enable", _BOOLEAN, _LOW, "Remember which topics each connector uses.", default=True),
-    worker_key("topic.tracking.allow.reset", _BOOLEAN, _LOW, "Let users reset what is remembered of topics.",
+    worker_key("topic.tracking.enable", _BOOLEAN, _LOW,
+         "Whether to record which topics each connector uses.", default=True),
+    worker_key("topic.tracking.allow.reset", _BOOLEAN, _LOW,
+         "Whether users can reset the recorded topics of a connector.",
          default=True),
-    worker_key("topic.creation.enable", _BOOLEAN, _LOW, "Create topics by the rules of source connectors.",
+    worker_key("topic.creation.enable", _BOOLEAN, _LOW,
+         "Whether source connectors can create topics with their topic.creation.* settings.",
          default=True),
-    worker_key("metrics.sample.window.ms", _LONG, _LOW, "Milliseconds over which one sample of a metric is taken.",
+    worker_key("metrics.sample.window.ms", _LONG, _LOW, "Duration of one sample of a metric, in milliseconds.",
          default=30_000, check=at_least(0)),
-    worker_key("metrics.num.samples", _INT, _LOW, "How many samples a metric keeps.", default=2, check=at_least(1)),
-    worker_key("metrics.recording.level", _STRING, _LOW, "How much is measured.", default="INFO",
-         check=one_of("INFO", "DEBUG"), no_effect="all that is measured is of level INFO"),
-    worker_key("metric.reporters", _LIST, _LOW, "Java classes that get the worker's metrics.",
+    worker_key("metrics.num.samples", _INT, _LOW, "Number of samples of each metric.", default=2, check=at_least(1)),
+    worker_key("metrics.recording.level", _STRING, _LOW, "Recording level of metrics.", default="INFO",
+         check=one_of("INFO", "DEBUG"), no_effect="all metrics have the level INFO"),
+    worker_key("metric.reporters", _LIST, _LOW, "Java classes that receive the worker's metrics.",
          default=("org.apache.kafka.common.metrics.JmxReporter",), check=distinct_entries,
          no_effect="its values are Java classes; GET /metrics has the numbers"),
 ]  # fmt: skip
 
 _REST = [
     worker_key("listeners", _LIST, _LOW,
-         "Addresses to listen on: http://HOST:PORT or https://HOST:PORT, comma between them.",
+         "Addresses to listen on, http://HOST:PORT or https://HOST:PORT, separated by commas.",
          default=("http://:8083",), check=_not_empty_list, source="RestServerConfig"),
-    worker_key("rest.advertised.host.name", _STRING, _LOW, "The host that others should use for this worker.",
+    worker_key("rest.advertised.host.name", _STRING, _LOW,
+         "Host that clients and other workers use to reach this worker.",
          source="RestServerConfig"),
-    worker_key("rest.advertised.port", _INT, _LOW, "The port that others should use for this worker.",
+    worker_key("rest.advertised.port", _INT, _LOW, "Port that clients and other workers use to reach this worker.",
          check=unless_null(at_least(0)), source="RestServerConfig"),
-    worker_key("rest.advertised.listener", _STRING, _LOW, "The scheme that others should use for this worker.",
+    worker_key("rest.advertised.listener", _STRING, _LOW,
+         "URL scheme that clients and other workers use to reach this worker.",
          check=unless_null(one_of_ignoring_case("http", "https")), source="RestServerConfig"),
     worker_key("admin.listeners", _LIST, _LOW,
-         "Addresses for /admin alone; empty: nowhere; left out: wherever the rest is.",
+         "Addresses that serve only /admin. Empty: /admin is not served; default: it is served on all "
+         "listeners.",
          check=unless_null(distinct_entries), source="RestServerConfig"),
     worker_key("rest.extension.classes", _LIST, _LOW,
-         "Extensions of REST: none, or Connect's BasicAuthSecurityRestExtension, which asks for a user and a password.",
+         "REST extensions: none, or Connect's BasicAuthSecurityRestExtension, which requires a user and "
+         "a password.",
          default=(), check=distinct_entries, source="RestServerConfig"),
     worker_key("access.control.allow.origin", _STRING, _LOW,
-         "Origins whose pages may use REST (CORS): *, or regular expressions with commas between them.",
+         "Origins whose pages can use the REST API (CORS): *, or regular expressions separated by "
+         "commas.",
          default="", check=_origins, source="RestServerConfig"),
     worker_key("access.control.allow.methods", _STRING, _LOW,
-         "Methods that such pages may use, comma between them; empty: GET, POST and HEAD.", default="",
+         "Methods that these pages can use, separated by commas; empty: GET, POST and HEAD.", default="",
          source="RestServerConfig"),
     worker_key("response.http.headers.config", _STRING, _LOW,
-         "Rules for headers of every answer, comma between them: set, add, setDate or addDate, then NAME:VALUE.",
+         "Rules for headers of every response, separated by commas: set, add, setDate or addDate, "
+         "followed by NAME:VALUE.",
          default="", check=check_header_rules, source="RestServerConfig"),
-    worker_key("ssl.client.auth", _STRING, _LOW, "Whether HTTPS clients must show a certificate.", default="none",
+    worker_key("ssl.client.auth", _STRING, _LOW, "Whether HTTPS clients need a certificate.", default="none",
          check=one_of("required", "requested", "none"), source="RestServerConfig"),
 ]  # fmt: skip
 
 _KRAAL = [
     *WORKER_BATCHES,
     worker_key("metrics.endpoint.enabled", _BOOLEAN, _LOW,
-         "Answer GET /metrics, for Prometheus, wherever REST listens.",
+         "Whether to serve GET /metrics for Prometheus on all REST listeners.",
          default=True, source="Kraal"),
     worker_key(WAITING_MAX, _INT, _LOW,
-         "So many requests over REST may wait for one part of the worker; more of them are answered 503 with "
-         "Retry-After. Health, metrics, and what is read from memory wait for nothing.",
+         "Maximum number of REST requests that wait for one part of the worker; further requests are "
+         "answered with 503 and Retry-After. Health, metrics and responses from memory never wait.",
          default=1_000, check=between(1, 100_000), source="Kraal"),
     worker_key(BODIES_MAX, _LONG, _LOW,
-         "So many bytes may all bodies of requests have that are not answered yet; more of them are answered 503 with "
-         "Retry-After. As many again may those have that workers send one another.",
+         "Maximum total size of the bodies of pending requests, in bytes; further requests are answered "
+         "with 503 and Retry-After. Requests between workers have a limit of their own of the same size.",
          default=64 * 1024 * 1024, check=between(1_000_000, 1 << 40), source="Kraal"),
     worker_key("java.security.auth.login.config", _STRING, _LOW,
-         "The JAAS file for basic authentication. Without it: the one that KAFKA_OPTS names, as for a JVM.",
+         "JAAS file for basic authentication. Default: the file that KAFKA_OPTS names, as for a JVM.",
          check=non_empty, source="Kraal"),
     worker_key(ALLOWED_URLS, _LIST, _LOW,
-         "URLs that connectors may have in sasl.oauthbearer.token.endpoint.url and sasl.oauthbearer.jwks.endpoint.url, "
-         "besides those in the worker's own settings. Without it: those that KAFKA_OPTS names, as for a JVM.",
+         "URLs that connectors can use in sasl.oauthbearer.token.endpoint.url and "
+         "sasl.oauthbearer.jwks.endpoint.url, in addition to those in the worker's own settings. "
+         "Default: the URLs that KAFKA_OPTS names, as for a JVM.",
          source="Kraal"),
     worker_key(PLUGINS_LOCK, _STRING, _LOW,
-         "The lock of plugins that `kraal plugins add` makes, a file NAME.lock with the directory NAME beside it: its "
-         "wheels can be imported, its jars are Spark's. A file that has another sha256 than the lock says ends the "
-         "start. Variables are not resolved here. Without it: only what is installed in Kraal's own environment.",
+         "Plugin lock that `kraal plugins add` creates: a file NAME.lock next to a directory NAME with "
+         "wheels to import and jars for Spark. A file whose sha256 differs from the lock aborts the "
+         "start. Variables are not resolved in this setting. Default: only packages in Kraal's own "
+         "environment.",
          check=non_empty, source="Kraal"),
     worker_key(CONTROL_PORT, _INT, _LOW,
-         "For tests only: a port of 127.0.0.1 where chaos scripts may have actors of the worker killed; 0: any free "
-         "one. Without it there is none.",
+         "For tests only: port on 127.0.0.1 through which chaos scripts kill actors of the worker; 0: "
+         "any free port. Default: no port.",
          check=unless_null(between(0, 65_535)), source="Kraal"),
     *WORKER_SUPERVISION,
 ]  # fmt: skip
 
 _STANDALONE = [
     worker_key("offset.storage.file.filename", _STRING, _HIGH,
-         "The file that keeps source offsets, in Connect's format.",
+         "File that stores source offsets, in Connect's format.",
          default=REQUIRED, check=non_empty, source="StandaloneConfig"),
     worker_key("kraal.data.dir", _STRING, _LOW,
-         "The directory that keeps configs and statuses. Without it: the offset file with .kraal added.",
+         "Directory that stores configs and statuses. Default: the path of the offset file with the "
+         "suffix .kraal.",
          check=non_empty, source="Kraal"),
     worker_key("kraal.standalone.remember.configs", _BOOLEAN, _LOW,
-         "Keep configs, target states and statuses over restarts. With false they are forgotten, as in Java.",
+         "Whether configs, target states and statuses survive restarts. With false they are discarded, "
+         "as in Kafka Connect.",
          default=True, source="Kraal"),
 ]  # fmt: skip
 
@@ -229,7 +242,7 @@ CLIENT_FAMILIES: Final = (
 WORKER_FAMILIES: Final = (
     Family(
         prefix="config.providers.", rest="NAME.class",
-        doc="The class of the config provider NAME, which config.providers names.",
+        doc="Class of the config provider NAME, which config.providers lists.",
     ),
     Family(
         prefix="config.providers.", rest="NAME.param.KEY",
@@ -237,7 +250,7 @@ WORKER_FAMILIES: Final = (
     ),
     Family(
         prefix="spark.",
-        doc="Settings of the worker's Spark session, as Spark's manual has them, such as spark.master.",
+        doc="Settings of the worker's Spark session, as in Spark's documentation, such as spark.master.",
     ),
     Family(prefix="key.converter.", doc="Settings of the worker's key converter."),
     Family(prefix="value.converter.", doc="Settings of the worker's value converter."),
@@ -245,15 +258,16 @@ WORKER_FAMILIES: Final = (
     *CLIENT_FAMILIES,
     Family(
         prefix="listeners.https.",
-        doc="Settings ssl.* of HTTPS listeners. As soon as one is given, no ssl.* without this prefix counts for them.",
+        doc="Settings ssl.* of HTTPS listeners. If one is set, settings ssl.* without this prefix do not apply to "
+        "them.",
     ),
     Family(
         prefix="admin.listeners.https.",
         doc="The same, for HTTPS listeners of admin.listeners.",
     ),
     Family(
-        prefix="metrics.context.", doc="Labels for Java's reporters of metrics.",
-        no_effect="there are no reporters of metrics",
+        prefix="metrics.context.", doc="Labels for Java's metrics reporters.",
+        no_effect="there are no metrics reporters",
     ),
 )  # fmt: skip
 """Families of keys that are passed to the component named by their prefix."""

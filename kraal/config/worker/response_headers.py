@@ -34,7 +34,7 @@ class HeaderRule:
     offset_ms: int | None = None
 
 
-@rule("`ACTION NAME:VALUE` with commas between them, where ACTION is `set`, `add`, `setDate` or `addDate`")
+@rule("`ACTION NAME:VALUE` separated by commas, where ACTION is `set`, `add`, `setDate` or `addDate`")
 def check_header_rules(name: str, value: object) -> str | None:
     """Require rules or null. Error texts are Connect's where it has one."""
     del name

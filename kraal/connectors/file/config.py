@@ -17,7 +17,7 @@ FILE_SOURCE: Final = ConfigDef(
             type=ConfigType.STRING,
             default=None,
             importance=Importance.HIGH,
-            doc="The file to read, by its path on the worker's machine. Standard input is not read.",
+            doc="Path of the file to read, on the worker's machine. Standard input is not supported.",
             source="FileStreamSourceConnector.FILE_CONFIG",
         ),
         Key(
@@ -25,7 +25,7 @@ FILE_SOURCE: Final = ConfigDef(
             type=ConfigType.STRING,
             validator=non_empty,
             importance=Importance.HIGH,
-            doc="The topic that every line is written to.",
+            doc="Topic to write lines to.",
             source="FileStreamSourceConnector.TOPIC_CONFIG",
         ),
         Key(
@@ -33,8 +33,8 @@ FILE_SOURCE: Final = ConfigDef(
             type=ConfigType.INT,
             default=DEFAULT_BATCH_SIZE,
             importance=Importance.LOW,
-            doc="How many lines one batch may have.",
-            no_effect="batches are bounded by bytes",
+            doc="Maximum number of lines in a batch.",
+            no_effect="batches are limited by bytes",
             source="FileStreamSourceConnector.TASK_BATCH_SIZE_CONFIG",
         ),
     ]
@@ -47,7 +47,7 @@ FILE_SINK: Final = ConfigDef(
             type=ConfigType.STRING,
             default=None,
             importance=Importance.HIGH,
-            doc="The file to append to, by its path on the worker's machine. Without it, to standard output.",
+            doc="Path of the file to append to, on the worker's machine. Default: standard output.",
             source="FileStreamSinkConnector.FILE_CONFIG",
         ),
     ]

@@ -93,7 +93,7 @@ class FileStreamSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
-        found = self._look()
+        found = self._stat()
         if found is None or found.st_size == self._size:
             return None
         size = found.st_size
@@ -116,7 +116,7 @@ class FileStreamSourceTask(SourceTask):
             os.close(self._fd)
             self._fd = -1
 
-    def _look(self) -> os.stat_result | None:
+    def _stat(self) -> os.stat_result | None:
         """Stat the file, and open it when it first exists; the open file reveals when it is replaced."""
         try:
             found = os.stat(self._path)  # noqa: PTH116 - a Path costs more than the call

@@ -182,13 +182,13 @@ class RangeFolder:
                 raise RetriableError(f"{place}: another task has put files in place meanwhile: {names}")
         for place, span in ranges.items():
             check_owned()
-            self._put(staged.get(place), place, span, now[place])
+            self._publish(staged.get(place), place, span, now[place])
             if any(file.span[1] > span[1] for file in now[place]):
                 self._ends.pop(place, None)
             else:
                 self._ends[place] = span[1]
 
-    def _put(
+    def _publish(
         self, staged: Staged | None, place: TopicPartition, span: Span, there: Sequence[RangeFile]
     ) -> None:
         """Move a file to its name, then remove the files that it replaces if they still exist."""

@@ -198,7 +198,7 @@ class JdbcReader:
         found = None if number is None else self._max(spark, table, number, where)
         if number is not None and found is None and stamp is None:
             return Mark()
-        return Mark(None if found is None else _whole(found, table, number), at)
+        return Mark(None if found is None else _parse_integer(found, table, number), at)
 
     def _max(self, spark: SparkSession, table: str, column: str, where: Sequence[str]) -> str | None:
         frame = self._select(spark, f"MAX({column}) AS kraal_max", table, where)
@@ -227,7 +227,7 @@ def _bare(name: str) -> str:
     return last[1:-1] if last[:1] in {'"', "`", "["} else last
 
 
-def _whole(text: str, table: str, column: str | None) -> int:
+def _parse_integer(text: str, table: str, column: str | None) -> int:
     number, _, rest = text.partition(".")
     if rest.strip("0") or not re.fullmatch(r"-?\d+", number):
         raise ValueError(f"the column {column} of {table} has {text}, which is no whole number")

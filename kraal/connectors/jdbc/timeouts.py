@@ -65,8 +65,8 @@ TIMEOUTS: Final = (
         default=30_000,
         validator=at_least(0),
         importance=Importance.LOW,
-        doc="How long connecting and logging in to the database may take; 0: as long as the driver waits by "
-        "itself. What `spark.option.url` or an option of the driver says about it goes first.",
+        doc="Timeout for connecting and logging in to the database; 0: the driver's default. A timeout in "
+        "`spark.option.url` or in an option of the driver takes precedence.",
     ),
     Key(
         name=SOCKET,
@@ -74,9 +74,9 @@ TIMEOUTS: Final = (
         default=1_800_000,
         validator=at_least(0),
         importance=Importance.LOW,
-        doc="How long the database may send nothing while an answer is awaited; 0: as long as the driver waits by "
-        "itself, which may be for ever. It must be longer than the slowest query takes to its first row. What "
-        "`spark.option.url` or an option of the driver says about it goes first.",
+        doc="Timeout for a database that sends no data while a response is expected; 0: the driver's default, which "
+        "can be no timeout. It must be longer than the slowest query needs for its first row. A timeout in "
+        "`spark.option.url` or in an option of the driver takes precedence.",
     ),
 )
 """The keys of both timeouts, without a group."""

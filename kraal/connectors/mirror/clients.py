@@ -82,7 +82,7 @@ class SourceClient:
             [ck.TopicPartition(each.topic, each.partition, offset) for each, offset in positions.items()]
         )
 
-    def told(self) -> bool | None:
+    def has_new_records(self) -> bool | None:
         """Return, within microseconds, whether there are new records; None if the consumer has a temporary error."""
         if self._consumer is None:
             return False

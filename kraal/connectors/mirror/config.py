@@ -25,12 +25,12 @@ INDEX: Final = "task.index"
 TRIGGER: Final = "trigger"
 REALTIME: Final = "realtime"
 BATCH_MS: Final = "realtime.batch.ms"
-_NO_CONFIGS: Final = "settings are copied when a topic is created, and not kept alike"
-_NO_ACLS: Final = "no access rights are copied"
+_NO_CONFIGS: Final = "settings are copied only when a topic is created"
+_NO_ACLS: Final = "ACLs are not copied"
 _NO_SYNCS: Final = "no offset-syncs topic is written"
 
 
-@rule("names and regular expressions of Java's")
+@rule("names and Java regular expressions")
 def patterns(name: str, value: object) -> str | None:
     """Require one or more regular expressions; a topic name is also one."""
     for entry in (value,) if isinstance(value, str) else as_strings(value):
@@ -66,35 +66,35 @@ _CLUSTERS: Final = in_group(
         type=ConfigType.STRING,
         validator=non_empty,
         importance=Importance.HIGH,
-        doc="A name for the cluster that is read. It stands before names of topics in the target, and in offsets.",
+        doc="Alias of the source cluster. It prefixes topic names in the target cluster and is part of the offsets.",
     ),
     Key(
         name="target.cluster.alias",
         type=ConfigType.STRING,
         default="target",
         importance=Importance.HIGH,
-        doc="A name for the cluster that is written to. Topics that came from there are not sent back.",
+        doc="Alias of the target cluster. Topics that were copied from it are not copied back.",
     ),
     Key(
         name=SOURCE_SERVERS,
         type=ConfigType.STRING,
         validator=non_empty,
         importance=Importance.HIGH,
-        doc="Addresses of the cluster that is read, `host:port`, separated by commas.",
+        doc="Addresses of the source cluster, `host:port`, separated by commas.",
     ),
     Key(
         name=TARGET_SERVERS,
         type=ConfigType.STRING,
         validator=non_empty,
         importance=Importance.HIGH,
-        doc="Addresses of the cluster in which topics are created: the one that the worker's producers write to, "
-        "which is the worker's own unless `producer.override.bootstrap.servers` says otherwise.",
+        doc="Addresses of the cluster in which topics are created. It must be the cluster that the producers write "
+        "to: the worker's own, unless `producer.override.bootstrap.servers` is set.",
     ),
     _key(
         "admin.timeout.ms",
         ConfigType.LONG,
         60000,
-        "How long to wait for a cluster that is asked for its topics, or to create some.",
+        "Timeout for listing or creating topics of a cluster.",
     ),
 )
 
@@ -106,7 +106,7 @@ _TOPICS: Final = in_group(
         default=ALL_TOPICS,
         validator=patterns,
         importance=Importance.HIGH,
-        doc="The topics to copy: names and regular expressions that match whole names, separated by commas.",
+        doc="Topics to copy: names and regular expressions that match whole names, separated by commas.",
     ),
     Key(
         name="topics.regex",
@@ -114,7 +114,7 @@ _TOPICS: Final = in_group(
         default=None,
         validator=patterns,
         importance=Importance.HIGH,
-        doc="One regular expression in place of `topics`, for what has commas in it.",
+        doc="One regular expression instead of `topics`; it can contain commas.",
         recommender=_one_choice,
     ),
     Key(
@@ -123,32 +123,32 @@ _TOPICS: Final = in_group(
         default=(r".*[\-\.]internal", r".*\.replica", "__.*"),
         validator=patterns,
         importance=Importance.HIGH,
-        doc="Topics that are not copied, whatever `topics` says: names and regular expressions.",
+        doc="Topics to exclude even if `topics` contains them: names and regular expressions.",
     ),
     _key(
         "heartbeats.replication.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - a default
-        "Copy topics named `heartbeats` even where `topics` does not name them.",
+        "Whether to copy topics named `heartbeats` even if `topics` does not contain them.",
     ),
     _key(
         "refresh.topics.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
-        "Look for new topics and partitions while running.",
+        "Whether to look for new topics and partitions while the connector runs.",
     ),
     _key(
         "refresh.topics.interval.seconds",
         ConfigType.LONG,
         600,
-        "How often to look for new topics and partitions.",
+        "Interval for looking for new topics and partitions.",
     ),
     Key(
         name="enabled",
         type=ConfigType.BOOLEAN,
         default=True,
         importance=Importance.LOW,
-        doc="Whether to copy at all; without it there are no tasks.",
+        doc="Whether to copy topics; with false the connector has no tasks.",
     ),
 )
 
@@ -160,7 +160,8 @@ _NAMING: Final = in_group(
         default=DEFAULT_POLICY,
         validator=one_of(DEFAULT_POLICY, IDENTITY_POLICY),
         importance=Importance.LOW,
-        doc="How topics are named in the target: with the source's alias before them, or as they are.",
+        doc="How topics are named in the target cluster: with the alias of the source cluster as a prefix, or "
+        "unchanged.",
     ),
     Key(
         name="replication.policy.separator",
@@ -168,13 +169,14 @@ _NAMING: Final = in_group(
         default=".",
         validator=non_empty,
         importance=Importance.LOW,
-        doc="What stands between the alias and the topic.",
+        doc="Separator between the alias and the topic.",
     ),
     _key(
         "replication.policy.internal.topic.separator.enabled",
         ConfigType.BOOLEAN,
         True,  # noqa: FBT003 - as above
-        "Whether MirrorMaker's own topics, which are not copied, are known by the separator or by a dot.",
+        "Whether the names of MirrorMaker's internal topics, which are not copied, contain the separator "
+        "or a dot.",
     ),
 )
 
@@ -184,7 +186,7 @@ _CREATED_TOPICS: Final = in_group(
         "replication.factor",
         ConfigType.INT,
         2,
-        "How many copies topics have that are created in the target.",
+        "Replication factor of topics that are created in the target cluster.",
     ),
     Key(
         name="config.properties.exclude",
@@ -199,7 +201,7 @@ _CREATED_TOPICS: Final = in_group(
         ),
         validator=patterns,
         importance=Importance.HIGH,
-        doc="Settings of topics that are not copied when a topic is created: names and regular expressions.",
+        doc="Topic settings that are not copied when a topic is created: names and regular expressions.",
     ),
 )
 
@@ -211,8 +213,8 @@ _WAY: Final = in_group(
         default="batch",
         validator=one_of("batch", REALTIME),
         importance=Importance.MEDIUM,
-        doc="How records are copied: in batches, for which nothing runs while there is nothing new, or in real "
-        "time, within milliseconds, for which each partition holds one of Spark's core slots all the time.",
+        doc="How records are copied: in batches, which use no resources while there are no new records, or in real "
+        "time, within milliseconds, which occupies one of Spark's core slots for each partition.",
         recommender=lambda _name, _values: Recommendation(values=("batch", REALTIME)),
     ),
     Key(
@@ -221,8 +223,8 @@ _WAY: Final = in_group(
         default=60000,
         validator=at_least(5000),
         importance=Importance.LOW,
-        doc="In real time: how long one of Spark's batches lasts, milliseconds. Between two of them records wait "
-        "for some tenths of a second. Offsets are stored every second, whatever this says.",
+        doc="In real time: duration of one of Spark's batches, in milliseconds. Between two batches, records wait for "
+        "some tenths of a second. Offsets are stored every second in any case.",
     ),
 )
 
@@ -232,25 +234,55 @@ _WITHOUT_EFFECT: Final = in_group(
         "consumer.poll.timeout.ms",
         ConfigType.LONG,
         1000,
-        "How long one request for records may wait.",
-        "a task is told of new records at once",
+        "Maximum time that one poll waits for records.",
+        "tasks are notified of new records immediately",
     ),
-    _key("sync.topic.configs.enabled", ConfigType.BOOLEAN, True, "Keep settings alike.", _NO_CONFIGS),  # noqa: FBT003
-    _key("sync.topic.configs.interval.seconds", ConfigType.LONG, 600, "How often.", _NO_CONFIGS),
-    _key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, "Keep access rights alike.", _NO_ACLS),  # noqa: FBT003
-    _key("sync.topic.acls.interval.seconds", ConfigType.LONG, 600, "How often.", _NO_ACLS),
-    _key("emit.offset-syncs.enabled", ConfigType.BOOLEAN, True, "Say which offset became which.", _NO_SYNCS),  # noqa: FBT003
-    _key("offset-syncs.topic.replication.factor", ConfigType.SHORT, 3, "Its copies.", _NO_SYNCS),
+    _key(
+        "sync.topic.configs.enabled",
+        ConfigType.BOOLEAN,
+        True,  # noqa: FBT003 - as above
+        "Whether to synchronize topic settings.",
+        _NO_CONFIGS,
+    ),
+    _key(
+        "sync.topic.configs.interval.seconds",
+        ConfigType.LONG,
+        600,
+        "Synchronization interval, in seconds.",
+        _NO_CONFIGS,
+    ),
+    _key("sync.topic.acls.enabled", ConfigType.BOOLEAN, True, "Whether to synchronize ACLs.", _NO_ACLS),  # noqa: FBT003
+    _key(
+        "sync.topic.acls.interval.seconds",
+        ConfigType.LONG,
+        600,
+        "Synchronization interval, in seconds.",
+        _NO_ACLS,
+    ),
+    _key(
+        "emit.offset-syncs.enabled",
+        ConfigType.BOOLEAN,
+        True,  # noqa: FBT003 - as above
+        "Whether to write the offset-syncs topic.",
+        _NO_SYNCS,
+    ),
+    _key(
+        "offset-syncs.topic.replication.factor",
+        ConfigType.SHORT,
+        3,
+        "Replication factor of that topic.",
+        _NO_SYNCS,
+    ),
     Key(
         name="offset-syncs.topic.location",
         type=ConfigType.STRING,
         default="source",
         validator=one_of("source", "target"),
         importance=Importance.LOW,
-        doc="Where that topic is.",
+        doc="Cluster of that topic.",
         no_effect=_NO_SYNCS,
     ),
-    _key("offset.lag.max", ConfigType.LONG, 100, "How far it may lag.", _NO_SYNCS),
+    _key("offset.lag.max", ConfigType.LONG, 100, "Maximum lag before an offset sync is written.", _NO_SYNCS),
 )
 
 MIRROR: Final = ConfigDef([*_CLUSTERS, *_TOPICS, *_NAMING, *_CREATED_TOPICS, *_WAY, *_WITHOUT_EFFECT])

@@ -39,7 +39,7 @@ from kraal.connectors.mirror.topics import (
     assigned_text,
     check_offset,
     choice_of,
-    dealt,
+    distribute,
     is_match,
     missing,
     next_offset,
@@ -120,12 +120,12 @@ class MirrorSourceTask(SourceTask):
         if self._found:  # the last batch is in the target and stored
             self._positions |= {place: end for place, (_, end) in self._found.items()}
             self._found = {}
-            return self._look()
+            return self._discovery_batch()
         now = time.monotonic()
-        told = self._client.told() if now < self._due_s else True
+        told = self._client.has_new_records() if now < self._due_s else True
         if told is None:
             self._due_s = min(self._due_s, now + _TROUBLE_S)
-        return self._look() if told else None
+        return self._discovery_batch() if told else None
 
     @override
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:
@@ -163,7 +163,7 @@ class MirrorSourceTask(SourceTask):
         if client is not None:
             client.close()
 
-    def _look(self) -> SourceBatch:
+    def _discovery_batch(self) -> SourceBatch:
         return SourceBatch(offsets={}, discover=self._discover)
 
     def _discover(self, spark: SparkSession) -> SourceBatch | None:
@@ -277,10 +277,10 @@ class MirrorSourceConnector(Connector):
         if self._clusters is None:
             return []
         if self._known is None:
-            self._known = self._clusters.look()
+            self._known = self._clusters.refresh()
         return [
             {**self._config, ASSIGNED: assigned_text(share), INDEX: str(number)}
-            for number, share in enumerate(dealt(self._known, max_tasks))
+            for number, share in enumerate(distribute(self._known, max_tasks))
         ]
 
     @override
@@ -304,7 +304,7 @@ class MirrorSourceConnector(Connector):
             if self._known is None:
                 continue  # the first check is not complete yet
             try:
-                now = clusters.look()
+                now = clusters.refresh()
             except (RetriableError, MirrorRefused) as exc:
                 log.warning("mirror %s: its topics could not be looked up: %s", self._config.get("name"), exc)
                 continue
@@ -329,7 +329,7 @@ class Clusters:
         self._factor = int(str(parsed["replication.factor"]))
         self._kept_out = any_of(as_strings(parsed["config.properties.exclude"]))
 
-    def look(self) -> tuple[TopicPartition, ...]:
+    def refresh(self) -> tuple[TopicPartition, ...]:
         """Create missing topics and partitions in the target, and return the partitions to copy.
 
         Raises RetriableError, MirrorRefused, PatternTooSlow.
@@ -342,11 +342,11 @@ class Clusters:
             found = self._source.settings([t for t in source if naming.remote(t) in lacks.create])
             settings = {naming.remote(topic): self._copied(own) for topic, own in found.items()}
             errors = self._target.create(lacks.create, self._factor, settings)
-            _tell("created", lacks.create, errors)
+            _log_changes("created", lacks.create, errors)
             target |= {name: count for name, count in lacks.create.items() if name not in errors}
         if lacks.grow:
             errors = self._target.grow(lacks.grow)
-            _tell("given more partitions", lacks.grow, errors)
+            _log_changes("given more partitions", lacks.grow, errors)
             target |= {name: count for name, count in lacks.grow.items() if name not in errors}
         room = {topic: min(count, target.get(naming.remote(topic), 0)) for topic, count in source.items()}
         if source and not any(room.values()):
@@ -357,7 +357,7 @@ class Clusters:
         return {k: v for k, v in settings.items() if not is_match(self._kept_out, k)}
 
 
-def _tell(what: str, counts: Mapping[str, int], errors: Mapping[str, str]) -> None:
+def _log_changes(what: str, counts: Mapping[str, int], errors: Mapping[str, str]) -> None:
     for name, count in counts.items():
         if name in errors:
             log.warning("topic %s with %d partitions could not be %s: %s", name, count, what, errors[name])

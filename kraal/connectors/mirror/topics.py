@@ -127,7 +127,7 @@ def partitions_of(counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(topic, number) for topic in sorted(counts) for number in range(counts[topic]))
 
 
-def dealt(partitions: Sequence[TopicPartition], max_tasks: int) -> list[list[TopicPartition]]:
+def distribute(partitions: Sequence[TopicPartition], max_tasks: int) -> list[list[TopicPartition]]:
     """Distribute partitions to tasks round-robin, so that each task gets partitions of every topic.
 
     Source: MirrorSourceConnector.taskConfigs.

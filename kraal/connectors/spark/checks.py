@@ -43,7 +43,7 @@ def is_stream(chosen: str) -> bool:
 
 
 @rule(
-    f"{', '.join(f'`{each}`' for each in _ALL)}, or what Spark calls a format that is only a stream, such as `rate`"
+    f"{', '.join(f'`{each}`' for each in _ALL)}, or the name of one of Spark's streaming formats, such as `rate`"
 )
 def source_format(name: str, value: object) -> str | None:
     """Require a format that a source can read; whether a stream-only format is installed is not checked."""
@@ -154,7 +154,7 @@ def folder_to_read(text: str) -> None:
         parts = path.split("/")
         fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
         path = "/".join(parts[:fixed]) or "/"
-    _look(path, os.R_OK | os.X_OK, "read")
+    _check_access(path, os.R_OK | os.X_OK, "read")
 
 
 def folder_to_write(text: str) -> None:
@@ -168,10 +168,10 @@ def folder_to_write(text: str) -> None:
 def _check_writable(path: Path) -> None:
     while not path.exists() and path != path.parent:
         path = path.parent
-    _look(str(path), os.W_OK | os.X_OK, "written to")
+    _check_access(str(path), os.W_OK | os.X_OK, "written to")
 
 
-def _look(path: str, mode: int, verb: str) -> None:
+def _check_access(path: str, mode: int, verb: str) -> None:
     if not Path(path).exists():
         raise ValueError(f"{path} does not exist on this worker")
     if not Path(path).is_dir():

@@ -75,7 +75,7 @@ class _Text:
 
     def want(self, sign: str, where: str) -> None:
         if not self.takes("sign", sign):
-            raise ValueError(f"`{sign}` is missing {where}, before {_shown(self.peek())}")
+            raise ValueError(f"`{sign}` is missing {where}, before {_display(self.peek())}")
 
 
 def columns_of(ddl: str) -> Mapping[str, str]:
@@ -85,7 +85,7 @@ def columns_of(ddl: str) -> Mapping[str, str]:
         raise ValueError("it names no column")
     found = _columns(text, nested=False, depth=0)
     if text.peek()[0] != "end":
-        raise ValueError(f"a comma is missing before {_shown(text.peek())}")
+        raise ValueError(f"a comma is missing before {_display(text.peek())}")
     return found
 
 
@@ -108,7 +108,7 @@ def _columns(text: _Text, *, nested: bool, depth: int) -> dict[str, str]:
     while True:
         kind, name = text.take()
         if kind not in {"word", "name"}:
-            raise ValueError(f"a column's name is missing before {_shown((kind, name))}")
+            raise ValueError(f"a column's name is missing before {_display((kind, name))}")
         if name in found:
             raise ValueError(f"the column {name} is there twice")
         if nested or text.peek() == ("sign", ":"):
@@ -177,9 +177,9 @@ def _sizes(text: _Text, name: str, column: str) -> None:
 def _number(text: _Text, column: str) -> int:
     kind, word = text.take()
     if kind != "word" or not word.isdigit():
-        raise ValueError(f"a number is missing in the type of {column}, before {_shown((kind, word))}")
+        raise ValueError(f"a number is missing in the type of {column}, before {_display((kind, word))}")
     return int(word)
 
 
-def _shown(token: tuple[str, str]) -> str:
+def _display(token: tuple[str, str]) -> str:
     return "the end" if token[0] == "end" else f"`{token[1]}`"

@@ -146,7 +146,7 @@ class FileReader:
                     paths = [entry.path for entry in entries]
             else:
                 paths = glob.glob(self._path, recursive=True)  # noqa: PTH207 - takes absolute patterns
-            found = [each for path in paths if self._is_ours(path) and (each := _look(path)) is not None]
+            found = [each for path in paths if self._is_ours(path) and (each := _stat_file(path)) is not None]
         except OSError as exc:
             raise OSError(exc.errno, f"cannot list {self._path}: {exc.strerror}") from exc
         self._listed = (at, changed)
@@ -200,7 +200,7 @@ class FileReader:
         declared = struct_of(self._ddl) if self._ddl else None
         frame = self._by_line(spark, pieces, declared) if self._is_read_by_lines(pieces[0].path) else None
         if frame is None:
-            frame = self._whole(spark, pieces, declared)
+            frame = self._read_in_order(spark, pieces, declared)
         if self._format == "json" and declared is None:
             return schemaless(frame, offsets, self._layout.topic)
         return self._layout.batch(frame, offsets, declared=declared)
@@ -243,7 +243,7 @@ class FileReader:
             found = found.where(F.when(bad, error.cast("boolean")).otherwise(F.lit(True)))  # noqa: FBT003
         return found.select(*[F.col("row").getField(f.name).alias(f.name) for f in declared.fields])
 
-    def _whole(
+    def _read_in_order(
         self, spark: SparkSession, pieces: Sequence[Piece], declared: T.StructType | None
     ) -> DataFrame:
         """Let Spark read files, with one task to preserve order."""
@@ -272,7 +272,7 @@ def _stored(offsets: Mapping[SourcePartition, Offset]) -> Iterator[tuple[str, tu
                 yield path, (position, done)
 
 
-def _look(path: str) -> tuple[str, os.stat_result] | None:
+def _stat_file(path: str) -> tuple[str, os.stat_result] | None:
     """Return path and stat of a non-empty file; None for anything else, and for a file removed in the meantime."""
     try:
         found = os.stat(path)  # noqa: PTH116 - a Path costs more than the call

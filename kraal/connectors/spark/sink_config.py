@@ -64,15 +64,15 @@ _TARGET: Final = in_group(
         type=ConfigType.STRING,
         validator=one_of(*FILE_FORMATS, JDBC, PYTHON),
         importance=Importance.HIGH,
-        doc="What is written: files of a format of Spark's, a table of a database, or a Python Data Source.",
+        doc="What to write: files in one of Spark's formats, a database table, or a Python Data Source.",
     ),
     Key(
         name="path",
         type=ConfigType.STRING,
         default=None,
         importance=Importance.HIGH,
-        doc="The directory of the files; it is created. It must be on a file system that all workers and Spark's "
-        "executors see, or in an object store: `s3a://BUCKET/…`.",
+        doc="Directory of the files; it is created if it does not exist. It must be on a file system that all workers "
+        "and Spark's executors share, or in an object store: `s3a://BUCKET/…`.",
         recommender=also(needed_by(FILE_FORMATS), advised(_path)),
     ),
     Key(
@@ -81,7 +81,7 @@ _TARGET: Final = in_group(
         default=None,
         validator=identifiers,
         importance=Importance.HIGH,
-        doc="The table that rows are added to; Spark creates it where there is none.",
+        doc="Table to add rows to; Spark creates it if it does not exist.",
         recommender=needed_by((JDBC,)),
     ),
     Key(
@@ -90,8 +90,8 @@ _TARGET: Final = in_group(
         default=None,
         validator=python_class,
         importance=Importance.HIGH,
-        doc="The Python Data Source with a writer, `package.module:Class`. Its package must be installed where the "
-        "worker and Spark's executors run; its code runs there.",
+        doc="Python Data Source with a writer, `package.module:Class`. Its package must be installed on the worker "
+        "and on Spark's executors, where its code runs.",
         recommender=needed_by((PYTHON,)),
     ),
     Key(
@@ -100,8 +100,8 @@ _TARGET: Final = in_group(
         default=AT_LEAST_ONCE,
         validator=one_of(AT_LEAST_ONCE, EXACTLY_ONCE),
         importance=Importance.MEDIUM,
-        doc="What must hold at the least; files are exactly once in any case. With `exactly_once` the rows of a "
-        "table and the offsets that they came from are committed in one transaction.",
+        doc="Minimum delivery guarantee; files are always written exactly once. With `exactly_once`, the rows of a "
+        "table and the offsets of their records are committed in one transaction.",
         recommender=advised(_kept_by),
     ),
     Key(
@@ -110,8 +110,8 @@ _TARGET: Final = in_group(
         default="kraal_sink_offsets",
         validator=identifiers,
         importance=Importance.LOW,
-        doc="The table, in the same database, with the offsets of `delivery.guarantee=exactly_once`; it is made "
-        "where there is none. Several connectors may share it.",
+        doc="Table, in the same database, that stores the offsets for `delivery.guarantee=exactly_once`; it is "
+        "created if it does not exist. Several connectors can share it.",
         recommender=_shown_with_tables,
     ),
     *TIMEOUTS,
@@ -125,8 +125,8 @@ _COLUMNS: Final = in_group(
         default=None,
         validator=ddl,
         importance=Importance.HIGH,
-        doc="The columns that JSON values are taken apart into, in Spark's DDL. Without it there is one column, "
-        "`value`; values that come with a schema have their own columns.",
+        doc="Columns of JSON values, in Spark's DDL. Default: one column, `value`; values with a schema have the "
+        "columns of that schema.",
         recommender=advised(_one_text_column),
     ),
     Key(
@@ -135,8 +135,7 @@ _COLUMNS: Final = in_group(
         default=(),
         validator=some_of(*METADATA),
         importance=Importance.MEDIUM,
-        doc="What is written beside the value: columns `kafka_topic`, `kafka_partition`, `kafka_offset`, "
-        "`kafka_timestamp`, `kafka_key`.",
+        doc="Additional columns: `kafka_topic`, `kafka_partition`, `kafka_offset`, `kafka_timestamp`, `kafka_key`.",
         recommender=advised(_one_text_column),
     ),
 )

@@ -75,17 +75,17 @@ _SOURCE: Final = in_group(
         type=ConfigType.STRING,
         validator=source_format,
         importance=Importance.HIGH,
-        doc="What is read: files of a format of Spark's, tables of a database, a Python Data Source, or a format "
-        "that Spark has only as a stream.",
+        doc="What to read: files in one of Spark's formats, database tables, a Python Data Source, or one of Spark's "
+        "streaming formats.",
     ),
     Key(
         name="path",
         type=ConfigType.STRING,
         default=None,
         importance=Importance.HIGH,
-        doc="A directory, whose files are read, or a pattern of files (`*`, `?`, `[…]`, `**`), on a file system "
-        "that the worker and Spark's executors see, or in an object store: `s3a://BUCKET/…`. Files whose names "
-        "begin with `_` or `.` are passed over.",
+        doc="Directory of the files, or a pattern of file names (`*`, `?`, `[…]`, `**`), on a file system that the "
+        "worker and Spark's executors share, or in an object store: `s3a://BUCKET/…`. Files whose names start "
+        "with `_` or `.` are ignored.",
         recommender=also(needed_by(FILE_FORMATS), advised(_path)),
     ),
     Key(
@@ -94,8 +94,8 @@ _SOURCE: Final = in_group(
         default=None,
         validator=ddl,
         importance=Importance.HIGH,
-        doc="The columns, in Spark's DDL. Required for csv. Without it json values have no schema, and parquet and "
-        "orc files, and Python Data Sources, have their own.",
+        doc="Columns, in Spark's DDL. Required for csv. Default: json values have no schema; parquet files, orc files "
+        "and Python Data Sources have their own.",
         recommender=advised(_schema),
     ),
     Key(
@@ -104,8 +104,8 @@ _SOURCE: Final = in_group(
         default=None,
         validator=python_class,
         importance=Importance.HIGH,
-        doc="The Python Data Source with a stream reader, `package.module:Class`. Its package must be installed "
-        "where the worker and Spark's executors run; its code runs there.",
+        doc="Python Data Source with a stream reader, `package.module:Class`. Its package must be installed on the "
+        "worker and on Spark's executors, where its code runs.",
         recommender=needed_by((PYTHON,)),
     ),
     Key(
@@ -114,16 +114,16 @@ _SOURCE: Final = in_group(
         default=1000,
         validator=at_least(1),
         importance=Importance.LOW,
-        doc="How often an idle task looks for new files, asks a Python Data Source for its offset, or a stream for "
-        "what is new.",
+        doc="Interval at which an idle task looks for new files, or asks a Python Data Source or a stream for new "
+        "data.",
     ),
     Key(
         name="checkpoint.location",
         type=ConfigType.STRING,
         default=None,
         importance=Importance.HIGH,
-        doc="A directory of this connector's alone where Spark keeps how far a stream is read, on a file system "
-        "that every worker and Spark's executors see. Required with a format that is only a stream.",
+        doc="Directory in which Spark stores the progress of a stream, on a file system that all workers and Spark's "
+        "executors share. Each connector needs its own. Required for streaming formats.",
         recommender=advised(stream_checkpoint),
     ),
 )
@@ -136,7 +136,7 @@ _RECORDS: Final = in_group(
         default=None,
         validator=non_empty,
         importance=Importance.HIGH,
-        doc="The topic of all records.",
+        doc="Topic of all records.",
         recommender=advised(_topic),
     ),
     Key(
@@ -145,7 +145,7 @@ _RECORDS: Final = in_group(
         default=None,
         validator=non_empty,
         importance=Importance.MEDIUM,
-        doc="The column that holds each record's topic.",
+        doc="Column that contains each record's topic.",
         recommender=advised(_columns),
     ),
     Key(
@@ -154,7 +154,7 @@ _RECORDS: Final = in_group(
         default=None,
         validator=non_empty,
         importance=Importance.MEDIUM,
-        doc="What stands before a table's name in the topic of its rows.",
+        doc="Prefix of the topics; the rest of a topic's name is the table's name.",
         recommender=needed_by((), optional=(JDBC,)),
     ),
     Key(
@@ -162,8 +162,7 @@ _RECORDS: Final = in_group(
         type=ConfigType.LIST,
         default=(),
         importance=Importance.MEDIUM,
-        doc="The columns of records' keys. One is the key itself, several are a struct. By default "
-        "there is no key.",
+        doc="Columns of the key. One column is the key itself, several columns become a struct. Default: no key.",
         recommender=advised(_columns),
     ),
     Key(
@@ -172,8 +171,7 @@ _RECORDS: Final = in_group(
         default=None,
         validator=non_empty,
         importance=Importance.MEDIUM,
-        doc="The column that is the value. Without it the value is a struct of all columns but those of "
-        "key and topic.",
+        doc="Column of the value. Default: a struct of all columns except those of the key and the topic.",
         recommender=advised(_columns),
     ),
 )
@@ -186,7 +184,7 @@ _FILES: Final = in_group(
         default="name",
         validator=one_of("name", "mtime"),
         importance=Importance.LOW,
-        doc="In which order files that wait are read: by name, or by the time of their last change.",
+        doc="Order in which files are read: by name, or by the time of their last change.",
     ),
     Key(
         name="file.batch.bytes",
@@ -194,7 +192,7 @@ _FILES: Final = in_group(
         default=128 * 1024 * 1024,
         validator=at_least(1),
         importance=Importance.LOW,
-        doc="How many bytes of files one batch has, about. Files that must be read in one piece may be larger.",
+        doc="Approximate size of a batch in bytes. A file that must be read as a whole can be larger.",
     ),
 )
 
@@ -206,7 +204,7 @@ _TABLES: Final = in_group(
         default=(),
         validator=identifiers,
         importance=Importance.HIGH,
-        doc="The tables to read. They are shared by up to `tasks.max` tasks.",
+        doc="Tables to read. They are distributed among up to `tasks.max` tasks.",
         recommender=needed_by((JDBC,)),
     ),
     Key(
@@ -215,8 +213,8 @@ _TABLES: Final = in_group(
         default="incrementing",
         validator=one_of(*MODES),
         importance=Importance.HIGH,
-        doc="How new rows are known: by a column that grows, by a time of change, by both, or not at all (bulk: "
-        "the whole table every `jdbc.poll.interval.ms`).",
+        doc="How new rows are detected: by an incrementing column, by the time of the last change, by both, or not at "
+        "all (bulk: the whole table every `jdbc.poll.interval.ms`).",
     ),
     Key(
         name="jdbc.incrementing.column",
@@ -224,7 +222,7 @@ _TABLES: Final = in_group(
         default=None,
         validator=identifiers,
         importance=Importance.MEDIUM,
-        doc="A whole number that is larger in each new row, and never null.",
+        doc="Column with an integer that is larger in each new row and never null.",
         recommender=advised(_column_of_mode),
     ),
     Key(
@@ -233,7 +231,7 @@ _TABLES: Final = in_group(
         default=None,
         validator=identifiers,
         importance=Importance.MEDIUM,
-        doc="The time of a row's last change, never null.",
+        doc="Column with the time of a row's last change, never null.",
         recommender=advised(_column_of_mode),
     ),
     Key(
@@ -242,7 +240,8 @@ _TABLES: Final = in_group(
         default=5000,
         validator=at_least(1),
         importance=Importance.MEDIUM,
-        doc="How often an idle task asks the database for new rows; in bulk mode, how often a table is read.",
+        doc="Interval at which an idle task queries the database for new rows; in bulk mode, the interval at which a "
+        "table is read.",
     ),
     *TIMEOUTS,
 )

@@ -17,15 +17,14 @@ VERIFIABLE_SOURCE: Final = ConfigDef(
             type=ConfigType.STRING,
             validator=non_empty,
             importance=Importance.HIGH,
-            doc="The topic that all records are written to.",
+            doc="Topic to write records to.",
             source="VerifiableSourceTask.TOPIC_CONFIG",
         ),
         Key(
             name="throughput",
             type=ConfigType.LONG,
             importance=Importance.HIGH,
-            doc="How many records a second each task writes. A negative number is as fast as it goes, 0 is one record"
-            " and no more.",
+            doc="Number of records that each task writes per second; negative: no limit; 0: only one record.",
             source="VerifiableSourceTask.THROUGHPUT_CONFIG",
         ),
         Key(
@@ -33,7 +32,7 @@ VERIFIABLE_SOURCE: Final = ConfigDef(
             type=ConfigType.BOOLEAN,
             default=False,
             importance=Importance.LOW,
-            doc="Whether a record's value is a struct of all that is printed of it, in place of its number alone.",
+            doc="Whether a record's value is a struct of all printed fields instead of only its number.",
             source="VerifiableSourceTask.COMPLETE_RECORD_DATA_CONFIG",
         ),
     ]

@@ -119,7 +119,7 @@ class VerifiableSourceTask(SourceTask):
         made = range(self._next, self._next + self._due())
         time_ms = self._now_ms()
         if len(made) <= FEW_RECORDS:
-            self._tell(stored, made, time_ms)
+            self._print_lines(stored, made, time_ms)
         else:
             self._untold = (stored, made, time_ms)
         if not made:
@@ -142,7 +142,7 @@ class VerifiableSourceTask(SourceTask):
         so_far = 1 + int((self._clock() - self._began) * self._throughput)
         return max(0, min(so_far - (self._next - self._first), MOST_RECORDS))
 
-    def _tell(self, stored: range, made: range, time_ms: int) -> None:
+    def _print_lines(self, stored: range, made: range, time_ms: int) -> None:
         """Print the lines of committed and created records."""
         line = functools.partial(
             source_lines, name=self._name, task=self._task, topic=self._topic, time_ms=time_ms
@@ -174,7 +174,7 @@ class VerifiableSourceTask(SourceTask):
         """Print on the job thread, once even if the job is retried, and return the frame, in order."""
         untold, self._untold = self._untold, None
         if untold is not None:
-            self._tell(*untold)
+            self._print_lines(*untold)
         task, number = F.lit(self._task).cast("int"), F.col("id")
         value = number
         if self._complete:

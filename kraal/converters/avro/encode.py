@@ -45,7 +45,7 @@ def utf8(value: str) -> bytes:
         return value.encode("utf-8", "replace")
 
 
-def _whole(limits: tuple[int, int]) -> Write:
+def _integer_writer(limits: tuple[int, int]) -> Write:
     low, high = limits
 
     def write(value: Any, out: bytearray) -> None:
@@ -73,8 +73,8 @@ def _string(value: Any, out: bytearray) -> None:
 
 
 PUTS: Final[dict[str, Write]] = {
-    "int": _whole(_INT),
-    "long": _whole(_LONG),
+    "int": _integer_writer(_INT),
+    "long": _integer_writer(_LONG),
     "float": _float,
     "double": _double,
     "boolean": _boolean,

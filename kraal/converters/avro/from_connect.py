@@ -88,10 +88,13 @@ class _Making:
         if not schema.optional and key in self._made:
             return self._made[key]
         if is_union(schema):
-            members = [self._again(replace(each.schema, optional=False), bare=True) for each in schema.fields]
+            members = [
+                self._reference_or_translate(replace(each.schema, optional=False), bare=True)
+                for each in schema.fields
+            ]
             made = Node("union", branches=(*([NULL] if schema.optional else []), *members))
         elif schema.type is Type.STRUCT and schema.optional:
-            made = nullable(self._again(replace(schema, optional=False)))
+            made = nullable(self._reference_or_translate(replace(schema, optional=False)))
         else:
             made = self._base(schema)
             self._describe(made, schema)
@@ -102,7 +105,7 @@ class _Making:
             self._made[key] = made
         return made
 
-    def _again(self, schema: Schema | None, *, bare: bool = False) -> Node:
+    def _reference_or_translate(self, schema: Schema | None, *, bare: bool = False) -> Node:
         """Return the type of a part; a struct that was translated before is referenced by name."""
         found = None if schema is None or schema.name is None else self._named.get(schema.name)
         if found is None or schema is None:
@@ -116,7 +119,7 @@ class _Making:
             case Type.BYTES:
                 return self._bytes(schema)
             case Type.ARRAY:
-                return Node("array", items=self._again(schema.value))
+                return Node("array", items=self._reference_or_translate(schema.value))
             case Type.MAP:
                 return self._map(schema)
             case Type.STRUCT:
@@ -154,7 +157,7 @@ class _Making:
 
     def _map(self, schema: Schema) -> Node:
         if string_map(schema, self._options):
-            return Node("map", items=self._again(schema.value))
+            return Node("map", items=self._reference_or_translate(schema.value))
         if schema.name is None:
             entry = Node("record", name=f"{NAMESPACE}.{MAP_ENTRY}")
         else:

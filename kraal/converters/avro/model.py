@@ -180,7 +180,7 @@ def _member(said: Mapping[str, Any], name: str) -> Any:
 
 def schema_text(node: Node) -> str:
     """Return a schema's JSON. Raises SchemaInvalid if two different types have the same name."""
-    return _dumped(_Writer().said(node, ""))
+    return _dumped(_Writer().to_json(node, ""))
 
 
 def _dumped(said: Any) -> str:
@@ -191,15 +191,15 @@ class _Writer:
     def __init__(self) -> None:
         self._names: dict[str, Node] = {}
 
-    def said(self, node: Node, space: str) -> Any:
+    def to_json(self, node: Node, space: str) -> Any:
         """Return the JSON of a schema inside a namespace."""
         match node.kind:
             case "union":
-                return [self.said(each, space) for each in node.branches]
+                return [self.to_json(each, space) for each in node.branches]
             case "array":
-                return {"type": "array", "items": self.said(node.inner, space), **node.props}
+                return {"type": "array", "items": self.to_json(node.inner, space), **node.props}
             case "map":
-                return {"type": "map", "values": self.said(node.inner, space), **node.props}
+                return {"type": "map", "values": self.to_json(node.inner, space), **node.props}
             case kind if kind in NAMED:
                 return self._named(node, space)
             case _:
@@ -230,7 +230,7 @@ class _Writer:
         return {**said, **node.props}
 
     def _field(self, each: AvroField, space: str) -> Any:
-        said: dict[str, Any] = {"name": each.name, "type": self.said(each.node, space)}
+        said: dict[str, Any] = {"name": each.name, "type": self.to_json(each.node, space)}
         if each.doc is not None:
             said["doc"] = each.doc
         if each.default is not NO_DEFAULT:

@@ -107,7 +107,7 @@ class _Reading:
             case "bytes" | "fixed":
                 return _bytes(node)
             case "int" | "long":
-                return _whole(node)
+                return _integer_schema(node)
             case "array":
                 return self._array(node)
             case "map":
@@ -295,7 +295,7 @@ def _bytes(node: Node) -> Schema:
     return Schema(type=Type.BYTES, name=name, version=version, parameters=said)
 
 
-def _whole(node: Node) -> Schema:
+def _integer_schema(node: Node) -> Schema:
     kind, logical = node.text_prop(PROP_TYPE), node.text_prop("logicalType")
     name = _LOGICAL.get((node.kind, logical or ""))
     if name is not None:

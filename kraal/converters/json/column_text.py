@@ -67,7 +67,7 @@ class JsonText:
             case Type.STRUCT:
                 return self._struct(value, schema)
             case Type.ARRAY:
-                element = _known(schema.value, "array")
+                element = _require_schema(schema.value, "array")
                 return _joined("[", F.transform(value, lambda each: self.text(each, element)), "]")
             case Type.MAP:
                 return self._map(value, schema)
@@ -97,7 +97,7 @@ class JsonText:
 
     def _map(self, value: Column, schema: Schema) -> Column:
         """Return the JSON text of a map: an object if keys are strings, else an array of pairs."""
-        key, element = _known(schema.key, "map"), _known(schema.value, "map")
+        key, element = _require_schema(schema.key, "map"), _require_schema(schema.value, "map")
         is_object = key.type is Type.STRING
 
         def entry(each: Column) -> Column:
@@ -141,7 +141,7 @@ def decimal_bytes(value: Column, scale: int) -> Column:
     return F.unhex(F.regexp_replace(digits, _SIGN_ONLY, ""))
 
 
-def _known(schema: Schema | None, kind: str) -> Schema:
+def _require_schema(schema: Schema | None, kind: str) -> Schema:
     if schema is None:
         raise ValueError(f"the schema of this {kind}'s elements is not known, so JSON cannot be written")
     return schema

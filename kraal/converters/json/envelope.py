@@ -31,7 +31,7 @@ def opened(
 
     With `content`, the text of a schema, there is no envelope, and the whole value is the payload.
 
-    Each step is bound to a Spark variable (`_let`); otherwise some forty expressions would each parse the
+    Each step is bound to a Spark variable (`_bind`); otherwise some forty expressions would each parse the
     text again.
     """
 
@@ -39,7 +39,7 @@ def opened(
         if content is not None:
             schema = F.parse_json(F.lit(content))
             return _parts(variant, F.lit(True), schema, variant)  # noqa: FBT003 - Spark's literal
-        return _let(
+        return _bind(
             F.when(variant.isNotNull(), variant.try_cast("map<string, variant>")),
             lambda fields: _parts(
                 variant,
@@ -49,7 +49,9 @@ def opened(
             ),
         )
 
-    result = _let(_let(parsed, from_parsed), lambda parts: _judged(value, parts, replace_null=replace_null))
+    result = _bind(
+        _bind(parsed, from_parsed), lambda parts: _with_error(value, parts, replace_null=replace_null)
+    )
     return result.getField("payload"), result.getField("error")
 
 
@@ -66,7 +68,7 @@ def _parts(variant: Column, is_envelope: Column, schema: Column, payload: Column
     )
 
 
-def _judged(value: Column, parts: Column, *, replace_null: bool) -> Column:
+def _with_error(value: Column, parts: Column, *, replace_null: bool) -> Column:
     """Return a struct of payload and error text."""
     schema, payload, default = parts.getField("schema"), parts.getField("payload"), parts.getField("default")
     is_envelope = parts.getField("is_envelope")
@@ -107,7 +109,7 @@ def _judged(value: Column, parts: Column, *, replace_null: bool) -> Column:
     return F.struct(chosen.alias("payload"), error.alias("error"))
 
 
-def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+def _bind(value: Column, body: Callable[[Column], Column]) -> Column:
     """Compute `value` once for all its uses in `body`."""
     return F.element_at(F.transform(F.array(value), body), 1)
 

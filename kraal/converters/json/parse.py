@@ -68,13 +68,13 @@ def parse(text: str, decoder: json.JSONDecoder) -> Any:
     if start == len(text):
         return MISSING
     try:
-        return _first(text, start, decoder)
+        return _parse_first(text, start, decoder)
     except (ValueError, RecursionError) as exc:
         mended = _ZEROS.sub(_without_zeros, text)
         if mended == text:
             raise DataException(NOT_JSON) from exc
     try:
-        return _first(mended, start, decoder)
+        return _parse_first(mended, start, decoder)
     except (ValueError, RecursionError) as exc:
         raise DataException(NOT_JSON) from exc
 
@@ -85,7 +85,7 @@ def after_space(text: str, start: int) -> int:
     return start if found is None else found.end()
 
 
-def _first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
+def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
     node, end = decoder.raw_decode(text, start)
     if end < len(text) and not isinstance(node, (dict, list)) and text[end - 1] != '"':
         following = text[end]

@@ -92,7 +92,7 @@ def exact_of(node: Fraction | int) -> Decimal:
     return found or found.copy_abs()
 
 
-def _whole(node: Any, bits: int) -> int:
+def _read_integer(node: Any, bits: int) -> int:
     if isinstance(node, Fraction):
         exact = Decimal(node)
         if exact.adjusted() < 0:
@@ -180,7 +180,7 @@ def leaf(schema: Schema) -> Read | None:
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
             bits = _BITS[schema.type]
-            return lambda node: _whole(node, bits)
+            return lambda node: _read_integer(node, bits)
         case Type.FLOAT32:
             return _float
         case Type.FLOAT64:

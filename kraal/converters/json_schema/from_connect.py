@@ -43,14 +43,14 @@ def schema_text(schema: Schema | None, options: JsonSchemaOptions) -> str:
     """Return the JSON Schema text for a Connect schema. Raises DataException."""
     if schema is None:
         raise DataException("JSON Schema needs a schema: values without one cannot be written")
-    return json.dumps(_Making(options).said(schema), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(_Making(options).to_json(schema), ensure_ascii=False, separators=(",", ":"))
 
 
 class _Making:
     def __init__(self, options: JsonSchemaOptions) -> None:
         self._options = options
 
-    def said(self, schema: Schema | None, index: int | None = None, *, bare: bool = False) -> Said:
+    def to_json(self, schema: Schema | None, index: int | None = None, *, bare: bool = False) -> Said:
         """Return a schema's JSON; `index` is its position among fields, `bare` leaves out null even if optional."""
         if schema is None:
             raise DataException("An array or map needs a schema for its items")
@@ -58,12 +58,12 @@ class _Making:
         if is_union(schema):
             none = [_NULL] if schema.optional else []
             members = [
-                self.said(replace(each.schema, optional=False), at, bare=True)
+                self.to_json(replace(each.schema, optional=False), at, bare=True)
                 for at, each in enumerate(schema.fields)
             ]
             return {**place, "oneOf": [*none, *members]}
         if schema.type is Type.STRUCT and schema.optional:
-            return {**place, "oneOf": [_NULL, self.said(replace(schema, optional=False))]}
+            return {**place, "oneOf": [_NULL, self.to_json(replace(schema, optional=False))]}
         if schema.optional and not bare:
             return {**place, "oneOf": [_NULL, self._one(schema, {})]}
         return self._one(schema, place)
@@ -105,18 +105,18 @@ class _Making:
                 numeric = schema.name == DECIMAL and self._options.numeric_decimals
                 return {"type": "number" if numeric else "string"}, {}
             case Type.ARRAY:
-                return {"type": "array"}, {"items": self.said(schema.value)}
+                return {"type": "array"}, {"items": self.to_json(schema.value)}
             case Type.MAP if string_map(schema):
-                return {"type": "object"}, {"additionalProperties": self.said(schema.value)}
+                return {"type": "object"}, {"additionalProperties": self.to_json(schema.value)}
             case Type.MAP:
-                entry = {"key": self.said(schema.key, 0), "value": self.said(schema.value, 1)}
+                entry = {"key": self.to_json(schema.key, 0), "value": self.to_json(schema.value, 1)}
                 pairs = {name: entry[name] for name in hash_ordered(entry)}
                 return {"type": "array"}, {"items": {"type": "object", "properties": pairs}}
             case _:
                 return self._struct(schema)
 
     def _struct(self, schema: Schema) -> tuple[Said, Said]:
-        fields = {each.name: self.said(each.schema, at) for at, each in enumerate(schema.fields)}
+        fields = {each.name: self.to_json(each.schema, at) for at, each in enumerate(schema.fields)}
         before: Said = {"type": "object"}
         if not self._options.additional_properties:
             before["additionalProperties"] = False

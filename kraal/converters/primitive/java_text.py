@@ -23,7 +23,7 @@ def java_text(value: Column, schema: Schema | None) -> Column:
         case Type.STRUCT if schema is not None:
             return F.when(value.isNotNull(), _struct(value, schema))
         case Type.ARRAY if schema is not None:
-            return F.concat(F.lit("["), F.array_join(_each(value, schema.value), ", "), F.lit("]"))
+            return F.concat(F.lit("["), F.array_join(_render_item(value, schema.value), ", "), F.lit("]"))
         case Type.MAP if schema is not None:
             return F.concat(F.lit("{"), F.array_join(_pairs(value, schema), ", "), F.lit("}"))
         case _:
@@ -43,7 +43,7 @@ def _struct(value: Column, schema: Schema) -> Column:
     return F.concat(F.lit("Struct{"), F.concat_ws(",", *fields), F.lit("}"))
 
 
-def _each(value: Column, schema: Schema | None) -> Column:
+def _render_item(value: Column, schema: Schema | None) -> Column:
     return F.transform(value, lambda each: _or_null(java_text(each, schema)))
 
 

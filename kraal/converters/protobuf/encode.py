@@ -41,7 +41,7 @@ _LIMITS: Final = {
 """Ranges of values; Java's signed types also hold unsigned values, with the upper half as negative numbers."""
 
 
-def whole(field: FieldType) -> Put:
+def integer_encoder(field: FieldType) -> Put:
     """Return a function that encodes integers without a tag."""
     low, high = _LIMITS[field.kind]
     fixed = FIXED.get(field.kind)

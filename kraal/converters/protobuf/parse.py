@@ -48,7 +48,7 @@ class _Parser:
         while tokens.kind:
             if tokens.skip(";"):
                 continue
-            match tokens.word():
+            match tokens.name():
                 case "package":
                     found.package = tokens.full_name()
                     tokens.need(";")
@@ -78,7 +78,7 @@ class _Parser:
         self._tokens.need(";")
 
     def _message(self) -> ProtoMessage:
-        found = ProtoMessage(self._tokens.word())
+        found = ProtoMessage(self._tokens.name())
         self._body(found)
         return found
 
@@ -118,7 +118,7 @@ class _Parser:
 
     def _oneof(self, found: ProtoMessage) -> None:
         tokens = self._tokens
-        found.oneofs.append(tokens.word())
+        found.oneofs.append(tokens.name())
         at = len(found.oneofs) - 1
         tokens.need("{")
         while not tokens.skip("}"):
@@ -141,7 +141,7 @@ class _Parser:
             made = self._map(found)
         else:
             kind = tokens.full_name()
-            name = tokens.word()
+            name = tokens.name()
             tokens.need("=")
             made = ProtoField(name, self._number(), kind, label, oneof)
         if tokens.skip("["):
@@ -157,13 +157,13 @@ class _Parser:
         tokens = self._tokens
         tokens.take()
         tokens.need("<")
-        key = tokens.word()
+        key = tokens.name()
         if key not in _KEYS:
             raise ProtoInvalid(f"invalid key type {key!r} of a map; expected an integer type, bool or string")
         tokens.need(",")
         value = tokens.full_name()
         tokens.need(">")
-        name = tokens.word()
+        name = tokens.name()
         tokens.need("=")
         number = self._number()
         entry = ProtoMessage(map_entry_name(name), synthetic=True)
@@ -172,14 +172,14 @@ class _Parser:
         return ProtoField(name, number, entry.name, "repeated")
 
     def _number(self) -> int:
-        number = self._tokens.whole()
+        number = self._tokens.integer()
         if not 0 < number <= _MOST:
             raise ProtoInvalid(f"invalid field number {number}; expected 1 to {_MOST}")
         return number
 
     def _enum(self) -> ProtoEnum:
         tokens = self._tokens
-        found = ProtoEnum(tokens.word())
+        found = ProtoEnum(tokens.name())
         tokens.need("{")
         while not tokens.skip("}"):
             if tokens.skip(";"):
@@ -190,9 +190,9 @@ class _Parser:
             elif tokens.next == "reserved" and tokens.peek(1) != "=":
                 self._skip_to(";")
             else:
-                name = tokens.word()
+                name = tokens.name()
                 tokens.need("=")
-                found.values.append((name, tokens.whole()))
+                found.values.append((name, tokens.integer()))
                 if tokens.skip("["):
                     self._skip_to("]")
                 tokens.need(";")
@@ -221,7 +221,7 @@ class _Parser:
                 name += f"({tokens.full_name().removeprefix('.')})"
                 tokens.need(")")
             else:
-                name += tokens.word()
+                name += tokens.name()
             if not tokens.skip("."):
                 return name
             name += "."
@@ -261,7 +261,7 @@ class _Parser:
                     name += f"/{tokens.full_name()}"
                 tokens.need("]")
             else:
-                name = tokens.word()
+                name = tokens.name()
             tokens.skip(":")
             value = self._value()
             if name in found:
@@ -278,7 +278,7 @@ class _Parser:
     def _skip_group(self) -> None:
         tokens = self._tokens
         tokens.take()
-        tokens.word()
+        tokens.name()
         tokens.need("=")
         self._number()
         if tokens.skip("["):

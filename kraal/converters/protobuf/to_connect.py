@@ -143,8 +143,8 @@ class _Making:
     def _message(self, field: FieldType, message: MessageType) -> Schema:
         full_name = message.full_name
         if full_name == DECIMAL_TYPE:
-            params = {"scale": _whole(field.meta.get("scale")) or "0"}
-            precision = _whole(field.meta.get("precision"))
+            params = {"scale": _parse_integer(field.meta.get("scale")) or "0"}
+            precision = _parse_integer(field.meta.get("precision"))
             if precision is not None:
                 params[PRECISION] = precision
             return Schema(type=Type.BYTES, name=DECIMAL, version=1, parameters=params)
@@ -160,7 +160,7 @@ class _Making:
         return self.struct(message)
 
 
-def _whole(text: str | None) -> str | None:
+def _parse_integer(text: str | None) -> str | None:
     """Return an integer parameter as Java writes it, or None."""
     with contextlib.suppress(ValueError):
         return None if text is None else str(int(text))

@@ -85,7 +85,7 @@ class Tokens:
             f"line {self._line(self._found[self._at][2])}: expected {what}, got {self.next!r}"
         )
 
-    def word(self) -> str:
+    def name(self) -> str:
         """Consume and return a name. Raises ProtoInvalid."""
         if self.kind != "word":
             raise self.wrong("a name")
@@ -94,9 +94,9 @@ class Tokens:
     def full_name(self) -> str:
         """Consume and return a name with dots. Raises ProtoInvalid."""
         name = "." if self.skip(".") else ""
-        name += self.word()
+        name += self.name()
         while self.skip("."):
-            name += f".{self.word()}"
+            name += f".{self.name()}"
         return name
 
     def text(self) -> str:
@@ -108,7 +108,7 @@ class Tokens:
             found += _ESCAPE.sub(_unescaped, self.take()[1:-1])
         return found
 
-    def whole(self) -> int:
+    def integer(self) -> int:
         """Consume and return an integer. Raises ProtoInvalid."""
         negative = self.skip("-")
         if self.kind != "number":

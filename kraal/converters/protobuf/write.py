@@ -13,7 +13,7 @@ from collections.abc import Callable
 from math import copysign
 from typing import Any, Final
 
-from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, whole
+from kraal.converters.protobuf.encode import LOGICAL, PUTS, Numbers, Put, integer_encoder
 from kraal.converters.protobuf.known import WRAPPERS
 from kraal.converters.protobuf.link import FieldType, MessageType
 from kraal.converters.protobuf.names import ENUM, ProtobufOptions, is_union, scrubbed
@@ -147,7 +147,7 @@ class ProtobufWriter:
         }.get(field.kind, schema.type in _WHOLE)
         if not fits or schema.name in LOGICAL:
             raise _unfit(schema, field)
-        put = PUTS.get(field.kind) or whole(field)
+        put = PUTS.get(field.kind) or integer_encoder(field)
 
         def write(value: Any, out: bytearray) -> None:
             if not has_class(schema, value):
@@ -282,7 +282,9 @@ def _enum(schema: Schema, field: FieldType) -> Put:
 
 
 def _logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
-    puts = [(each.name, _tagged(each, PUTS.get(each.kind) or whole(each))) for each in message.fields]
+    puts = [
+        (each.name, _tagged(each, PUTS.get(each.kind) or integer_encoder(each))) for each in message.fields
+    ]
 
     def write(value: Any, out: bytearray) -> None:
         if not has_class(schema, value):

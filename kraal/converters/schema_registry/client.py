@@ -152,7 +152,7 @@ class SchemaRegistry:
 
     def schema(self, schema_id: int, subject: str | None, doing: str) -> SchemaText:
         """Return the schema with an ID. Raises SerializationException, RegistryRefuses, RetriableError."""
-        return self._asked(doing, lambda client: _ours(client.get_schema(schema_id, subject)))
+        return self._asked(doing, lambda client: _from_registry_schema(client.get_schema(schema_id, subject)))
 
     def version(self, schema_id: int, subject: str, doing: str) -> int | None:
         """Return the version of a subject that has an ID, or None. Raises the same errors as `schema`."""
@@ -161,19 +161,19 @@ class SchemaRegistry:
 
     def register(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
         """Register a schema under a subject and return its ID. Raises the same errors as `schema`."""
-        theirs = _theirs(schema)
+        theirs = _to_registry_schema(schema)
         return self._asked(doing, lambda client: client.register_schema(subject, theirs, normalize))
 
     def id_of(self, subject: str, schema: SchemaText, doing: str, *, normalize: bool) -> int:
         """Return the ID of a schema that is registered under a subject. Raises the same errors as `schema`."""
-        theirs = _theirs(schema)
+        theirs = _to_registry_schema(schema)
         found = self._asked(doing, lambda client: client.lookup_schema(subject, theirs, normalize).schema_id)
         return int(found or 0)
 
     def latest(self, subject: str, doing: str) -> tuple[int, SchemaText]:
         """Return ID and schema of a subject's latest version. Raises the same errors as `schema`."""
         found = self._asked(doing, lambda client: client.get_latest_version(subject))
-        return int(found.schema_id or 0), _ours(found.schema)
+        return int(found.schema_id or 0), _from_registry_schema(found.schema)
 
     def named_by(self, schema: SchemaText, doing: str) -> dict[str, SchemaText]:
         """Return all schemas that a schema references, directly or not, by name. Raises the same errors as `schema`."""
@@ -188,7 +188,7 @@ class SchemaRegistry:
             subject, version = each.subject, each.version
             part = self._asked(
                 doing,
-                lambda client, subject=subject, version=version: _ours(  # type: ignore[misc]
+                lambda client, subject=subject, version=version: _from_registry_schema(  # type: ignore[misc]
                     client.get_version(subject, version, deleted=True).schema
                 ),
             )
@@ -227,14 +227,14 @@ class SchemaRegistry:
         return self._made
 
 
-def _ours(schema: Any) -> SchemaText:
+def _from_registry_schema(schema: Any) -> SchemaText:
     named = tuple(
         Reference(str(each.name), str(each.subject), int(each.version)) for each in schema.references or ()
     )
     return SchemaText(schema.schema_type or "AVRO", schema.schema_str or "", named)
 
 
-def _theirs(schema: SchemaText) -> Any:
+def _to_registry_schema(schema: SchemaText) -> Any:
     from confluent_kafka.schema_registry import Schema, SchemaReference  # noqa: PLC0415 - heavy
 
     named = [SchemaReference(each.name, each.subject, each.version) for each in schema.references]

@@ -35,7 +35,7 @@ RECORD_NAME: Final = f"{_STRATEGIES}RecordNameStrategy"
 TOPIC_RECORD_NAME: Final = f"{_STRATEGIES}TopicRecordNameStrategy"
 
 
-@rule("addresses that begin with `http://` or `https://`")
+@rule("URLs that start with `http://` or `https://`")
 def _addresses(name: str, value: object) -> str | None:
     urls = value if isinstance(value, tuple) else ()
     if not urls:
@@ -61,7 +61,7 @@ def _strategy(part: str) -> Key:
         type=ConfigType.CLASS,
         default=TOPIC_NAME,
         validator=one_of(TOPIC_NAME, RECORD_NAME, TOPIC_RECORD_NAME),
-        doc=f"What the subject of a {part}'s schema is called: after the topic, the record's type, or both.",
+        doc=f"Subject of a {part}'s schema: named after the topic, the record's type, or both.",
         source=f"AbstractKafkaSchemaSerDeConfig.{part.upper()}_SUBJECT_NAME_STRATEGY",
     )
 
@@ -108,7 +108,7 @@ REGISTRY_KEYS: Final = (
         type=ConfigType.LIST,
         validator=_addresses,
         importance=Importance.HIGH,
-        doc="Addresses of schema registries, tried one after the other.",
+        doc="URLs of schema registries, tried in this order.",
         source=f"{_SERDE}SCHEMA_REGISTRY_URL_CONFIG",
     ),
     Key(
@@ -116,14 +116,14 @@ REGISTRY_KEYS: Final = (
         type=ConfigType.STRING,
         default="URL",
         validator=one_of("URL", "USER_INFO"),
-        doc=f"Where user and password come from: from the address, or from {USER_INFO}.",
+        doc=f"Source of user and password: the URL, or {USER_INFO}.",
         source=f"{_SERDE}BASIC_AUTH_CREDENTIALS_SOURCE",
     ),
     Key(
         name=USER_INFO,
         type=ConfigType.PASSWORD,
         default=None,
-        doc="User and password for the registry, as user:password.",
+        doc="User and password for the registry, in the form user:password.",
         source=f"{_SERDE}USER_INFO_CONFIG",
     ),
     Key(
@@ -131,55 +131,55 @@ REGISTRY_KEYS: Final = (
         type=ConfigType.STRING,
         default="",
         validator=one_of("", "STATIC_TOKEN"),
-        doc=f"Where a bearer token comes from: nowhere, or from {TOKEN}.",
+        doc=f"Source of the bearer token: none, or {TOKEN}.",
         source=f"{_SERDE}BEARER_AUTH_CREDENTIALS_SOURCE",
     ),
     Key(
         name=TOKEN,
         type=ConfigType.PASSWORD,
         default=None,
-        doc="The bearer token for the registry.",
+        doc="Bearer token for the registry.",
         source=f"{_SERDE}BEARER_AUTH_TOKEN_CONFIG",
     ),
     flag(
         AUTO_REGISTER,
-        "Register a schema that the registry does not have.",
+        "Whether to register schemas that are not in the registry.",
         f"{_SERDE}AUTO_REGISTER_SCHEMAS",
         default=True,
     ),
     flag(
         USE_LATEST,
-        f"Write with the latest schema of the subject, where {AUTO_REGISTER} is false.",
+        f"Whether to write with the latest schema of the subject if {AUTO_REGISTER} is false.",
         f"{_SERDE}USE_LATEST_VERSION",
         importance=Importance.LOW,
     ),
     _number(
-        LATEST_TTL, -1, -1, "Seconds for which a subject's latest schema is remembered; -1: for good.",
+        LATEST_TTL, -1, -1, "Seconds for which the latest schema of a subject is cached; -1: without a limit.",
         f"{_SERDE}LATEST_CACHE_TTL",
     ),
     flag(
         NORMALIZE,
-        "Have the registry compare schemas in their normal form.",
+        "Whether the registry normalizes schemas before comparing them.",
         f"{_SERDE}NORMALIZE_SCHEMAS",
     ),
     _strategy("key"),
     _strategy("value"),
-    _number(CACHE, 1000, 1, "How many schemas to remember.", "AbstractDataConfig.SCHEMAS_CACHE_SIZE_CONFIG"),
+    _number(CACHE, 1000, 1, "Maximum number of cached schemas.", "AbstractDataConfig.SCHEMAS_CACHE_SIZE_CONFIG"),
     _number(
-        TIMEOUT, 60_000, 1, "Milliseconds to wait for the registry's answer.",
+        TIMEOUT, 60_000, 1, "Timeout for the registry's response, in milliseconds.",
         "SchemaRegistryClientConfig.HTTP_READ_TIMEOUT_MS",
     ),
-    _number(RETRIES, 3, 0, "How often a request that failed is tried again.", f"{_SERDE}MAX_RETRIES"),
-    _number(RETRY_WAIT, 1000, 0, "Milliseconds before the first try again.", f"{_SERDE}RETRIES_WAIT_MS"),
-    _number(RETRY_MOST, 20_000, 0, "Milliseconds between two tries at most.", f"{_SERDE}RETRIES_MAX_WAIT_MS"),
+    _number(RETRIES, 3, 0, "Maximum number of retries of a failed request.", f"{_SERDE}MAX_RETRIES"),
+    _number(RETRY_WAIT, 1000, 0, "Milliseconds before the first retry.", f"{_SERDE}RETRIES_WAIT_MS"),
+    _number(RETRY_MOST, 20_000, 0, "Maximum milliseconds between two retries.", f"{_SERDE}RETRIES_MAX_WAIT_MS"),
     flag(
         IGNORE_DEFAULTS,
-        "Write null where a field is null and its schema has a default.",
+        "Whether to write null instead of a field's default.",
         "AbstractDataConfig.IGNORE_DEFAULT_FOR_NULLABLES_CONFIG",
     ),
     flag(
         "generalized.sum.type.support",
-        "Enums and unions that other formats read as well.",
+        "Whether to represent enums and unions in a form that other formats can read as well.",
         "AbstractDataConfig.GENERALIZED_SUM_TYPE_SUPPORT_CONFIG",
         supported=False,
     ),

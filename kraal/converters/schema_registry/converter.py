@@ -163,7 +163,7 @@ class RegistryConverter(Converter):
             schema_id = int.from_bytes(data[1:HEAD], "big", signed=True)
             known = self._decoders.get((topic, schema_id))
             if known is None:
-                known = self._kept(self._decoders, (topic, schema_id), self._decoder(topic, schema_id))
+                known = self._cache(self._decoders, (topic, schema_id), self._decoder(topic, schema_id))
             return known(data)
         except SerializationException as exc:
             raise DataException(f"{doing}: {exc}") from exc
@@ -187,12 +187,12 @@ class RegistryConverter(Converter):
         if found is None:
             if not self._same:
                 self._since_s = time.monotonic()
-            found = self._kept(self._same, said, self._encoder(topic, schema))
+            found = self._cache(self._same, said, self._encoder(topic, schema))
         made = (schema, *found)
-        self._kept(self._encoders, (topic, id(schema)), made)
+        self._cache(self._encoders, (topic, id(schema)), made)
         return made
 
-    def _kept(self, among: dict[Any, Any], key: Any, made: Any) -> Any:
+    def _cache(self, among: dict[Any, Any], key: Any, made: Any) -> Any:
         if len(among) >= self._size:
             among.clear()
         among[key] = made

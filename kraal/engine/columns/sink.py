@@ -99,7 +99,7 @@ class SinkColumns:
             self._passed_over -= 1
             return False
         frame = self._frame(raw())
-        wrote = frame is not None and _put(frame, put, all_or_nothing=all_or_nothing)
+        wrote = frame is not None and _write_rows(frame, put, all_or_nothing=all_or_nothing)
         if wrote:
             self._next = 1
         else:
@@ -176,7 +176,7 @@ class SinkColumns:
         )
 
 
-def _put(frame: DataFrame, put: Put, *, all_or_nothing: bool) -> bool:
+def _write_rows(frame: DataFrame, put: Put, *, all_or_nothing: bool) -> bool:
     """Have the sink write the rows; False if one is in doubt. Raises the errors of the sink and of Spark."""
     if all_or_nothing:
         return _unless_doubtful(lambda: put(frame))
@@ -250,7 +250,7 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
     except Exception:  # noqa: BLE001 - the record path reports the error
         raise ByRecords from None
     if schemaless:
-        schema = replace(_look(value), optional=False)
+        schema = replace(_infer_schema(value), optional=False)
     if schema is None or (schemaless and schema.type is not Type.STRUCT):
         raise ByRecords
     kind = _kind(schema)
@@ -288,7 +288,7 @@ def _json_part(name: str, converter: Converter, sample: bytes, raw: Expression, 
     return _Read(part, (doubt,), columns, scanning)
 
 
-def _look(value: Any) -> Schema:
+def _infer_schema(value: Any) -> Schema:
     """Return the schema that JSON without a schema appears to have. Raises ByRecords if there is none."""
     match value:
         case None | str():
@@ -300,10 +300,10 @@ def _look(value: Any) -> Schema:
         case float():
             return Schema(type=Type.FLOAT64, optional=True)
         case dict():
-            fields = tuple(Field(name=name, schema=_look(item)) for name, item in value.items())
+            fields = tuple(Field(name=name, schema=_infer_schema(item)) for name, item in value.items())
             return Schema(type=Type.STRUCT, fields=fields, optional=True)
         case list():
-            return Schema(type=Type.ARRAY, value=_look(value[0] if value else None), optional=True)
+            return Schema(type=Type.ARRAY, value=_infer_schema(value[0] if value else None), optional=True)
         case _:
             raise ByRecords
 

@@ -105,7 +105,7 @@ def settle_reports(
     """
     result = PassResult(reports.tolerance)
     for place, faults in sorted(reports.close().items()):
-        for offsets in _pieces(sorted(faults)):
+        for offsets in _offset_ranges(sorted(faults)):
             found = {} if read_again is None else _found(place, offsets, read_again(place, offsets))
             told = [with_record(faults[o], record=found[o].text if o in found else "") for o in offsets]
             if write_dead_letters is not None:
@@ -121,7 +121,7 @@ def settle_reports(
     return result.counts
 
 
-def _pieces(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
+def _offset_ranges(offsets: Sequence[int]) -> Iterator[Sequence[int]]:
     return (offsets[at : at + AT_ONCE] for at in range(0, len(offsets), AT_ONCE))
 
 

@@ -33,7 +33,7 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
     """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         return _texts(column)
-    turn = _turn(column.type, schema)
+    turn = _conversion(column.type, schema)
     found = column.to_pylist()
     return found if turn is None else [None if value is None else turn(value) for value in found]
 
@@ -47,16 +47,16 @@ def _texts(column: pa.Array) -> list[Any]:
     return found
 
 
-def _turn(kind: pa.DataType, schema: Schema | None) -> Of | None:
+def _conversion(kind: pa.DataType, schema: Schema | None) -> Of | None:
     """Return the conversion for each value from Arrow; None: no conversion."""
     if pa.types.is_struct(kind):
         return _struct(kind, schema)
     if pa.types.is_map(kind):
-        key = _turn(kind.key_type, None if schema is None else schema.key) or _same
-        item = _turn(kind.item_type, None if schema is None else schema.value) or _same
+        key = _conversion(kind.key_type, None if schema is None else schema.key) or _same
+        item = _conversion(kind.item_type, None if schema is None else schema.value) or _same
         return lambda pairs: {key(k): None if v is None else item(v) for k, v in pairs}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        each = _turn(kind.value_type, None if schema is None else schema.value)
+        each = _conversion(kind.value_type, None if schema is None else schema.value)
         return None if each is None else lambda found: [None if v is None else each(v) for v in found]
     return _scalar(kind)
 
@@ -101,11 +101,11 @@ def _struct(kind: pa.StructType, schema: Schema | None) -> Of:
     if schema is None and _is_variant(kind):
         return _variant
     if schema is None:
-        parts = {kind.field(at).name: _turn(kind.field(at).type, None) for at in range(kind.num_fields)}
+        parts = {kind.field(at).name: _conversion(kind.field(at).type, None) for at in range(kind.num_fields)}
         return lambda found: {name: _applied(parts[name], value) for name, value in found.items()}
     known = {field.name: field.schema for field in schema.fields}
     parts = {
-        kind.field(at).name: _turn(kind.field(at).type, known.get(kind.field(at).name))
+        kind.field(at).name: _conversion(kind.field(at).type, known.get(kind.field(at).name))
         for at in range(kind.num_fields)
     }
     return lambda found: Struct(schema, {name: _applied(parts[name], value) for name, value in found.items()})

@@ -49,7 +49,7 @@ def warm_up(
         "Kafka's clients": lambda: _kafka(session, tiny, producer, wanted),
         "small batches": lambda: _batches(tiny, wanted),
     }
-    done = [what for what, step in steps.items() if not wanted() and _tried(what, step)]
+    done = [what for what, step in steps.items() if not wanted() and _run_step(what, step)]
     log.info("Warmed up Spark with %s in %.1f s", ", ".join(done) or "nothing", time.monotonic() - began_s)
 
 
@@ -128,7 +128,7 @@ def _one(tiny: SparkSession) -> DataFrameWriter:
     return frame.selectExpr("topic", "cast(value as binary) as value").write.mode("append")
 
 
-def _tried(what: str, step: Callable[[], object]) -> bool:
+def _run_step(what: str, step: Callable[[], object]) -> bool:
     """Run a step; return False if it fails: the first real batch reports the error and its task."""
     try:
         step()

@@ -118,7 +118,7 @@ class Sizes:
         """Maximum number of records of the next batch."""
         return self._most if self._pace.limit is None else min(self._pace.limit, self._most)
 
-    def seen(self, records: Sequence[Sized]) -> None:
+    def observe(self, records: Sequence[Sized]) -> None:
         """Measure records."""
         if records:
             size = sum(len(r.value or b"") + len(r.key or b"") + 64 for r in records)

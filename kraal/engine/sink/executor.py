@@ -111,10 +111,10 @@ class SinkExecutor:
         """Serve the group; return a job when a batch is requested and there are records."""
         if self._member is None or self._uncommitted or not self._alive.idle:
             return None
-        launch = self._look(self._member, asked=asked)
+        launch = self._poll_member(self._member, asked=asked)
         return None if launch is None else self._alive.guard(launch)
 
-    def _look(self, member: Member, *, asked: bool) -> JobLauncher | None:
+    def _poll_member(self, member: Member, *, asked: bool) -> JobLauncher | None:
         if not asked:
             member.pause()
             self._forget(member.poll(1))
@@ -128,7 +128,7 @@ class SinkExecutor:
         if member.changed:
             return self._context.launch(self._find_positions) if member.assigned else None
         if self._backlog or len(records) >= TAIL:
-            self._sizes.seen(records)
+            self._sizes.observe(records)
             member.pause()
             self._backlog = True
             return self._context.launch(self._bulk)
@@ -209,7 +209,7 @@ class SinkExecutor:
 
     def _tail(self, records: Sequence[Record]) -> JobResult:
         """Write the records that the member has read."""
-        self._sizes.seen(records)
+        self._sizes.observe(records)
         table = tail_table(records)
         return self._write(ReadBatch(ranges=_ranges_of(records), records=len(records), table=table))
 
@@ -242,7 +242,7 @@ class SinkExecutor:
         with self._group.job(f"{self._spec.task} sink") as spark:
             try:
                 choice, summary = self._through(
-                    choice, batch, spark, partial(self._put, ranges, reports.report)
+                    choice, batch, spark, partial(self._write_batch, ranges, reports.report)
                 )
             except Exception:
                 if not self._is_lost() and reports.fatal is None:
@@ -293,7 +293,7 @@ class SinkExecutor:
             ways[Way.BACKLOG_BY_COLUMNS] = BacklogByColumns(task, columns, self._reader)
         return ways
 
-    def _put(
+    def _write_batch(
         self,
         ranges: Ranges,
         reporter: Reporter,

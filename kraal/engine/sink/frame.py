@@ -81,7 +81,7 @@ def _checked(value: Column, error: Column | None, what: str) -> Column:
     return functions.when(error.isNotNull(), functions.raise_error(place)).otherwise(value)
 
 
-def whole(put: Put, task: SinkTask, ranges: Ranges) -> Put:
+def as_whole_frame(put: Put, task: SinkTask, ranges: Ranges) -> Put:
     """Wrap `put` so that a task that needs it gets a frame that is read in pieces as one whole."""
     if task.takes_pieces or len(ranges) > 1:
         return put

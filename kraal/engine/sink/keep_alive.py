@@ -238,9 +238,9 @@ class KeepAlive:
         """Check later whether the job still runs; one timer serves all jobs. Holds the lock."""
         if not self._armed and self._thread is None:
             self._armed = True
-            self._after(delay_s, self._look)
+            self._after(delay_s, self._start_if_due)
 
-    def _look(self) -> None:
+    def _start_if_due(self) -> None:
         with self._changed:
             self._armed = False
             if self._stage is _Stage.NONE:
@@ -281,11 +281,11 @@ class KeepAlive:
                     "Sink task %s: %s has been running for %.0f s, longer than "
                     "max.poll.interval.ms (%d). The task keeps its partitions until another member joins or "
                     "leaves the group: a rebalance does not wait longer than max.poll.interval.ms. %s",
-                    self._task, self._what, took_s, self._timing.poll_limit_s * 1000, _ADVICE,
+                    self._task, self._describe, took_s, self._timing.poll_limit_s * 1000, _ADVICE,
                 )  # fmt: skip
 
     @property
-    def _what(self) -> str:
+    def _describe(self) -> str:
         return f"the write of {self._records} records" if self._records else "a job"
 
     def _wait(self, stages: Collection[_Stage], most_s: float) -> None:
@@ -321,7 +321,7 @@ class KeepAlive:
             if self._stage is _Stage.NONE or self._lost:
                 return
             self._lost = True
-            stage, what, took_s = self._stage, self._what, time.monotonic() - self._began_s
+            stage, what, took_s = self._stage, self._describe, time.monotonic() - self._began_s
         if stage is _Stage.RETRYING:
             log.info(
                 "Sink task %s: Stopped retrying a batch because of a rebalance; the batch will be read again",

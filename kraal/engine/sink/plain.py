@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kraal.engine.sink.frame import connect_frame, whole
+from kraal.engine.sink.frame import as_whole_frame, connect_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ways import Put, ReadBatch
 from kraal.engine.task_plugins import Converters
@@ -28,7 +28,7 @@ class Plain:
         """Have the plugin write the decoded frame."""
         if batch.table is None:
             raw = self.reader.read(spark.session, batch.ranges)
-            put = whole(put, self.task, batch.ranges)
+            put = as_whole_frame(put, self.task, batch.ranges)
         else:
             raw = spark.tiny.createDataFrame(batch.table).coalesce(1)
             put = partial(put, records=batch.records)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.records.steps import Summary
-from kraal.engine.sink.frame import whole
+from kraal.engine.sink.frame import as_whole_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
 from kraal.engine.sink.ways import NotByColumns, Put, ReadBatch
@@ -41,7 +41,7 @@ class BacklogByColumns:
     def write(self, batch: ReadBatch, spark: Spark, put: Put) -> None:
         """Have the plugin write the transformed frame. Raises NotByColumns if a record has another form."""
         raw = partial(self.reader.by_topic, spark.session, batch.ranges)
-        put = whole(partial(put, values=self.task.values), self.task, batch.ranges)
+        put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
         if not self.columns.write(raw, put, all_or_nothing=self.task.all_or_nothing):
             raise NotByColumns
 
@@ -56,5 +56,5 @@ class BacklogByRecords:
 
     def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary:
         """Pass the records; have the plugin write those that remain."""
-        put = whole(partial(put, values=self.task.values), self.task, batch.ranges)
+        put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
         return self.records.many(self.reader.read(spark.session, batch.ranges), batch.ranges, put)

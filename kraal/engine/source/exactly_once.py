@@ -131,7 +131,7 @@ class TransactionWay:
     def end(self) -> JobResult:
         """Commit the open transaction. Job thread."""
         began_s = time.monotonic()
-        count = self._tried(self._commit, again=False)
+        count = self._call(self._commit, again=False)
         return BatchDone(
             offsets={},
             records=0,
@@ -149,14 +149,14 @@ class TransactionWay:
         if records is not None and records.takes(batch):
             table, summary = records.table(batch)
             done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
-            return self._sent(rows_of(table), None, done, began_s)
+            return self._write_batch(rows_of(table), None, done, began_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             found = found_by(batch, spark.session)
             if found is None:
                 return None
             rows, topic = self._read(found, spark)
         try:
-            return self._sent(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)
+            return self._write_batch(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)
         finally:
             rows.close()
 
@@ -200,7 +200,7 @@ class TransactionWay:
             poll_s=poll_s,
         )
 
-    def _sent(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
+    def _write_batch(self, rows: Rows, topic: str | None, done: BatchDone, began_s: float) -> JobResult:
         """Write a batch, and end the transaction if it is due. The task has no offsets left to store."""
         transactions = self._transactions
         continues = transactions.is_open
@@ -216,7 +216,7 @@ class TransactionWay:
                 return None
             return self._commit()
 
-        count = self._tried(write, again=not continues)
+        count = self._call(write, again=not continues)
         duration_s = time.monotonic() - began_s
         return replace(done, offsets={}, transaction=count, duration_s=duration_s)
 
@@ -225,7 +225,7 @@ class TransactionWay:
         self._pending = {}
         return count
 
-    def _tried(self, what: Callable[[], int | None], *, again: bool) -> int | None:
+    def _call(self, what: Callable[[], int | None], *, again: bool) -> int | None:
         """Call a function; if it may be called `again` and a retry may help, raise so that the run retries."""
         try:
             return what()

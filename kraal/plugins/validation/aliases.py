@@ -190,7 +190,7 @@ def _version_key(named: _Named, group: str) -> Key:
         type=ConfigType.STRING,
         default=version,
         importance=Importance.HIGH,
-        doc=f"The version that the {role.interface.lower()} {alias} must have; usually left out.",
+        doc=f"Required version of the {role.interface.lower()} {alias}; usually omitted.",
         group=group,
         order=1,
         width=Width.LONG,

@@ -46,10 +46,10 @@ _HUGE: Final = 1000
 
 def convert_to_string(value: Any) -> str | None:
     """Return the text of a value, None for None. Raises DataException for a value that Connect does not support."""
-    return None if value is None else _shown(value, embedded=False)
+    return None if value is None else _display(value, embedded=False)
 
 
-def _shown(value: Any, *, embedded: bool) -> str:
+def _display(value: Any, *, embedded: bool) -> str:
     match value:
         case str():
             escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -58,15 +58,16 @@ def _shown(value: Any, *, embedded: bool) -> str:
             text = b64encode(value).decode("ascii")
             return f'"{text}"' if embedded else text
         case list() | tuple():
-            return "[" + ",".join(_shown(each, embedded=True) for each in value) + "]"
+            return "[" + ",".join(_display(each, embedded=True) for each in value) + "]"
         case Mapping():
             pairs = (
-                f"{_shown(key, embedded=True)}:{_shown(item, embedded=True)}" for key, item in value.items()
+                f"{_display(key, embedded=True)}:{_display(item, embedded=True)}"
+                for key, item in value.items()
             )
             return "{" + ",".join(pairs) + "}"
         case Struct():
             fields = (
-                f"{_shown(field.name, embedded=True)}:{_shown(value.get(field.name), embedded=True)}"
+                f"{_display(field.name, embedded=True)}:{_display(value.get(field.name), embedded=True)}"
                 for field in value.schema.fields
             )
             return "{" + ",".join(fields) + "}"

@@ -31,7 +31,7 @@ def replace_null_key(source: str) -> Key:
         type=ConfigType.BOOLEAN,
         default=True,
         importance=Importance.MEDIUM,
-        doc="Take a field's default where the field is null and its schema has one; otherwise null stays null.",
+        doc="Whether to use the default of a field instead of null.",
         source=f"{source}.REPLACE_NULL_WITH_DEFAULT_CONFIG",
     )
 
@@ -140,7 +140,7 @@ class PerTopic(Generic[T]):
         return PerTopic, (self._make,)
 
 
-@rule("a list that is not empty")
+@rule("a non-empty list")
 def non_empty_list(name: str, value: object) -> str | None:
     """Require a list with entries. Source: NonEmptyListValidator."""
     if isinstance(value, tuple) and value:
@@ -148,7 +148,7 @@ def non_empty_list(name: str, value: object) -> str | None:
     return f"Invalid value {'null' if value is None else '[]'} for configuration {name}: Empty list"
 
 
-@rule("a list that is not empty, without empty entries, none of them twice")
+@rule("a non-empty list without empty or duplicate entries")
 def some_distinct_entries(name: str, value: object) -> str | None:
     """Require a list with distinct entries. Source: ConfigDef.ValidList (4.3.0)."""
     if value == ():

@@ -26,7 +26,7 @@ class HasHeaderKey(Predicate):
                 type=ConfigType.STRING,
                 validator=non_empty,
                 importance=Importance.MEDIUM,
-                doc="The header's name.",
+                doc="Name of the header.",
                 source="HasHeaderKey.NAME_CONFIG",
             )
         ]

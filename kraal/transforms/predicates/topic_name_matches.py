@@ -27,7 +27,7 @@ class TopicNameMatches(Predicate):
                 type=ConfigType.STRING,
                 validator=all_of(non_empty, java_regex),
                 importance=Importance.MEDIUM,
-                doc="The regular expression, which must match the whole topic.",
+                doc="Regular expression that must match the whole topic name.",
                 source="TopicNameMatches.PATTERN_CONFIG",
             )
         ]

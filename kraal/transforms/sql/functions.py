@@ -59,7 +59,7 @@ _WHOLE: Final = (Family.WHOLE,)
 Kinds = tuple[Family, ...]
 
 
-def _first(given: Sequence[Family]) -> Family:
+def _first_family(given: Sequence[Family]) -> Family:
     return next((each for each in given if each is not Family.NULL), Family.NULL)
 
 
@@ -101,7 +101,7 @@ class Function:
                 raise DataException(f"argument {at + 1} of {self.name} must be {wanted}, but is {each}")
         if self.gives is not None:
             return self.gives
-        common = _first(given)
+        common = _first_family(given)
         for each in given:
             if each not in (common, Family.NULL):
                 raise DataException(
@@ -169,7 +169,7 @@ def _data(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _whole(number: float) -> int:
+def _require_bigint(number: float) -> int:
     if not -(2.0**63) <= number < 2.0**63:
         raise DataException(f"{number} is beyond BIGINT")
     return int(number)
@@ -301,7 +301,7 @@ _ALL: Final = (
         takes_kinds=(NUMBERS,),
         gives=Family.WHOLE,
         most=1,
-        value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.ceil)),
+        value=lambda number: number if isinstance(number, int) else _require_bigint(_rounded(number, math.ceil)),
         column=lambda number: F.call_function("ceil", number),
         doubt=_too_wide,
     ),
@@ -310,7 +310,7 @@ _ALL: Final = (
         takes_kinds=(NUMBERS,),
         gives=Family.WHOLE,
         most=1,
-        value=lambda number: number if isinstance(number, int) else _whole(_rounded(number, math.floor)),
+        value=lambda number: number if isinstance(number, int) else _require_bigint(_rounded(number, math.floor)),
         column=lambda number: F.call_function("floor", number),
         doubt=_too_wide,
     ),

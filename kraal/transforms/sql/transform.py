@@ -55,9 +55,9 @@ class SQL(Transformation):
                 type=ConfigType.STRING,
                 validator=_expressions,
                 importance=Importance.HIGH,
-                doc="What is computed, as after SELECT: price * amount AS total, upper(name) AS name. Operators are "
-                "+ - * / % || = <> < <= > >= AND OR NOT IN BETWEEN LIKE IS NULL CASE CAST; whole numbers are BIGINT, "
-                f"all others DOUBLE, and what overflows is an error. Functions are {listed()}.",
+                doc="Expressions to compute, as after SELECT: price * amount AS total, upper(name) AS name. Operators: "
+                "+ - * / % || = <> < <= > >= AND OR NOT IN BETWEEN LIKE IS NULL CASE CAST. Whole numbers are BIGINT, "
+                f"all others DOUBLE, and an overflow is an error. Functions: {listed()}.",
             ),
             Key(
                 name=OF,
@@ -65,7 +65,7 @@ class SQL(Transformation):
                 default="value",
                 validator=one_of("value", "key"),
                 importance=Importance.MEDIUM,
-                doc="Whether the fields are the value's or the key's.",
+                doc="Whether the fields belong to the value or to the key.",
             ),
             replace(replace_null_key("SQL"), source=""),
         ]

@@ -244,7 +244,7 @@ def cast(value: Any, kind: Type) -> Any:
         return value != 0
     if kind is Type.FLOAT64:
         return float(value)
-    return _whole(value, value, kind)
+    return _to_integer(value, value, kind)
 
 
 def _text(value: Any) -> str:
@@ -260,11 +260,11 @@ def _read(text: str, kind: Type) -> Any:
     if kind is Type.FLOAT64 and _NUMBER.fullmatch(trimmed):
         return float(trimmed)
     if kind in BITS and _WHOLE.fullmatch(trimmed):
-        return _whole(int(trimmed), text, kind)
+        return _to_integer(int(trimmed), text, kind)
     raise DataException(f"{text!r} is no {SQL_NAMES[kind]}")
 
 
-def _whole(number: float, shown: Any, kind: Type) -> int:
+def _to_integer(number: float, shown: Any, kind: Type) -> int:
     half = 1 << (BITS[kind] - 1)
     if not (math.isfinite(number) and -half <= int(number) < half):
         raise DataException(f"{shown!r} is beyond {SQL_NAMES[kind]}")

@@ -263,13 +263,13 @@ def test_polls_that_do_not_return_keep_so_many_threads_and_no_more(monkeypatch: 
         let_go.wait()
 
     for number in range(2):
-        poller.soon(poll, Owner(f"task-{number}"))
+        poller.call_soon(poll, Owner(f"task-{number}"))
         assert began.acquire(timeout=WAIT_S)
         until(lambda number=number: len(poller.state().stuck) > number)  # type: ignore[misc]
     assert poller.state().is_exhausted
     assert [call.owner for call in poller.state().stuck] == ["task-0", "task-1"]
     ran = threading.Event()
-    poller.soon(ran.set)
+    poller.call_soon(ran.set)
     assert sum(each.name == "timers" for each in threading.enumerate()) == 2
     let_go.set()
     assert ran.wait(WAIT_S)

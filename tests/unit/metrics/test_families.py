@@ -156,7 +156,7 @@ def test_starts_are_counted_once_a_life() -> None:
     board.changed(task, State.UNASSIGNED, None)
     board.changed(task, State.FAILED, None)
     board.changed(task, State.FAILED, None)
-    board.gone(task)
+    board.remove(task)
     board.started(task)
     board.changed(task, State.RUNNING, "1.0")
     board.changed(task, State.FAILED, None)
@@ -172,7 +172,7 @@ def test_what_is_gone_leaves_nothing() -> None:
     meter.state(State.RUNNING)
     board.has_partitions(task, 3)
     board.changed(task, State.RUNNING, "1")
-    board.gone(task)
+    board.remove(task)
     picture = board.picture()
     assert (picture.living, picture.tasks, picture.partitions) == ({A: None}, {}, {})
 

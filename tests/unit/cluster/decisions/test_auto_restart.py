@@ -19,11 +19,11 @@ from kraal.cluster.decisions.auto_restart import (
     decide,
     failed,
     is_due,
-    look,
+    next_watched,
     restarted,
     works,
 )
-from kraal.cluster.decisions.failures import Failure, judge
+from kraal.cluster.decisions.failures import Failure, classify
 from kraal.cluster.state.wanted_work import Incarnation
 from kraal.config.connector.auto_restart import AutoRestart, Restarted
 from kraal.core.ids import ConnectorName, TaskId
@@ -82,7 +82,7 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
     ],
 )  # fmt: skip
 def test_what_a_restart_may_cure(trace: str, expected: Failure) -> None:
-    assert judge(trace) is expected
+    assert classify(trace) is expected
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_what_is_supervised(restarted_: Restarted, *, task: bool, connector: boo
 
 def waiting() -> Watched:
     """Return what is known of a task that has failed and is to be restarted in 2 s."""
-    watched = look(TASK, failed(None, LIFE, TRACE, NOW), NOW)
+    watched = next_watched(TASK, failed(None, LIFE, TRACE, NOW), NOW)
     assert (watched.due_s, watched.due_ms) == (1002.0, 5_002_000)
     return watched
 
@@ -141,7 +141,7 @@ def waiting() -> Watched:
 def test_a_plan_stands_however_often_one_looks() -> None:
     watched = waiting()
     later = replace(NOW, now_s=1001.0, now_ms=5_001_000, chance=0.7)
-    assert look(TASK, watched, later) == watched
+    assert next_watched(TASK, watched, later) == watched
     assert failed(watched, LIFE, "another text", later) == watched, "a failure is told again, not another one"
     assert not is_due(watched, later)
     assert is_due(watched, replace(NOW, now_s=1002.0))
@@ -161,7 +161,7 @@ def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
     )
     again = replace(due, life=new)
     assert not is_due(after, again)
-    watched = look(TASK, failed(after, new, TRACE, again), again)
+    watched = next_watched(TASK, failed(after, new, TRACE, again), again)
     assert watched.due_s == 1006.0
 
 
@@ -179,34 +179,34 @@ def test_a_restart_counts_and_the_next_failure_waits_longer() -> None:
 )
 def test_events_that_cancel_a_planned_restart(change: dict[str, object]) -> None:
     now = replace(NOW, now_s=1002.0, **change)  # type: ignore[arg-type]
-    assert look(TASK, waiting(), now).due_s is None
-    assert not is_due(look(TASK, waiting(), now), now)
+    assert next_watched(TASK, waiting(), now).due_s is None
+    assert not is_due(next_watched(TASK, waiting(), now), now)
 
 
 def test_a_life_that_somebody_else_began_has_all_its_restarts_again() -> None:
     tired = replace(waiting(), restarts=(997.0, 998.0, 999.0), total=3, cured=UNREADABLE)
     new = replace(NOW, life=Incarnation(7, 1))
-    rested = look(TASK, tired, new)
+    rested = next_watched(TASK, tired, new)
     assert (rested.restarts, rested.cured, rested.total) == ((), None, 3)
-    assert look(TASK, failed(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
+    assert next_watched(TASK, failed(rested, Incarnation(7, 1), TRACE, new), new).due_s == 1002.0
 
 
 def test_new_config_of_a_failing_connector_resets_the_count() -> None:
-    tired = look(TASK, replace(waiting(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW)
+    tired = next_watched(TASK, replace(waiting(), due_s=None, restarts=(997.0, 998.0, 999.0)), NOW)
     assert tired.given_up is GivenUp.TOO_OFTEN
     now = replace(NOW, config_version=6, policy=replace(POLICY, backoff_s=20))
-    assert look(TASK, tired, now).due_s == 1020.0
+    assert next_watched(TASK, tired, now).due_s == 1020.0
 
 
 def test_resumed_it_is_restarted_after_a_new_pause() -> None:
-    paused = look(TASK, waiting(), replace(NOW, started=False))
-    assert look(TASK, paused, replace(NOW, now_s=2000.0)).due_s == 2002.0
+    paused = next_watched(TASK, waiting(), replace(NOW, started=False))
+    assert next_watched(TASK, paused, replace(NOW, now_s=2000.0)).due_s == 2002.0
 
 
 def test_given_up_instance_is_not_restarted_later() -> None:
-    watched = look(TASK, failed(None, LIFE, "PermissionError: x", NOW), NOW)
+    watched = next_watched(TASK, failed(None, LIFE, "PermissionError: x", NOW), NOW)
     assert watched.given_up is GivenUp.LASTING
-    assert look(TASK, watched, replace(NOW, now_s=1e9)) == watched
+    assert next_watched(TASK, watched, replace(NOW, now_s=1e9)) == watched
     assert not is_due(watched, replace(NOW, now_s=1e9))
 
 
@@ -216,5 +216,5 @@ def test_recovering_instance_is_not_restarted() -> None:
 
 def test_lost_and_given_back_it_has_used_up_what_it_had() -> None:
     tired = replace(waiting(), restarts=(997.0, 998.0, 999.0))
-    back = look(TASK, look(TASK, tired, replace(NOW, life=None)), NOW)
-    assert look(TASK, failed(back, LIFE, TRACE, NOW), NOW).given_up is GivenUp.TOO_OFTEN
+    back = next_watched(TASK, next_watched(TASK, tired, replace(NOW, life=None)), NOW)
+    assert next_watched(TASK, failed(back, LIFE, TRACE, NOW), NOW).given_up is GivenUp.TOO_OFTEN

@@ -92,7 +92,7 @@ def test_metrics_can_be_switched_off_and_their_windows_set() -> None:
 
 def test_a_level_of_metrics_has_no_effect_and_says_so() -> None:
     config = parse(metrics__recording__level="DEBUG")
-    assert config.warnings == ("metrics.recording.level is ignored: all that is measured is of level INFO.",)
+    assert config.warnings == ("metrics.recording.level is ignored: all metrics have the level INFO.",)
 
 
 def test_prefixes_pass_through() -> None:
@@ -160,7 +160,7 @@ def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
         offset__storage__file__filenme="x", group__id="g", plugin__path="/opt", completely__unheard__thing="1"
     )
     assert "\n".join(config.warnings) == (
-        "plugin.path is ignored: Kraal's plugins are Python packages and are found by their entry points.\n"
+        "plugin.path is ignored: Kraal's plugins are Python packages that are found by their entry points.\n"
         "offset.storage.file.filenme is ignored: no such configuration is known; "
         "did you mean offset.storage.file.filename?\n"
         "group.id is ignored: only distributed workers use it.\n"

@@ -45,7 +45,7 @@ class Source:
     def watch(self, positions: Mapping[TopicPartition, int]) -> None:
         self.watched.append(dict(positions))
 
-    def told(self) -> bool | None:
+    def has_new_records(self) -> bool | None:
         return self.says
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kraal.cluster.decisions.failures import Failure, judge
+from kraal.cluster.decisions.failures import Failure, classify
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
@@ -83,7 +83,7 @@ def test_what_a_jvm_died_of(code: int, output: str, expected: str | None) -> Non
 
 
 def test_nobody_restarts_it_by_himself() -> None:
-    assert judge(f"HeapExhausted: {sentence(RULES)}\n  in task a-0, start") is Failure.LASTING
+    assert classify(f"HeapExhausted: {sentence(RULES)}\n  in task a-0, start") is Failure.LASTING
 
 
 @dataclass

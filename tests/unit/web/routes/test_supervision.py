@@ -136,7 +136,7 @@ def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
     one.api.herder.publish(worker_id=own)
     one.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
     for each in tasks:
-        one.api.board.gone(TaskId(NAME, each))
+        one.api.board.remove(TaskId(NAME, each))
     one.api.board.started(TaskId(NAME, task))
 
 
