@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import sys
 from collections.abc import Iterator
-from typing import TextIO
 
 import pytest
 
@@ -15,11 +15,14 @@ from kraal.core.secrets import secrets
 MARGIN_S = 5.0
 """How long before its time-out a test's stacks are printed."""
 
-_stderr = pytest.StashKey[TextIO]()
+_stderr = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_stderr] = open(sys.stderr.fileno(), "w", closefd=False)  # noqa: SIM115 - open till the end
+    """Keep a descriptor of standard error: pytest captures the original one during tests."""
+    descriptor = os.dup(sys.stderr.fileno())
+    config.stash[_stderr] = descriptor
+    config.add_cleanup(lambda: os.close(descriptor))
 
 
 @pytest.fixture(autouse=True)

@@ -128,7 +128,7 @@ class Kafka:
                 continue
             until_s = time.monotonic() + ASK_S
             if (error := message.error()) is not None:
-                if error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's name
+                if error.code() == ck.KafkaError._PARTITION_EOF:
                     return
                 raise self._to_error(f"failed to read {topic}-{number}", error)
             if message.offset() >= span.end:

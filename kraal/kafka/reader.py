@@ -250,7 +250,7 @@ class TopicReader:
                 self._at[partition] = offset + 1
                 if total > self._next:  # else it lies before the start position
                     found.append(_raw(message, total - 1, partition, offset))
-            elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            elif error is not None and error.code() == KafkaError._PARTITION_EOF:
                 if partition is not None and offset is not None:
                     self._ended[partition] = max(self._ended[partition], offset)
             elif error is not None and (error.code() in _LOST or error.fatal()):

@@ -40,9 +40,7 @@ _FULL_S: Final = 0.1
 _SERVED: Final = 10_000
 """Number of records after which the producer is polled."""
 
-_NEWER: Final = frozenset(
-    {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}  # noqa: SLF001 - librdkafka's spelling
-)
+_NEWER: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _TAKEN_BACK: Final = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # noqa: SLF001 - as above
 _HOPELESS: Final = NOT_AUTHORIZED | {
     KafkaError.INVALID_CONFIG,

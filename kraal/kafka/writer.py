@@ -190,7 +190,7 @@ class Delivery:
             raise KafkaException(self._error)
         found = [each for each in self._written if each is not None]
         if len(found) < len(self._written):
-            raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001 - librdkafka's spelling
+            raise KafkaException(KafkaError(KafkaError._MSG_TIMED_OUT))
         return found
 
     def _delivered(self, number: int, error: KafkaError | None, message: Message) -> None:

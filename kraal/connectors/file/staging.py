@@ -111,7 +111,7 @@ def check_complete(
 
 def _reported(context: SparkContext, tag: str) -> Written | None:
     """Return the report of the tasks of all jobs with a tag; None if Spark does not have it yet or any longer."""
-    jvm: Any = context._jsc.sc()  # noqa: SLF001 - Spark's status store has no Python name
+    jvm: Any = context._jsc.sc()
     tracker, store = jvm.statusTracker(), jvm.statusStore()
     try:
         jobs = [store.job(job) for job in tracker.getJobIdsForTag(tag)]

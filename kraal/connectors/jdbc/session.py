@@ -75,7 +75,7 @@ def connected(context: SparkContext, options: Mapping[str, str], table: str) -> 
 
     Any thread. Raises SqlFailed; ValueError for a database without transactions.
     """
-    jvm: Any = context._jvm  # noqa: SLF001 - PySpark has no public way
+    jvm: Any = context._jvm
     with _explained():
         given = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({**options, "dbtable": table})
         chosen = jvm.org.apache.spark.sql.execution.datasources.jdbc.JDBCOptions(given)

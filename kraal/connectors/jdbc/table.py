@@ -83,7 +83,7 @@ def alter(
     """
     from pyspark import SparkContext  # noqa: PLC0415 - loaded when Spark is
 
-    context = SparkContext._active_spark_context  # noqa: SLF001 - a class attribute without a public way
+    context = SparkContext._active_spark_context
     if context is None:
         raise ValueError(
             f"the offsets are in the table {table}, too, and Spark, which reaches it, is not up yet"

@@ -56,7 +56,7 @@ class ObjectFolder:
         """Upload a local file as the object with this name, replacing an existing one."""
         spark = self._session()
         target = _path(spark, f"{self._address}/{name}")
-        jvm: Any = spark._jvm  # noqa: SLF001 - as below
+        jvm: Any = spark._jvm
         source = f"file://{staged}"
         here, there = _file_system(spark, source), _file_system(spark, self._address)
         # Not copyFromLocalFile: it requires a LocalFileSystem, and Spark's is raw (`kraal.engine.session.settings`).
@@ -84,10 +84,10 @@ def _statuses(spark: SparkSession, address: str) -> Iterable[Any]:
 
 
 def _path(spark: SparkSession, address: str) -> Any:
-    jvm: Any = spark._jvm  # noqa: SLF001 - Hadoop's client has no Python name
+    jvm: Any = spark._jvm
     return jvm.org.apache.hadoop.fs.Path(address if address.count("/") > _BUCKET else f"{address}/")
 
 
 def _file_system(spark: SparkSession, address: str) -> Any:
     context: Any = spark.sparkContext
-    return _path(spark, address).getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001 - as above
+    return _path(spark, address).getFileSystem(context._jsc.hadoopConfiguration())

@@ -36,7 +36,7 @@ _PASSES = (
     RETRIABLE
     | UNKNOWN_TOPIC  # just created, and not known to all brokers yet
     | {
-        ck.KafkaError._MSG_TIMED_OUT,  # noqa: SLF001 - librdkafka's local errors are spelled with it
+        ck.KafkaError._MSG_TIMED_OUT,
         ck.KafkaError._PURGE_QUEUE,  # noqa: SLF001
         ck.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
         ck.KafkaError.NOT_LEADER_FOR_PARTITION,

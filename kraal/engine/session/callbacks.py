@@ -40,14 +40,14 @@ def start_with_token(gateway: Any) -> None:
         parameters.eager_load = parameters.daemonize = parameters.daemonize_connections = True
         parameters.port = 0
         gateway.start_callback_server(parameters)
-        server = gateway._callback_server  # noqa: SLF001 - as PySpark does
+        server = gateway._callback_server
         try:
             server.port = gateway._python_proxy_port = server.server_socket.getsockname()[1]  # noqa: SLF001
             java_server = module.JavaObject("GATEWAY_SERVER", gateway._gateway_client)  # noqa: SLF001
             _call_with(java_server, gateway.jvm, server.port, token)
         except BaseException:
             gateway.shutdown_callback_server()
-            gateway._callback_server = None  # noqa: SLF001
+            gateway._callback_server = None
             raise
 
 

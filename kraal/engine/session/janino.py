@@ -27,7 +27,7 @@ def called(name: str, function: Callable[[Any], Any], *columns: Column) -> Colum
     from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
     from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
 
-    context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
+    context: Any = SparkContext._active_spark_context
     given: Any = columns
     made = loaded(context, name).getDeclaredConstructor(None).newInstance(None)
     return Classic(function(made).apply(_to_seq(context, [each._jc for each in given])))  # noqa: SLF001 - as above
@@ -43,12 +43,12 @@ def invoked(name: str, column: Column, *, type_of: str, arguments: tuple[bytes |
     from pyspark.sql.classic.column import Column as Classic  # noqa: PLC0415
     from pyspark.sql.classic.column import _to_seq  # noqa: PLC0415
 
-    context: Any = SparkContext._active_spark_context  # noqa: SLF001 - as pyspark.sql.functions does it
-    jvm = context._jvm  # noqa: SLF001 - as above
+    context: Any = SparkContext._active_spark_context
+    jvm = context._jvm
     sql = jvm.org.apache.spark.sql
     catalyst, utils = sql.catalyst.expressions, sql.classic.ExpressionUtils
     of_class = loaded(context, name)
-    values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))  # noqa: SLF001 - as above
+    values = context._gateway.new_array(jvm.java.lang.Object, len(arguments))
     for place, each in enumerate(arguments):
         values[place] = each
     made = of_class.getConstructors()[0].newInstance(values)
@@ -72,12 +72,12 @@ def loaded(context: Any, name: str) -> Any:
     Job thread.
     """
     with _ONE_AT_A_TIME:
-        loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # noqa: SLF001 - no public API
+        loader = context._jvm.java.lang.Thread.currentThread().getContextClassLoader()
         if loader.getResource(f"{name.replace('.', '/')}.class") is None:
             source = (_SOURCES / name.rsplit(".", maxsplit=1)[-1]).with_suffix(".java").read_text("utf-8")
             made = _compiled(context, source, f"{name}.jar")
-            loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())  # noqa: SLF001 - as above
-            context._jsc.sc().addJar(str(made))  # noqa: SLF001 - as above
+            loader.addURL(context._jvm.java.io.File(str(made)).toURI().toURL())
+            context._jsc.sc().addJar(str(made))
         return loader.loadClass(name)
 
 
@@ -85,7 +85,7 @@ def _compiled(context: Any, source: str, jar: str) -> Path:
     """Compile a unit of Java for a SparkContext's JVM; return the jar file, which is removed with the session."""
     from pyspark import SparkFiles  # noqa: PLC0415 - loaded when Spark is
 
-    jvm = context._jvm  # noqa: SLF001 - PySpark has no public API
+    jvm = context._jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
     compiler.cook(source)

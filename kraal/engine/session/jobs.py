@@ -74,7 +74,7 @@ def cancel_group(session: Session, group: str, *, future: bool = True) -> None:
     """Cancel a group's running jobs, and later ones if `future`. Waits for Spark."""
     with contextlib.suppress(Exception):  # no session, no job
         context: Any = session.spark().session.sparkContext
-        scala = context._jsc.sc()  # noqa: SLF001 - no Python API
+        scala = context._jsc.sc()
         (scala.cancelJobGroupAndFutureJobs if future else scala.cancelJobGroup)(group)
 
 

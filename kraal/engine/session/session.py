@@ -277,20 +277,20 @@ def _reset_pyspark() -> None:
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     context: Any = SparkContext
-    active = context._active_spark_context  # noqa: SLF001 - class attributes without a public API
+    active = context._active_spark_context
     server = getattr(active, "_accumulatorServer", None)
     if server is not None:
         with contextlib.suppress(Exception):
             server.shutdown()
             server.server_close()
         active._accumulatorServer = None  # noqa: SLF001
-    gateway = context._gateway  # noqa: SLF001
+    gateway = context._gateway
     if gateway is not None:
         with contextlib.suppress(AttributeError):  # its thread would outlive a JVM that died
             gateway._gateway_client.finalizer_deque.appendleft(_END_FINALIZER)  # noqa: SLF001
         with contextlib.suppress(Exception):
             gateway.shutdown()
-    context._gateway = context._jvm = context._active_spark_context = None  # noqa: SLF001
+    context._gateway = context._jvm = context._active_spark_context = None
     session: Any = SparkSession
     session._instantiatedSession = None  # noqa: SLF001
     session._activeSession = None  # noqa: SLF001

@@ -28,7 +28,7 @@ def missing(wanted: int, held: int, total: int) -> int:
 
 def slots_of(context: Any) -> int:
     """Return the number of slots of a local master's SparkContext, whatever `spark.default.parallelism` says."""
-    return int(context._jsc.sc().schedulerBackend().totalCores())  # noqa: SLF001 - no public API
+    return int(context._jsc.sc().schedulerBackend().totalCores())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -73,7 +73,7 @@ def _kafka(
 
 def _clients(session: SparkSession, producer: Mapping[str, str]) -> None:
     """Create a producer, and ask the brokers for their cluster id with the usual client settings."""
-    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public API for it
+    jvm: Any = session.sparkContext._jvm
     settings = jvm.java.util.HashMap()
     for key, value in producer.items():
         settings.put(key.removeprefix("kafka."), value)

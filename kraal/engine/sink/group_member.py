@@ -156,7 +156,7 @@ class Member:
             elif error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 log.warning("%s: %s", self.group, error.str())
                 self.changed = True
-            elif error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:  # noqa: SLF001
+            elif error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:
                 log.warning(
                     "%s: the member has left its group, because it was not polled for max.poll.interval.ms; "
                     "its partitions are given to others and what was not committed is delivered again: %s",

@@ -180,7 +180,7 @@ class KafkaCluster:
                 if self.cancelled is not None and self.cancelled.is_set():
                     raise TopicsCancelled from None
                 if time.monotonic() > until_s:
-                    return ck.KafkaError(ck.KafkaError._TIMED_OUT)  # noqa: SLF001 - as above
+                    return ck.KafkaError(ck.KafkaError._TIMED_OUT)
             except ck.KafkaException as exc:
                 error: ck.KafkaError = exc.args[0]
                 return error

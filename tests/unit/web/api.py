@@ -199,7 +199,7 @@ class Api:
             self.address,
             self.published,
             registry or Registry.of({}),
-            self._validate,
+            self.validate,
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
@@ -209,7 +209,7 @@ class Api:
         self.app: Starlette = self.apps.main
         self.client = TestClient(self.app, headers={"Accept": "*/*"})
 
-    def _validate(self, plugin: str, config: Config) -> ConfigInfos:
+    def validate(self, plugin: str, config: Config) -> ConfigInfos:
         self.validated.append((plugin, config))
         self.before_validation()
         if self.validation_error is not None:

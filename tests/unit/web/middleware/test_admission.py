@@ -200,7 +200,7 @@ def test_all_scrapes_of_a_moment_are_one(api: Api) -> None:
         yield from ("a 1\n", "b 2\n")
 
     app = create_apps(
-        api.address, api.published, Registry.of({}), api._validate, settings(), scrape=scrape
+        api.address, api.published, Registry.of({}), api.validate, settings(), scrape=scrape
     ).main
 
     async def scrapes() -> None:

@@ -29,9 +29,7 @@ def client(api: Api) -> TestClient:
 def client_of(api: Api, scrape: Scrape | None) -> TestClient:
     api.herder.silent = True
     settings = Settings(advertised_url="http://worker:8083/", version="9.9")
-    app = create_apps(
-        api.address, api.published, Registry.of({}), api._validate, settings, scrape=scrape
-    ).main
+    app = create_apps(api.address, api.published, Registry.of({}), api.validate, settings, scrape=scrape).main
     return TestClient(app)
 
 
