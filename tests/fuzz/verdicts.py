@@ -52,6 +52,8 @@ WANTED_500: Final = (
     Wanted500(r"POST /connectors/[^/]+/tasks/[^/]+/restart", r"Failed to start task: .*"),
     # Contract 9: what the group says.
     Wanted500(r"(PATCH|DELETE) /connectors/[^/]+/offsets", r"Failed to (modify|alter|reset) .*"),
+    # A config that has become invalid, or lacks keys that are checked only when work starts.
+    Wanted500(r"(PATCH|DELETE) /connectors/[^/]+/offsets", r"(?s)Missing required configuration .*"),
 )
 
 

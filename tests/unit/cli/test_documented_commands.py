@@ -1,0 +1,64 @@
+"""Every command line of the documentation is one that `kraal` accepts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kraal.cli.main import main
+
+ROOT = Path(__file__).parents[3]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "scripts" / "README.md"])
+SCRIPT = re.compile(r"(?:^|\s)(?:\./)?(scripts/[\w/]+|\.ci/run)\b")
+
+
+def command_lines(page: Path) -> Iterator[str]:
+    """Return the lines of fenced blocks that a user would type, without prompts and comments."""
+    for _, text in re.findall(r"```(\w*)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for line in text.replace("\\\n", " ").splitlines():
+            command = line.strip().removeprefix("$ ")
+            if re.match(r"kraal [a-z]", command):
+                yield command
+
+
+def calls(line: str) -> Iterator[list[str]]:
+    """Split a line at `;`, `&&`, `|` and redirections; return the arguments of each call of `kraal`."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|>")
+    lexer.whitespace_split = True
+    call: list[str] = []
+    for token in [*lexer, ";"]:
+        if not set(token) <= set(";&|>"):
+            call.append(token)
+            continue
+        if call and call[0] == "kraal":
+            yield call[1:]
+        call = []
+
+
+LINES = [(page, line) for page in PAGES for line in command_lines(page)]
+
+
+def test_there_are_command_lines() -> None:
+    assert len(LINES) > 50
+
+
+@pytest.mark.parametrize(
+    ("page", "line"), LINES, ids=[f"{page.relative_to(ROOT)}: {line}" for page, line in LINES]
+)
+def test_kraal_accepts_the_command(page: Path, line: str) -> None:
+    """With `--help` at its end a command does nothing, and still rejects unknown subcommands and options."""
+    for arguments in calls(line):
+        result = CliRunner().invoke(main, [*arguments, "--help"])
+        assert result.exit_code == 0, f"{page.name}: {result.output}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_scripts_that_are_named_can_be_run(page: Path) -> None:
+    for block in re.findall(r"```(?:bash|sh)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for script in SCRIPT.findall(block):
+            assert (ROOT / script).stat().st_mode & 0o100, f"{page.name} names {script}"
