@@ -204,7 +204,7 @@ def test_records_that_an_administrator_deleted_are_passed_over(
     assert [record.offset for record in read_all(make_log(topic))] == [6, 7, 8, 9]
     with caplog.at_level(logging.WARNING):
         assert [record.offset for record in late.read(2, 9)] == [6, 7, 8, 9]
-    assert f"Records 2 to 5 of {topic}-0 are gone" in caplog.text
+    assert f"Records 2 to 5 of {topic}-0 were deleted before they were read" in caplog.text
 
 
 def test_what_is_written_together_is_one_batch_which_brokers_take_whole_or_not_at_all(
