@@ -1,7 +1,8 @@
 """REST commands: check, decide with `kraal.cluster.decisions.commands`, write, answer when the record is read back.
 
 Part of the herder; runs on its thread only. The order of checks is that of Connect: the name, then the complete
-validation (in the validator, off this thread), then leadership, then whether the connector exists.
+validation (in the validator, off this thread), then leadership, then whether the connector exists. Restarts check
+first whether the connector exists.
 """
 
 from __future__ import annotations

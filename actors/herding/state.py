@@ -1,6 +1,6 @@
 """Herder state: what the herder knows and has told other actors, and the few ways in which it changes.
 
-Used on the herder's thread only, by the herder and its three parts (`requests`, `restarts`, `statuses`).
+Used on the herder's thread only, by the herder and the parts that it is made of (`actors.herding`).
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ _HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "sp
 """What a connector may set: it changes how files are read and written, and nothing of another connector."""
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _MAX_DOC: Final = (
-    "Maximum number of records in a batch. A failure repeats at most one batch, and a rebalance or a "
+    "Maximum number of records in a batch. A failure repeats at most one batch, and a rebalance or a stop waits for at "
+    "most one. Applies to sinks, to MirrorSource in batches, and to plugins that read it from their context. Sources "
+    "of files limit batches by bytes, and the result of a table query is one batch."
 )
-"stop waits for at most one. Applies to sinks, to MirrorSource in batches, and to plugins that read it from their "
-"context. Sources of files limit batches by bytes, and the result of a table query is one batch."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
