@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from kraal import __version__
 from kraal.client.commands import COMMANDS
-from kraal.client.commands.lazy import Lazy, LazyGroup
+from kraal.client.lazy import Lazy, LazyGroup
 from kraal.core.errors import KraalError
 from kraal.core.secrets import secrets
 from kraal.core.stacks import stacks_on_signal
@@ -38,7 +38,7 @@ OWN = {
 }
 
 CLIENT = {**COMMANDS, "dlq": Lazy("kraal.dlq.commands", "dlq")}
-"""Client commands in the order in which `--help` lists them; `dlq` also connects to Kafka."""
+"""Client commands; `dlq` also connects to Kafka."""
 
 
 class Commands(LazyGroup):
@@ -60,7 +60,10 @@ class Commands(LazyGroup):
         found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
         limit = formatter.width - 6 - max(map(len, found))
         ours = [name for name in found if name not in CLIENT]
-        for title, names in (("Workers", ours), ("Client of a running worker (Kraal or Java)", [*CLIENT])):
+        for title, names in (
+            ("Workers", ours),
+            ("Client of a running worker (Kraal or Java)", sorted(CLIENT)),
+        ):
             rows = [(name, each.get_short_help_str(limit)) for name in names if (each := found[name])]
             with formatter.section(title):
                 formatter.write_dl(rows)

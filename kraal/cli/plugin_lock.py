@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kraal.client.commands.command import ClientCommand
+from kraal.client.command import ClientCommand
 from kraal.client.output import say
 from kraal.client.rest import Rest
 from kraal.client.status_tables import Statuses

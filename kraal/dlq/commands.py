@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import click
 
-from kraal.client.commands.command import ClientGroup, NameType, asking, output_option
+from kraal.client.command import ClientGroup, NameType, asking, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Rest
 from kraal.config.properties_file import read_properties

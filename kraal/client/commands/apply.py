@@ -8,25 +8,25 @@ from typing import Any
 import click
 
 from kraal.client.apply import Done, Live, apply_all, prune
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
     end,
     output_option,
 )
-from kraal.client.commands.file_options import (
+from kraal.client.file_options import (
     files_option,
     prune_option,
     read_files,
     recursive_option,
     refuse_nothing,
 )
-from kraal.client.commands.wait_options import wait_for, wait_options
 from kraal.client.manifests import Wanted
 from kraal.client.output import emit, print_error, say
 from kraal.client.plan import Action
 from kraal.client.rest import Rest
 from kraal.client.wait import CHANGED_S, current_target, fetch_one
+from kraal.client.wait_options import wait_for, wait_options
 
 
 @click.command(
@@ -46,7 +46,7 @@ from kraal.client.wait import CHANGED_S, current_target, fetch_one
 @wait_options
 @output_option
 @asking
-def apply_command(
+def apply(
     rest: Rest,
     paths: tuple[str, ...],
     *,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kraal.client.commands.command import ClientCommand, asking, output_option
+from kraal.client.command import ClientCommand, asking, output_option
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest
 from kraal.core.errors import KraalError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
-from kraal.client.commands.command import USAGE, ClientCommand
+from kraal.client.command import USAGE, ClientCommand
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -6,14 +6,14 @@ from http import HTTPStatus
 
 import click
 
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
     end,
     for_each,
     names_argument,
 )
-from kraal.client.commands.file_options import (
+from kraal.client.file_options import (
     read_files,
     recursive_option,
 )

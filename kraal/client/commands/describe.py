@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kraal.client.apply import Secrets
-from kraal.client.commands.command import (
+from kraal.client.command import (
     NAME,
     ClientCommand,
     asking,

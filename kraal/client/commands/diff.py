@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from kraal.client.apply import Live, Secrets
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
 )
-from kraal.client.commands.file_options import (
+from kraal.client.file_options import (
     files_option,
     prune_option,
     read_files,

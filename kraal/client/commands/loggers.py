@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
     complete,

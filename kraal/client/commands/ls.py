@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
     output_option,

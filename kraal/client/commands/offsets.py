@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kraal.client.commands.command import ClientGroup, asking, name_argument, output_option
+from kraal.client.command import ClientGroup, asking, name_argument, output_option
 from kraal.client.manifests import STDIN, YAML
 from kraal.client.output import emit, emit_table, say
 from kraal.client.rest import Refused, Rest

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from kraal.client.apply import Secrets, sentence, validate
-from kraal.client.commands.command import (
+from kraal.client.command import (
     FAILED,
     ClientCommand,
     asking,

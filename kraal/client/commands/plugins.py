@@ -8,13 +8,13 @@ import click
 from click.shell_completion import CompletionItem
 from typing_extensions import override
 
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
     complete,
     output_option,
 )
-from kraal.client.commands.lazy import Lazy
+from kraal.client.lazy import Lazy
 from kraal.client.output import emit, emit_table
 from kraal.client.rest import Rest
 

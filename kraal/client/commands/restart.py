@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     all_option,
     asking,
@@ -15,10 +15,10 @@ from kraal.client.commands.command import (
     for_each,
     names_argument,
 )
-from kraal.client.commands.wait_options import wait_for, wait_options
 from kraal.client.output import say
 from kraal.client.rest import Rest
 from kraal.client.wait import CHANGED_S, current_target, fetch_one
+from kraal.client.wait_options import wait_for, wait_options
 
 
 @click.command(

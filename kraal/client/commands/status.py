@@ -9,7 +9,7 @@ from functools import partial
 
 import click
 
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
     end,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kraal.client.commands.command import (
+from kraal.client.command import (
     ClientCommand,
     asking,
     end,

@@ -71,15 +71,14 @@ class StreamQuery:
         self._stream = stream
         self._tracker = DeliveryTracker(spark, run)
         self._seen: Mapping[TopicPartition, Place] = {}
-        self._checkpoint = scratch / CHECKPOINTS / uuid.uuid4().hex  # no name from a user is part of a path
-        make_directory(self._checkpoint)
+        self._checkpoint = new_checkpoint(scratch)
         writer = (
             _marked(stream.read(spark), plan, stream.topic)
             .writeStream.format("kafka")
             .options(**delivery_tracking.options(plan.options, run))
             .option("checkpointLocation", str(self._checkpoint))
             .outputMode("update")
-            .trigger(realTime=f"{stream.batch_ms} milliseconds")
+            .trigger(**stream.trigger)
         )
         if stream.topic is not None:
             writer = writer.option("topic", stream.topic)
@@ -120,6 +119,13 @@ class StreamQuery:
         with contextlib.suppress(Exception):  # as above
             self._tracker.forget()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+def new_checkpoint(scratch: Path) -> Path:
+    """Return a new directory for a query's checkpoint, named without anything that a user chose."""
+    directory = scratch / CHECKPOINTS / uuid.uuid4().hex
+    make_directory(directory)
+    return directory
 
 
 def why_ended(query: StreamingQuery, otherwise: str) -> BaseException:

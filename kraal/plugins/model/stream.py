@@ -36,6 +36,11 @@ class SourceStream:
     value_schema: Schema | None = None
     key_schema: Schema | None = None
 
+    @property
+    def trigger(self) -> dict[str, str]:
+        """The arguments of Spark's `DataStreamWriter.trigger`."""
+        return {"realTime": f"{self.batch_ms} milliseconds"}
+
 
 class Streams:
     """Optional methods of source tasks that replace or supplement `poll`; disabled by default."""

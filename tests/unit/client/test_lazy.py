@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from kraal.cli.main import CLIENT, OWN
-from kraal.client.commands.lazy import Lazy
+from kraal.client.lazy import Lazy
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(("name", "lazy"), [*CLIENT.items(), *OWN.items()])

@@ -1,0 +1,37 @@
+"""Commands that set the target state of connectors: each is one PUT request per connector."""
+
+from __future__ import annotations
+
+import click
+
+from kraal.client.command import ClientCommand, all_option, asking, chosen, end, for_each, names_argument
+from kraal.client.output import say
+from kraal.client.rest import Rest
+from kraal.client.wait_options import wait_for, wait_options
+
+
+def target_state_command(
+    verb: str, *, state: str, done: str, short_help: str, help_text: str, example: str
+) -> click.Command:
+    """Return the command that requests `PUT /connectors/NAME/{verb}`, prints `done` and can wait for `state`."""
+
+    @click.command(verb, cls=ClientCommand, short_help=short_help, help=help_text, examples=(example,))
+    @names_argument
+    @all_option
+    @wait_options
+    @asking
+    def command(
+        rest: Rest, names: tuple[str, ...], *, everything: bool, waits: bool, timeout_s: float
+    ) -> None:
+        changed: list[str] = []
+
+        def put(name: str) -> None:
+            rest.ask("PUT", "connectors", name, verb)
+            changed.append(name)
+            say(f"{name} {done}")
+
+        well = for_each(chosen(rest, names, everything=everything), put)
+        waited = not waits or wait_for(rest, dict.fromkeys(changed, state), timeout_s=timeout_s)
+        end(well=well and waited)
+
+    return command
