@@ -119,7 +119,7 @@ class Assembly:
     worker: Address
     supervisor: Address
     published: Published
-    board: MetricsRegistry
+    metrics: MetricsRegistry
     """Metrics of this worker."""
 
 
@@ -143,7 +143,7 @@ def assemble(parts: Parts, on_give_up: Callable[[str, BaseException], None]) -> 
         worker=make.actors.worker,
         supervisor=supervisor,
         published=make.published,
-        board=make.board,
+        metrics=make.metrics,
     )
 
 
@@ -180,7 +180,7 @@ class _Maker:
         self.published = Published(
             Snapshot(worker_id=parts.settings.worker_id, stage=stage, started_up=not parts.files)
         )
-        self.board = MetricsRegistry(
+        self.metrics = MetricsRegistry(
             parts.clock, parts.windows, in_group=parts.cluster is not None, stall_s=parts.stall_s
         )
         self.membership_state = None if parts.cluster is None else self._membership_state(parts.cluster)
@@ -232,7 +232,7 @@ class _Maker:
             settings=cluster.member,
             patience_s=cluster.patience_s,
             ready=lambda: isinstance(self._parts.engine.state, EngineReady),
-            board=self.board,
+            metrics=self.metrics,
             static=cluster.static,
         )
 
@@ -312,7 +312,7 @@ class _Maker:
             slots=self._slots,
             abandon=self._parts.engine.abandon,
             graceful_s=self._parts.graceful_s,
-            board=self.board,
+            metrics=self.metrics,
         )
 
     def _herder(self) -> Herder:
@@ -362,8 +362,8 @@ class _Maker:
             task_config=_present(wanted.task_config or {}),
             connector_config=_present(wanted.connector_config),
             lease=self._lease(),
-            assigned=partial(self.board.has_partitions, task),
-            working=self.board.follow(task),
+            assigned=partial(self.metrics.has_partitions, task),
+            working=self.metrics.follow(task),
         )
         kind = parts.plugins.kind_of(wanted.connector_config)
         is_source = kind != "sink"
@@ -391,7 +391,7 @@ class _Maker:
                 is_source=is_source,
                 time=parts.clock,
                 windows=parts.windows,
-                publish=self.board.publish,
+                publish=self.metrics.publish,
             ),
         )
 

@@ -68,7 +68,7 @@ class Worker:
         slots: dict[Instance, Slot],
         abandon: Callable[[TaskId], None],
         graceful_s: float,
-        board: MetricsRegistry,
+        metrics: MetricsRegistry,
     ) -> None:
         """Create a worker actor.
 
@@ -81,7 +81,7 @@ class Worker:
             slots: outlives the actor, so that a restarted worker takes over running instances.
             abandon: ends what a task leaves in the engine after its actor has exhausted its restart budget.
             graceful_s: how long an instance has to stop.
-            board: records running instances and startup results; outlives the actor.
+            metrics: records running instances and startup results; outlives the actor.
         """
         self._address = address
         self._herder = herder
@@ -91,7 +91,7 @@ class Worker:
         self._slots = slots
         self._abandon = abandon
         self._graceful_s = graceful_s
-        self._board = board
+        self._metrics = metrics
 
     def receive(self, message: WorkerMessage | Begin) -> None:
         """Handle one message."""
@@ -194,7 +194,7 @@ class Worker:
         kind = "task" if isinstance(instance, TaskId) else "connector"
         address = Address(f"{kind} {instance}")
         slot.address, slot.life = address, wanted
-        self._board.started(instance)
+        self._metrics.started(instance)
 
         def on_give_up(error: BaseException) -> None:
             trace = secrets.scrub(
@@ -225,7 +225,7 @@ class Worker:
         if slot.stopping is not None and slot.address is not None:
             slot.address.tell(StopInstance())  # its actor may have been restarted since the first request
         slot.fact = fact
-        self._board.changed(fact.instance, fact.state, fact.version)
+        self._metrics.changed(fact.instance, fact.state, fact.version)
         self._herder.tell(fact)
 
     def _on_stopped(self, instance: Instance, slot: Slot, fact: InstanceChanged) -> None:
@@ -234,7 +234,7 @@ class Worker:
         if slot.address is not None:
             self._supervisor.tell(Release(slot.address))
         slot.life = slot.address = slot.stopping = slot.fact = slot.configs = None
-        self._board.remove(instance)
+        self._metrics.remove(instance)
         self._herder.tell(fact)
         self._move(instance)
         self._move_waiting()
@@ -267,7 +267,7 @@ class Worker:
             state=State.FAILED,
             trace=message.trace,
         )
-        self._board.changed(message.instance, State.FAILED, None)
+        self._metrics.changed(message.instance, State.FAILED, None)
         self._herder.tell(slot.fact)
         self._begin_again(message.instance)
 

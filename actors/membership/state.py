@@ -75,7 +75,7 @@ class MembershipState:
         settings: MemberSettings,
         patience_s: float = PATIENCE_S,
         ready: Callable[[], bool] = _always,
-        board: MetricsRegistry | None = None,
+        metrics: MetricsRegistry | None = None,
         static: tuple[Job, ...] | None = None,
     ) -> None:
         """Create the state of one worker in its group; nothing is sent before the herder begins.
@@ -90,7 +90,7 @@ class MembershipState:
             settings: timeouts and delays.
             patience_s: how long the leader may wait for its own reader; blocks the group's thread.
             ready: whether tasks can run here now; any thread.
-            board: records rebalances and the assigned work; None: they are not recorded.
+            metrics: records rebalances and the assigned work; None: they are not recorded.
             static: static assignment of this worker (`static.connectors`, `static.tasks`); None: it runs anything.
         """
         self.address = address
@@ -108,7 +108,7 @@ class MembershipState:
         self._url = url
         self._patience_s = patience_s
         self._ready = ready
-        self._board = board or MetricsRegistry(clock, Windows(), in_group=True)
+        self._metrics = metrics or MetricsRegistry(clock, Windows(), in_group=True)
         self._published_work: GroupAssignment | None = None
         self._made_s = clock.now()
         self._assignor = AssignorState()
@@ -159,8 +159,8 @@ class MembershipState:
             )
 
     def _publish(self, change: Callable[[GroupNumbers], GroupNumbers]) -> None:
-        if self._board.group is not None:
-            self._board.group = change(self._board.group)
+        if self._metrics.group is not None:
+            self._metrics.group = change(self._metrics.group)
 
     def doing(self) -> str:
         """Return the herder's current stage, in the words of Connect's texts."""

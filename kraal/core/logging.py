@@ -123,7 +123,7 @@ class JsonLines(logging.Formatter):
     @override
     def format(self, record: logging.LogRecord) -> str:
         worker, connector, task, generation = _context(record)
-        said: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
@@ -131,24 +131,24 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         if worker:
-            said["worker"] = worker
+            fields["worker"] = worker
         if generation:
-            said["generation"] = generation
+            fields["generation"] = generation
         if connector:
-            said["connector"] = connector
+            fields["connector"] = connector
         if task is not None:
-            said["task"] = task
+            fields["task"] = task
         if record.exc_info:
-            said["exception"] = record.exc_text or self.formatException(record.exc_info)
+            fields["exception"] = record.exc_text or self.formatException(record.exc_info)
         if record.stack_info:
-            said["stack"] = self.formatStack(record.stack_info)
-        return json.dumps(said, ensure_ascii=False)
+            fields["stack"] = self.formatStack(record.stack_info)
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def _context(record: logging.LogRecord) -> tuple[str, str, int | None, int]:
     """Return worker, connector, task and generation; empty for a record that did not pass `Who`."""
-    said = record.__dict__
-    return said.get("worker", ""), said.get("connector", ""), said.get("task"), said.get("generation", 0)
+    own = record.__dict__
+    return own.get("worker", ""), own.get("connector", ""), own.get("task"), own.get("generation", 0)
 
 
 def log_to_stderr(style: LogFormat = LogFormat.TEXT, level: int = logging.INFO) -> None:

@@ -1,6 +1,6 @@
 """Kafka client of `kraal dlq`: counts, reads and writes back dead letters.
 
-All calls block. Every failure raises a KafkaTrouble with a message.
+All calls block. Every failure raises a KafkaUnavailable with a message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from kraal.config.clients.librdkafka import librdkafka_options
 from kraal.core.errors import KraalError
 from kraal.dlq.records import DeadLetter, Target
-from kraal.kafka.settings import LastWord, client
+from kraal.kafka.settings import LastClientError, client
 
 ASK_S: Final = 20.0
 WRITE_S: Final = 60.0
@@ -28,7 +28,7 @@ _OURS: Final = frozenset(
 """Client configs that identify a program; ignored here."""
 
 
-class KafkaTrouble(KraalError):
+class KafkaUnavailable(KraalError):
     """Kafka did not respond, or rejected a request."""
 
 
@@ -53,7 +53,7 @@ class Kafka:
         own = {key: value for key, value in settings.items() if key not in _OURS}
         self.address = own["bootstrap.servers"]
         self._options = librdkafka_options(own)
-        self._said = LastWord()
+        self._last_error = LastClientError()
 
     def __enter__(self) -> Self:
         """Return the client; connections are opened on demand."""
@@ -66,7 +66,7 @@ class Kafka:
 
     @cached_property
     def partitions(self) -> Mapping[str, int]:
-        """Number of partitions by topic. Raises KafkaTrouble."""
+        """Number of partitions by topic. Raises KafkaUnavailable."""
         try:
             found = self._admin.list_topics(timeout=ASK_S)
         except ck.KafkaException as exc:
@@ -74,7 +74,7 @@ class Kafka:
         return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
     def spans(self, topic: str) -> dict[int, Span]:
-        """Return the offsets of each partition of a topic; empty if the topic does not exist. Raises KafkaTrouble."""
+        """Return the offsets of each partition of a topic; empty if there is no topic. Raises KafkaUnavailable."""
         consumer = self._consumer
         try:
             return {
@@ -85,14 +85,14 @@ class Kafka:
             raise self._to_error(f"failed to list offsets of topic {topic}", exc) from exc
 
     def committed(self, group: str, topic: str) -> dict[int, int]:
-        """Return the committed offsets of a group by partition. Raises KafkaTrouble."""
+        """Return the committed offsets of a group by partition. Raises KafkaUnavailable."""
         places = [ck.TopicPartition(topic, number) for number in range(self.partitions.get(topic, 0))]
         what = f"failed to fetch the committed offsets of group {group}"
         found = self._of_group(self._admin.list_consumer_group_offsets, group, places, what)
         return {place.partition: place.offset for place in found if place.offset >= 0}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Commit offsets of a group. Raises KafkaTrouble."""
+        """Commit offsets of a group. Raises KafkaUnavailable."""
         places = [ck.TopicPartition(topic, number, offset) for number, offset in offsets.items()]
         what = f"failed to commit the offsets of group {group}"
         self._of_group(self._admin.alter_consumer_group_offsets, group, places, what)
@@ -110,7 +110,7 @@ class Kafka:
         return found
 
     def read(self, topic: str, spans: Mapping[int, Span]) -> Iterator[DeadLetter]:
-        """Yield the records of the spans in order, one partition after the other. Raises KafkaTrouble."""
+        """Yield the records of the spans in order, one partition after the other. Raises KafkaUnavailable."""
         consumer = self._consumer
         for number, span in sorted(spans.items()):
             if span.count:
@@ -140,7 +140,7 @@ class Kafka:
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Write letters back without the error headers and wait until all are acknowledged.
 
-        Raises KafkaTrouble; some letters may have been written then.
+        Raises KafkaUnavailable; some letters may have been written then.
         """
         producer = self._producer
         failures: list[Any] = []
@@ -172,7 +172,7 @@ class Kafka:
 
     @cached_property
     def _producer(self) -> Any:
-        settings = client(self._options, _CLIENT_ID, self._said)
+        settings = client(self._options, _CLIENT_ID, self._last_error)
         return self._make_client(
             ck.Producer,
             {**settings, "acks": "all", "enable.idempotence": "true", "partitioner": "murmur2_random"},
@@ -188,11 +188,13 @@ class Kafka:
             "auto.offset.reset": "earliest",  # records deleted by retention are skipped
             "allow.auto.create.topics": "false",
         }
-        return self._make_client(ck.Consumer, {**client(self._options, _CLIENT_ID, self._said), **fixed})
+        return self._make_client(
+            ck.Consumer, {**client(self._options, _CLIENT_ID, self._last_error), **fixed}
+        )
 
     @cached_property
     def _admin(self) -> Any:
-        return self._make_client(AdminClient, client(self._options, _CLIENT_ID, self._said))
+        return self._make_client(AdminClient, client(self._options, _CLIENT_ID, self._last_error))
 
     def _make_client(self, kind: Any, settings: Mapping[str, Any]) -> Any:
         try:
@@ -200,9 +202,9 @@ class Kafka:
         except (ck.KafkaException, ValueError) as exc:
             raise self._to_error("cannot be used with these client configs", exc) from exc
 
-    def _to_error(self, what: str, cause: object) -> KafkaTrouble:
-        said = self._said.added_to(cause) if cause else ""
-        return KafkaTrouble(f"Kafka at {self.address} {what}" + (f": {said}" if said else ""))
+    def _to_error(self, what: str, cause: object) -> KafkaUnavailable:
+        reason = self._last_error.added_to(cause) if cause else ""
+        return KafkaUnavailable(f"Kafka at {self.address} {what}" + (f": {reason}" if reason else ""))
 
 
 def _letter(message: Any) -> DeadLetter:

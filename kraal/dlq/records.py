@@ -70,11 +70,11 @@ class DeadLetter:
 
         The last of several equal headers counts; the others come from earlier failures.
         """
-        said = {name: value for name, value in self.headers if name.startswith(PREFIX)}
+        context = {name: value for name, value in self.headers if name.startswith(PREFIX)}
         found: dict[str, str | int | None] = {}
         for header, name in _FACTS:
-            if PREFIX + header in said:
-                data = said[PREFIX + header]
+            if PREFIX + header in context:
+                data = context[PREFIX + header]
                 text = None if data is None else data.decode("utf-8", "replace")
                 is_number = text is not None and name in _NUMBERS and text.isascii() and text.isdecimal()
                 found[name] = int(text) if is_number and text is not None else text

@@ -50,7 +50,7 @@ def topics_of(connectors: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def find_box(rest: Rest | None, kafka: Kafka, name: str) -> Box:
     """Return the box of a connector, or of a topic if there is no such connector or `rest` is None.
 
-    Raises NoLetters, KafkaTrouble, Unreachable, Refused.
+    Raises NoLetters, KafkaUnavailable, Unreachable, Refused.
     """
     config = None if rest is None else _config(rest, name)
     if config is None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kraal.config.connector.polling import Batches, batches_of
+from kraal.config.connector.batches import Batches, batches_of
 from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobLauncher, JobResult, result_of
-from kraal.engine.kafka.coalescing import Coalescer
-from kraal.engine.kafka.producers import Producers
+from kraal.engine.kafka_io.coalescing import Coalescer
+from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.task_plugins import Chains, Plugins
 from kraal.engine.thread_pool import Share
 from kraal.plugins.api import TaskContext, WorkerView

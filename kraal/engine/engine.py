@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kraal.config.clients.restrictions import check_urls
-from kraal.config.connector.polling import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
+from kraal.config.connector.batches import DEFAULT_POLL_MS, POLL_INTERVAL, sql_settings
 from kraal.core.ids import TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import EngineReady, EngineStarting, EngineState, Run, RunEvent, TaskSpec
 from kraal.engine.context import ExecutorContext, Leave
 from kraal.engine.executor import GRACE_S, Executor, JobLauncher
 from kraal.engine.failure_trace import lost_context
-from kraal.engine.kafka.coalescing import Coalescer
-from kraal.engine.kafka.producers import Producers
+from kraal.engine.kafka_io.coalescing import Coalescer
+from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.session import settings
 from kraal.engine.session.jobs import JobGroup

@@ -40,7 +40,7 @@ _AWAY = re.compile(
 """Prefixes of root causes that disappear when Kafka's brokers are back.
 
 The last ones come from Spark's KafkaDataConsumer, and from producers that were closed during a job
-(`kraal.engine.kafka.producers`).
+(`kraal.engine.kafka_io.producers`).
 """
 _CHAIN = 20
 

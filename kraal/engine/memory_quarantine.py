@@ -1,4 +1,4 @@
-"""Applies the decisions of `kraal.engine.session.heap`: which tasks work, wait for a turn, or must not run again.
+"""Applies the decisions of `kraal.engine.session.heap_exhaustion`: which tasks work, wait, or must not run again.
 
 It sits between a run and its executor: a suspect task without a turn finds no work and polls again.
 """
@@ -15,7 +15,14 @@ from kraal.core.ids import TaskId
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import Executor, JobLauncher, JobResult
 from kraal.engine.failure_trace import is_bridge_failure, lost_context
-from kraal.engine.session.heap import HeapRules, Suspects, exhausted, finished, sentence, takes_turns
+from kraal.engine.session.heap_exhaustion import (
+    HeapRules,
+    Suspects,
+    exhausted,
+    finished,
+    sentence,
+    takes_turns,
+)
 from kraal.engine.session.session import SparkAway
 from kraal.plugins.api import RetriableError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kraal.engine.kafka.dead_letters import DeadLetters, read_dead_letter_topic
+from kraal.engine.kafka_io.dead_letters import DeadLetters, read_dead_letter_topic
 from kraal.engine.records.tolerance import read_tolerance
 from kraal.engine.task_plugins import make_steps
 

@@ -16,23 +16,23 @@ def cluster_id(bootstrap_servers: str, client: Mapping[str, str], *, timeout_s: 
 
     `client` holds librdkafka's options. The error contains the last connection error, such as a failed login.
     """
-    said: list[str] = []
+    errors: list[str] = []
     settings: dict[str, Any] = {
         **client,
         "bootstrap.servers": bootstrap_servers,
         "log_level": "0",
-        "error_cb": lambda error: said.append(error.str()),
+        "error_cb": lambda error: errors.append(error.str()),
     }
     admin = AdminClient(settings)
     try:
         found = admin.describe_cluster(request_timeout=timeout_s).result(timeout_s + 1)
     except (KafkaException, TimeoutError) as exc:
         admin.poll(0)  # an admin client reports connection errors only when polled
-        raise StoreError(f"no Kafka broker answers at {bootstrap_servers}: {_why(said, exc)}") from exc
+        raise StoreError(f"no Kafka broker answers at {bootstrap_servers}: {_why(errors, exc)}") from exc
     return str(found.cluster_id)
 
 
-def _why(said: Sequence[str], error: Exception) -> str:
+def _why(errors: Sequence[str], error: Exception) -> str:
     """Return the reported connection error; the failed call itself only reports a timeout."""
-    telling = [text for text in said if "brokers are down" not in text]
-    return telling[-1] if telling else str(error)
+    useful = [text for text in errors if "brokers are down" not in text]
+    return useful[-1] if useful else str(error)

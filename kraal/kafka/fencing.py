@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from confluent_kafka import KafkaException, Producer
 
 from kraal.core.errors import StoreError
-from kraal.kafka.settings import LastWord, client
+from kraal.kafka.settings import LastClientError, client
 
 
 def fence_producers(
@@ -18,9 +18,9 @@ def fence_producers(
     `options`: librdkafka's. A producer that initializes with an id fences all earlier ones. Raises StoreError.
     """
     for each in transactional_ids:
-        said = LastWord()
+        last_error = LastClientError()
         settings = {
-            **client(options, client_id, said),
+            **client(options, client_id, last_error),
             "transactional.id": each,
             "transaction.timeout.ms": str(round(timeout_s * 1000)),
         }
@@ -28,4 +28,4 @@ def fence_producers(
         try:
             Producer(settings).init_transactions(timeout_s)
         except KafkaException as exc:
-            raise StoreError(f"cannot fence the producer {each!r}: {said.added_to(exc)}") from exc
+            raise StoreError(f"cannot fence the producer {each!r}: {last_error.added_to(exc)}") from exc

@@ -84,7 +84,9 @@ class KafkaGroup:
     def heartbeat_age_s(self) -> float:
         """Seconds since the broker last confirmed the membership."""
         driver = self._driver
-        return math.inf if driver is None else lease_clock.now_s() - driver.coordinator.pulse.lease_s
+        return (
+            math.inf if driver is None else lease_clock.now_s() - driver.coordinator.lease_heartbeat.lease_s
+        )
 
     @property
     def member_id(self) -> str:

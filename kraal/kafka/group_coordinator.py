@@ -61,7 +61,7 @@ class PrepareFailed(errors.RetriableError):  # type: ignore[misc]  # kafka-pytho
     """The member could not prepare for a join."""
 
 
-class Pulse(Heartbeat):  # type: ignore[misc]  # as above
+class LeaseHeartbeat(Heartbeat):  # type: ignore[misc]  # as above
     """When heartbeats are due, in monotonic seconds, and when the broker last confirmed the membership."""
 
     def __init__(self, *, interval_s: float, **config: Any) -> None:
@@ -146,13 +146,13 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
             "retry_backoff_ms": 100,
         }
         super().__init__(client, api_version=(2, 4), **timing)
-        self.heartbeat = Pulse(interval_s=options.heartbeat_interval_s, **timing)
+        self.heartbeat = LeaseHeartbeat(interval_s=options.heartbeat_interval_s, **timing)
 
     @property
-    def pulse(self) -> Pulse:
+    def lease_heartbeat(self) -> LeaseHeartbeat:
         """The heartbeat, with its type."""
-        pulse: Pulse = self.heartbeat
-        return pulse
+        heartbeat: LeaseHeartbeat = self.heartbeat
+        return heartbeat
 
     @property
     def member_id(self) -> str:
@@ -175,7 +175,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     ) -> None:
         while True:
             expelled = self.expelled
-            away_s = lease_clock.now_s() - self.pulse.confirmed_s
+            away_s = lease_clock.now_s() - self.lease_heartbeat.confirmed_s
             await self._settled(self._hooks.prepare(expelled=expelled, away_s=away_s))
             if self.expelled == expelled:
                 return
@@ -199,7 +199,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         self, generation: int, member_id: str, protocol: str, member_assignment_bytes: bytes
     ) -> None:
         self.expelled = False
-        self.pulse.settle()
+        self.lease_heartbeat.settle()
         self._hooks.joined(
             protocol=protocol,
             generation=generation,
@@ -222,7 +222,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     @override
     def reset_generation(self, member_id: str = UNKNOWN_MEMBER_ID) -> None:
         if member_id == UNKNOWN_MEMBER_ID and self._generation.has_member_id():
-            self.pulse.end()
+            self.lease_heartbeat.end()
             self.expelled = self.expelled or not self._departing
             self.rejoining = False  # call the hooks again, because they have more to do now
         super().reset_generation(member_id)
@@ -264,7 +264,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
     @override
     def _process_sync_group_response(self, response: Any, send_time: float) -> object:
         assignment: object = super()._process_sync_group_response(response, send_time)
-        self.pulse.confirm(self._sync_s)
+        self.lease_heartbeat.confirm(self._sync_s)
         return assignment
 
     # -- during a join -------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         sent_s = lease_clock.now_s()
         response = await self._manager.send(request, node_id=self._beside())
         if errors.for_code(response.error_code) in (errors.NoError, errors.RebalanceInProgressError):
-            self.pulse.confirm(sent_s)
+            self.lease_heartbeat.confirm(sent_s)
 
     async def depart(self, reason: str, timeout_s: float) -> None:
         """Leave the group if this is a member, and stay out; does not wait for a broker that does not answer."""
@@ -324,7 +324,7 @@ class Coordinator(BaseCoordinator):  # type: ignore[misc]  # as above
         expected = self.in_round or self.stable_now
         if not expected or self.unknown_since_s is not None or self._generation.generation_id < 0:
             return 0.0
-        return lease_clock.now_s() - max(self.pulse.confirmed_s, self.asked_s)
+        return lease_clock.now_s() - max(self.lease_heartbeat.confirmed_s, self.asked_s)
 
     def hang_up(self, reason: str) -> None:
         """Close the connections to a coordinator that does not answer; pending requests fail."""

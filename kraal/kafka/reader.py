@@ -27,7 +27,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kraal.core.errors import StoreError
 from kraal.core.kafka_errors import UNKNOWN_TOPIC
-from kraal.kafka.settings import LastWord, reader
+from kraal.kafka.settings import LastClientError, reader
 from kraal.kafka.topics import TopicAdmin
 
 log = logging.getLogger(__name__)
@@ -88,8 +88,8 @@ class TopicReader:
         self._admin = admin
         self._committed = read_committed and not awaits_open
         self._timeout_s = timeout_s
-        self._said = LastWord()
-        self._settings = reader(options, client_id, self._said, read_committed=read_committed)
+        self._last_error = LastClientError()
+        self._settings = reader(options, client_id, self._last_error, read_committed=read_committed)
         self._lock = threading.Lock()
         self._closed = False
         self._consumer: Consumer | None = None
@@ -127,7 +127,7 @@ class TopicReader:
                 self._give_up()  # the next one checks whether the topic is still the same
                 raise
             except (KafkaException, RuntimeError) as exc:
-                self._fail(self._said.added_to(exc), exc)
+                self._fail(self._last_error.added_to(exc), exc)
             return found
 
     def end(self) -> int:
@@ -257,7 +257,7 @@ class TopicReader:
                 lost = error
                 break
             elif error is not None:
-                self._said(error)
+                self._last_error(error)
         self._ended = [max(pair) for pair in zip(self._at, self._ended, strict=True)]
         if found:
             self._next = total
@@ -288,7 +288,7 @@ class TopicReader:
                 return []
             if behind and passed_s > self._timeout_s:
                 self._fail(
-                    self._said.added_to(f"nothing came within {self._timeout_s:g} s"),
+                    self._last_error.added_to(f"nothing came within {self._timeout_s:g} s"),
                     None,
                 )
             if found := self._take(limit, _PAUSE_S):

@@ -47,7 +47,7 @@ _READER: Settings = {
 }
 
 
-class LastWord:
+class LastClientError:
     """Keeps a client's last connection error; librdkafka's calls themselves only report timeouts."""
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class LastWord:
     def added_to(self, cause: object) -> str:
         """Return `cause` as text, with the errors of the last seconds."""
         text = error_message(cause)
-        said = self._text if time.monotonic() - self._at_s < _FRESH_S else ""
-        return f"{text} ({said})" if said and said not in text else text
+        last = self._text if time.monotonic() - self._at_s < _FRESH_S else ""
+        return f"{text} ({last})" if last and last not in text else text
 
 
-class _Murmur:
+class _ClientLogger:
     """Receives what librdkafka would write to stderr, which it does for the worst events even when silenced."""
 
     def log(self, level: int, text: str, *args: object) -> None:
@@ -91,15 +91,17 @@ def code(cause: BaseException) -> int | None:
     return None
 
 
-def client(options: Mapping[str, str], client_id: str, said: LastWord) -> Settings:
+def client(options: Mapping[str, str], client_id: str, last_error: LastClientError) -> Settings:
     """Return the settings common to all clients."""
-    return {**_COMMON, **options, "client.id": client_id, "error_cb": said, "logger": _Murmur()}
+    return {**_COMMON, **options, "client.id": client_id, "error_cb": last_error, "logger": _ClientLogger()}
 
 
-def producer(options: Mapping[str, str], client_id: str, said: LastWord, *, timeout_s: float) -> Settings:
+def producer(
+    options: Mapping[str, str], client_id: str, last_error: LastClientError, *, timeout_s: float
+) -> Settings:
     """Return a producer's settings: ordered writes that fail after `timeout_s`."""
     settings = {
-        **client(options, client_id, said),
+        **client(options, client_id, last_error),
         **_PRODUCER,
         "enable.idempotence": "false",
         "max.in.flight.requests.per.connection": "1",
@@ -110,11 +112,16 @@ def producer(options: Mapping[str, str], client_id: str, said: LastWord, *, time
 
 
 def leader_producer(
-    options: Mapping[str, str], client_id: str, said: LastWord, *, transactional_id: str, timeout_s: float
+    options: Mapping[str, str],
+    client_id: str,
+    last_error: LastClientError,
+    *,
+    transactional_id: str,
+    timeout_s: float,
 ) -> Settings:
     """Return the settings of the leader's transactional producer (KIP-618)."""
     return {
-        **client(options, client_id, said),
+        **client(options, client_id, last_error),
         **_PRODUCER,
         "transactional.id": transactional_id,
         "transaction.timeout.ms": str(round(TRANSACTION_TIMEOUT_S * 1000)),
@@ -124,9 +131,11 @@ def leader_producer(
     }
 
 
-def reader(options: Mapping[str, str], client_id: str, said: LastWord, *, read_committed: bool) -> Settings:
+def reader(
+    options: Mapping[str, str], client_id: str, last_error: LastClientError, *, read_committed: bool
+) -> Settings:
     """Return a consumer's settings. It joins no group, but librdkafka requires a group name and looks it up."""
-    common = client(options, client_id, said)
+    common = client(options, client_id, last_error)
     return {
         "group.id": client_id,
         **common,

@@ -22,7 +22,7 @@ from kraal.core.errors import StoreAway, StoreError, TopicUnfit
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.kafka.offset_store import KafkaOffsets
-from kraal.kafka.settings import LastWord, Settings, client
+from kraal.kafka.settings import LastClientError, Settings, client
 from kraal.kafka.topics import InternalTopic, TopicAdmin, ensure_topics
 from kraal.kafka.transactions import OffsetTarget, TaskProducer
 
@@ -81,9 +81,9 @@ class SourceTransactions:
 
         `config`: the connector's, resolved.
         """
-        said = LastWord()
-        settings = producer_settings(self._worker, config, task, self._group_id, said)
-        claimed = TaskProducer(settings, said, task, self._target(task.connector, config))
+        last_error = LastClientError()
+        settings = producer_settings(self._worker, config, task, self._group_id, last_error)
+        claimed = TaskProducer(settings, last_error, task, self._target(task.connector, config))
         claimed.claim(CLAIM_S)
         return claimed
 
@@ -175,7 +175,11 @@ class SourceTransactions:
 
 
 def producer_settings(
-    worker: Mapping[str, str], connector: Mapping[str, str], task: TaskId, group_id: str, said: LastWord
+    worker: Mapping[str, str],
+    connector: Mapping[str, str],
+    task: TaskId,
+    group_id: str,
+    last_error: LastClientError,
 ) -> Settings:
     """Return librdkafka's settings for a task's transactional producer. Raises ConfigInvalid.
 
@@ -199,4 +203,4 @@ def producer_settings(
         "queue.buffering.max.messages": "1000000",
         "transactional.id": f"{group_id}-{task}",
     }
-    return client(options, f"connector-producer-{task}", said)
+    return client(options, f"connector-producer-{task}", last_error)

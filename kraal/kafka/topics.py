@@ -25,7 +25,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # they are doc
 
 from kraal.core.errors import StoreError, TopicUnfit
 from kraal.core.kafka_errors import NOT_AUTHORIZED, TOO_LATE, UNKNOWN_TOPIC, UNREACHABLE
-from kraal.kafka.settings import LastWord, client, code
+from kraal.kafka.settings import LastClientError, client, code
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +89,8 @@ class TopicAdmin:
         """Create it; `options`: librdkafka's, with brokers and security; `timeout_s`: maximum duration of a call."""
         self.timeout_s = timeout_s
         self.brokers = options.get("bootstrap.servers", "")
-        self._said = LastWord()
-        self._settings = client(options, client_id, self._said)
+        self._last_error = LastClientError()
+        self._settings = client(options, client_id, self._last_error)
         self._lock = threading.Lock()
         self._made: AdminClient | None = None
 
@@ -219,10 +219,10 @@ class TopicAdmin:
     def _not_found(self, sentence: str, topic: str, exc: BaseException) -> StoreError:
         if code(exc) in UNKNOWN_TOPIC:
             return StoreError(f"the topic {topic!r} does not exist on the brokers at {self.brokers}")
-        return StoreError(f"{sentence}: {self._said.added_to(exc)}")
+        return StoreError(f"{sentence}: {self._last_error.added_to(exc)}")
 
     def _not_created(self, topic: str, exc: BaseException) -> NoReturn:
-        reason = self._said.added_to(exc)
+        reason = self._last_error.added_to(exc)
         if code(exc) == KafkaError.INVALID_CONFIG:
             raise TopicUnfit(f"Unable to create topic(s) '{topic}': {reason}") from exc
         if _late(exc):

@@ -23,7 +23,7 @@ from kraal.core.errors import Fenced, StoreAway, StoreError
 from kraal.core.ids import TaskId
 from kraal.core.kafka_errors import NOT_AUTHORIZED
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.kafka.settings import LastWord, Settings, code
+from kraal.kafka.settings import LastClientError, Settings, code
 from kraal.kafka.writer import Pair
 
 log = logging.getLogger(__name__)
@@ -74,10 +74,12 @@ class OffsetTarget:
 class TaskProducer:
     """One task's producer. One thread at a time, except for `give_up`; calls block."""
 
-    def __init__(self, settings: Settings, said: LastWord, task: TaskId, target: OffsetTarget) -> None:
+    def __init__(
+        self, settings: Settings, last_error: LastClientError, task: TaskId, target: OffsetTarget
+    ) -> None:
         """Create it without connecting; `settings`: librdkafka's, with transactional id."""
         self._settings = {**settings, "delivery.report.only.error": True, "on_delivery": self._delivered}
-        self._said = said
+        self._last_error = last_error
         self._task = task
         self._target = target
         self._timeout_s = int(settings["transaction.timeout.ms"]) / 1000
@@ -99,7 +101,7 @@ class TaskProducer:
             producer = Producer(self._settings)
             producer.init_transactions(timeout_s)
         except KafkaException as exc:
-            text = f"cannot begin to write in transactions for task {self._task}: {self._said.added_to(exc)}"
+            text = f"cannot begin to write in transactions for task {self._task}: {self._last_error.added_to(exc)}"
             raise StoreError(text) if code(exc) in _HOPELESS else StoreAway(text) from exc
         self._producer = producer
 
@@ -142,7 +144,7 @@ class TaskProducer:
             self._patiently(producer.abort_transaction, _ABORT_S)
         except KafkaException as exc:
             self._must_abort = True
-            raise StoreAway(f"a transaction cannot be aborted: {self._said.added_to(exc)}") from exc
+            raise StoreAway(f"a transaction cannot be aborted: {self._last_error.added_to(exc)}") from exc
         self._is_open = self._must_abort = False
         self._count = 0
         self._undelivered = None
@@ -217,11 +219,11 @@ class TaskProducer:
         cause = self._undelivered or error
         expired = self._is_open and time.monotonic() - self._began_s >= self._timeout_s
         reason = cause.str() if cause is not None else str(exc)
-        told = f"Failed to flush offsets and/or records for task {self._task}: {self._said.added_to(reason)}"
+        message = f"Failed to flush offsets and/or records for task {self._task}: {self._last_error.added_to(reason)}"
         if error is not None and (error.fatal() or error.code() in _NEWER):
             self._is_open = self._must_abort = False
             if error.code() not in _NEWER:
-                return StoreError(told)
+                return StoreError(message)
             return Fenced(_expired(self._task) if expired else FENCED)
         if self._is_open or self._must_abort:
             try:
@@ -231,7 +233,7 @@ class TaskProducer:
                 if away.__cause__ is not None and code(away.__cause__) in _NEWER:
                     return Fenced(_expired(self._task) if expired else FENCED)
         hopeless = cause is None or cause.code() in _HOPELESS
-        return StoreError(told) if hopeless else StoreAway(told)
+        return StoreError(message) if hopeless else StoreAway(message)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         """Store the first record that was not delivered: its error says more than the transaction's own."""

@@ -21,7 +21,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kraal.core.errors import Fenced, StoreError
-from kraal.kafka.settings import LastWord, leader_producer, producer
+from kraal.kafka.settings import LastClientError, leader_producer, producer
 from kraal.kafka.topics import TopicAdmin
 
 log = logging.getLogger(__name__)
@@ -59,8 +59,8 @@ class TopicWriter:
         self._topic = topic
         self._admin = admin
         self._timeout_s = timeout_s
-        self._said = LastWord()
-        self._settings = producer(options, client_id, self._said, timeout_s=timeout_s)
+        self._last_error = LastClientError()
+        self._settings = producer(options, client_id, self._last_error, timeout_s=timeout_s)
         self._lock = threading.Lock()
         self._producer: Producer | None = None
         self._closed = False
@@ -80,7 +80,7 @@ class TopicWriter:
                 return delivery.result()
             except (KafkaException, BufferError) as exc:
                 self._give_up()
-                raise StoreError(self._said.added_to(exc)) from exc
+                raise StoreError(self._last_error.added_to(exc)) from exc
 
     def close(self) -> None:
         """Close the connection."""
@@ -112,9 +112,9 @@ class LeaderWriter:
         self._topic = topic
         self._admin = admin
         self._timeout_s = timeout_s
-        self._said = LastWord()
+        self._last_error = LastClientError()
         self._settings = leader_producer(
-            options, client_id, self._said, transactional_id=transactional_id, timeout_s=timeout_s
+            options, client_id, self._last_error, transactional_id=transactional_id, timeout_s=timeout_s
         )
         self._lock = threading.Lock()
         self._producer: Producer | None = None
@@ -131,7 +131,7 @@ class LeaderWriter:
                 claiming = Producer(self._settings)
                 claiming.init_transactions(self._timeout_s)
             except (KafkaException, StoreError) as exc:
-                log.warning("Failed to claim the topic %r: %s", self._topic, self._said.added_to(exc))
+                log.warning("Failed to claim the topic %r: %s", self._topic, self._last_error.added_to(exc))
                 raise StoreError(_NOT_CLAIMED) from exc
             self._producer = claiming
 
@@ -153,7 +153,9 @@ class LeaderWriter:
                 claimed.commit_transaction(self._timeout_s)
                 return delivery.result()
             except (KafkaException, BufferError) as exc:
-                log.warning("Failed to perform fencable send to config topic: %s", self._said.added_to(exc))
+                log.warning(
+                    "Failed to perform fencable send to config topic: %s", self._last_error.added_to(exc)
+                )
                 self._producer = None
                 with suppress(KafkaException):  # most often another worker has claimed the id
                     claimed.abort_transaction(_ABORT_S)
@@ -177,12 +179,12 @@ class Delivery:
         """Queue `pairs`, all with the same timestamp. Raises KafkaException or BufferError."""
         now_ms = time.time_ns() // 1_000_000
         for number, (key, value) in enumerate(pairs):
-            told = partial(self._delivered, number)
+            on_delivery = partial(self._delivered, number)
             try:
-                target.produce(topic, value, key, on_delivery=told, timestamp=now_ms)
+                target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
             except BufferError:  # more than its queue holds: queued records are sent first
                 target.flush(timeout_s)
-                target.produce(topic, value, key, on_delivery=told, timestamp=now_ms)
+                target.produce(topic, value, key, on_delivery=on_delivery, timestamp=now_ms)
 
     def result(self) -> list[Written]:
         """Return the position of each record. Raises KafkaException if one was not written."""

@@ -53,7 +53,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class CurrentMetrics:
     """All published metrics at one moment."""
 
     living: Mapping[Instance, str | None]
@@ -69,7 +69,7 @@ class Picture:
 
 
 class MetricsRegistry:
-    """The latest published metrics. `picture` may be called by any thread."""
+    """The latest published metrics. `current` may be called by any thread."""
 
     def __init__(self, time: Time, windows: Windows, *, in_group: bool, stall_s: float = 300.0) -> None:
         """Create an empty registry. `stall_s`: duration of a step after which a task counts as stalled; 0: never."""
@@ -89,9 +89,9 @@ class MetricsRegistry:
         self._connector_startups = Startups(Sampled(windows))
         self._task_startups = Startups(Sampled(windows))
 
-    def picture(self) -> Picture:
+    def current(self) -> CurrentMetrics:
         """Return the currently published metrics."""
-        return Picture(
+        return CurrentMetrics(
             living=self._living.copy(),
             tasks=self._tasks.copy(),
             partitions=self._partitions.copy(),

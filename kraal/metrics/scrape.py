@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kraal.metrics.families import Identity, families
+from kraal.metrics.connect_families import Identity, families
 from kraal.metrics.load import LoadNumbers, load_families
 from kraal.metrics.text import render
 
@@ -21,7 +21,7 @@ class Scrape:
     """A callable that performs one scrape. Any thread; sends no messages."""
 
     published: Published
-    board: MetricsRegistry
+    metrics: MetricsRegistry
     identity: Identity
     class_of: Callable[[str], str]
     """Returns the full name of a connector's class for the name in its config."""
@@ -30,14 +30,14 @@ class Scrape:
 
     def __call__(self) -> Iterator[str]:
         """Yield the text in pieces that describe one moment, each rendered in a few milliseconds; some are empty."""
-        board = self.board
+        metrics = self.metrics
         found = families(
             self.published.latest,
-            board.picture(),
+            metrics.current(),
             self.identity,
             self.class_of,
-            board.time.now(),
-            board.stall_s,
+            metrics.time.now(),
+            metrics.stall_s,
         )
         busy = () if self.load is None else load_families(self.load())
         return map(render, chain(found, busy))

@@ -19,7 +19,7 @@ from kraal.metrics.thread_pools import PoolState, why_unhealthy
 
 if TYPE_CHECKING:
     from kraal.cluster.views.snapshot import Snapshot
-    from kraal.metrics.registry import MetricsRegistry, Picture
+    from kraal.metrics.registry import CurrentMetrics, MetricsRegistry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +35,12 @@ class Progress:
     stalled: bool = False
 
 
-def progress_of(picture: Picture, task: TaskId, state: State, now_s: float, stall_s: float) -> Progress:
+def progress_of(
+    current: CurrentMetrics, task: TaskId, state: State, now_s: float, stall_s: float
+) -> Progress:
     """Return the progress of a task of this worker; `state` is that of the REST API."""
-    numbers = picture.tasks.get(task)
-    begins = (picture.working.get(task), None if numbers is None else numbers.committing_s)
+    numbers = current.tasks.get(task)
+    begins = (current.working.get(task), None if numbers is None else numbers.committing_s)
     since_s = min((each for each in begins if each is not None), default=None)
     step_s = None if since_s is None else max(now_s - since_s, 0.0)
     batch_s = None if numbers is None else numbers.batch_s
@@ -52,19 +54,19 @@ def progress_of(picture: Picture, task: TaskId, state: State, now_s: float, stal
 
 
 def progress(
-    snapshot: Snapshot, picture: Picture, now_s: float, stall_s: float
+    snapshot: Snapshot, current: CurrentMetrics, now_s: float, stall_s: float
 ) -> Iterator[tuple[TaskId, Progress]]:
     """Yield the progress of each task of this worker, sorted by name and number."""
-    tasks = [each for each in picture.living if isinstance(each, TaskId)]
+    tasks = [each for each in current.living if isinstance(each, TaskId)]
     for task in sorted(tasks):
-        yield task, progress_of(picture, task, task_state(snapshot, task), now_s, stall_s)
+        yield task, progress_of(current, task, task_state(snapshot, task), now_s, stall_s)
 
 
 @dataclass(frozen=True, slots=True)
 class StallDetection:
     """Detects stalls from published metrics. Thread-safe; sends no messages."""
 
-    board: MetricsRegistry
+    metrics: MetricsRegistry
     policy: AutoRestart
     """The worker's policy."""
     pools: Callable[[], Sequence[PoolState]] = tuple
@@ -79,28 +81,30 @@ class StallDetection:
 
         Shape: `policy`, then `connector` if its instance is here, and `tasks`, each with its `id` and the worker's id.
         """
-        now_s = self.board.time.now()
-        picture = self.board.picture()
+        now_s = self.metrics.time.now()
+        current = self.metrics.current()
         entry = snapshot.config.connectors.get(name)
         policy = self.policy if entry is None else policy_of(entry.config, self.policy)
         found: dict[str, Json] = {"policy": _policy(policy)}
         here: dict[str, Json] = {"worker_id": snapshot.worker_id}
-        if name in picture.living:
+        if name in current.living:
             found["connector"] = here | _restarts(policy, name, snapshot.watched.get(name), now_s)
         tasks: list[Json] = []
         for task in sorted(
-            each for each in picture.living if isinstance(each, TaskId) and each.connector == name
+            each for each in current.living if isinstance(each, TaskId) and each.connector == name
         ):
-            getting_on = progress_of(picture, task, task_state(snapshot, task), now_s, self.board.stall_s)
+            state_of_task = progress_of(
+                current, task, task_state(snapshot, task), now_s, self.metrics.stall_s
+            )
             tasks.append(
                 {
                     "id": task.task,
                     **here,
                     **_restarts(policy, task, snapshot.watched.get(task), now_s),
-                    "stalled": getting_on.stalled,
-                    "step_ms": _ms(getting_on.step_s),
-                    "last_batch_age_ms": _ms(getting_on.batch_age_s),
-                    "last_batch_way": getting_on.way,
+                    "stalled": state_of_task.stalled,
+                    "step_ms": _ms(state_of_task.step_s),
+                    "last_batch_age_ms": _ms(state_of_task.batch_age_s),
+                    "last_batch_way": state_of_task.way,
                 }
             )
         found["tasks"] = tasks
@@ -108,8 +112,8 @@ class StallDetection:
 
     def stalled(self, snapshot: Snapshot) -> list[Json]:
         """Return the stalled tasks of this worker, which `GET /health` adds if there are any."""
-        now_s = self.board.time.now()
-        each = progress(snapshot, self.board.picture(), now_s, self.board.stall_s)
+        now_s = self.metrics.time.now()
+        each = progress(snapshot, self.metrics.current(), now_s, self.metrics.stall_s)
         return [
             {
                 "connector": task.connector,

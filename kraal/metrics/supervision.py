@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kraal.cluster.decisions.auto_restart import Watched
     from kraal.cluster.views.snapshot import Snapshot
     from kraal.core.ids import State
-    from kraal.metrics.registry import Picture
+    from kraal.metrics.registry import CurrentMetrics
 
 HELP: Final[Mapping[str, str]] = {
     "kraal_connector_auto_restarts_total": "Automatic restarts of the connector by this worker.",
@@ -34,10 +34,10 @@ Rows = list[tuple[str, float]]
 
 
 def supervision(
-    snapshot: Snapshot, picture: Picture, states: Mapping[TaskId, State], now_s: float, stall_s: float
+    snapshot: Snapshot, current: CurrentMetrics, states: Mapping[TaskId, State], now_s: float, stall_s: float
 ) -> Iterator[Family]:
     """Yield the families; `states` are the REST states of this worker's tasks, sorted."""
-    connectors = sorted(each for each in picture.living if not isinstance(each, TaskId))
+    connectors = sorted(each for each in current.living if not isinstance(each, TaskId))
     yield from _restarts("connector", connectors, snapshot.watched)
     yield from _restarts("task", list(states), snapshot.watched)
     due: Rows = []
@@ -50,7 +50,7 @@ def supervision(
         watched = snapshot.watched.get(task)
         if watched is not None and watched.due_ms is not None:
             due.append((label, watched.due_ms))
-        found = progress_of(picture, task, state, now_s, stall_s)
+        found = progress_of(current, task, state, now_s, stall_s)
         stalled.append((label, int(found.stalled)))
         if found.batch_age_s is not None:
             ages.append((label, round(found.batch_age_s * 1000)))

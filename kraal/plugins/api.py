@@ -36,7 +36,7 @@ from kraal.config.checks import (
     rule,
     unless_null,
 )
-from kraal.config.connector.polling import DEFAULT_MAX_RECORDS
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.config.key import (
     REQUIRED,
     ConfigDef,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from kraal.config.clients.keys import Client, client_def
 from kraal.config.connector.auto_restart import SUPERVISION
+from kraal.config.connector.batches import BATCHES, SQL_FAMILY
 from kraal.config.connector.keys import CONNECTOR, CONNECTOR_FAMILIES
-from kraal.config.connector.polling import BATCHES, SQL_FAMILY
 from kraal.config.connector.sink import SINK, SINK_FAMILIES
 from kraal.config.connector.source import SOURCE, SOURCE_FAMILIES
 from kraal.config.key import ConfigDef, Key

@@ -41,7 +41,7 @@ from kraal.jars.class_archive import known_archive
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
 from kraal.kafka.cluster_info import cluster_id
-from kraal.metrics.families import Identity
+from kraal.metrics.connect_families import Identity
 from kraal.metrics.scrape import Scrape
 from kraal.metrics.stall_detection import StallDetection
 from kraal.metrics.windows import Windows
@@ -207,7 +207,7 @@ class Process(ABC, Generic[C]):
             settings,
             scrape=self._scrape(assembly, registry, settings, admission, engine),
             loggers=self._loggers,
-            stall_detection=StallDetection(assembly.board, self.config.auto_restart, engine.pools),
+            stall_detection=StallDetection(assembly.metrics, self.config.auto_restart, engine.pools),
             admission=admission,
         )
         self._server.start(apps.main, tls=tls, admin=Site(apps.admin, admin_tls))
@@ -254,7 +254,7 @@ class Process(ABC, Generic[C]):
     def _group_offsets(self) -> GroupOffsets:
         """Return the offsets of sinks."""
         # Imported late, as below.
-        from kraal.kafka.sink_offsets import KafkaGroupOffsets  # noqa: PLC0415
+        from kraal.kafka.sink_offset_requests import KafkaGroupOffsets  # noqa: PLC0415
 
         return KafkaGroupOffsets(self._worker_settings(), scratch=self._scratch())
 
@@ -292,7 +292,7 @@ class Process(ABC, Generic[C]):
         )
         return Scrape(
             assembly.published,
-            assembly.board,
+            assembly.metrics,
             identity,
             lambda name: registry.resolve(name) or name,
             lambda: replace(admission.numbers(self._system.mailboxes()), pools=engine.pools()),

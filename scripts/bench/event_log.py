@@ -1,7 +1,7 @@
 """What Spark's event log says of the jobs in which small batches of many tasks were written. Pure.
 
 Shape of the log: one JSON object a line, with `Event`; times are milliseconds since the epoch.
-Source: JsonProtocol, SQLListener (Spark 4.2.0); the descriptions are those of `kraal.engine.kafka.coalescing`.
+Source: JsonProtocol, SQLListener (Spark 4.2.0); the descriptions are those of `kraal.engine.kafka_io.coalescing`.
 """
 
 from __future__ import annotations

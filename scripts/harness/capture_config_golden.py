@@ -3,8 +3,8 @@
     python -m scripts.harness.capture_config_golden [--all]
 
 Writes `config/VERSION`, by small Java programs: what Kafka's classes define (`definitions.json`), and what a definition
-makes of values (`semantics.json`). Then it answers the questions in `rest/VERSION`, the files `validate-*.json` and
-`plugins-*.json`: a question is a file without `status` and `body`, which are filled in; with `--all` every question is
+makes of values (`semantics.json`). Then it answers the questions in `rest/VERSION`, the files `validate.jsonl` and
+`plugins.jsonl`: a question is a line without `status` and `body`, which are filled in; with `--all` every question is
 asked again. What is asked:
 
 - `path`: that is got as it is; else
@@ -22,6 +22,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -104,16 +105,16 @@ def start(bootstrap: str, directory: Path, mode: str, policy: str, group: str) -
     return worker
 
 
-def answer_all(questions: dict[Path, Question], directory: Path) -> None:
+def answer_all(questions: list[Question], directory: Path) -> None:
     """Ask each question of the worker that it is for, one worker after the other."""
     broker = Broker(directory / "kafka", free_port())
     broker.start()
     try:
-        for number, kind in enumerate(sorted({worker_of(each) for each in questions.values()})):
+        for number, kind in enumerate(sorted({worker_of(each) for each in questions})):
             worker = start(broker.bootstrap, directory / f"worker-{number}", *kind)
             try:
                 with httpx2.Client(base_url=worker.rest.url, timeout=60.0, trust_env=False) as client:
-                    for question in questions.values():
+                    for question in questions:
                         if worker_of(question) == kind:
                             ask(client, question)
             finally:
@@ -127,16 +128,16 @@ def main(*, again: bool) -> None:
     names = [f"{name}={owner}" for name, owner in DEFINITIONS.items()]
     write(GOLDEN / "config" / KAFKA / "definitions.json", printed("ConfigDefinitions.java", *names))
     write(GOLDEN / "config" / KAFKA / "semantics.json", printed("ConfigSemantics.java"))
-    folder = GOLDEN / "rest" / KAFKA
-    files = [*folder.glob("validate-*.json"), *folder.glob("plugins-*.json")]
-    found = {path: json.loads(path.read_text(encoding="utf-8")) for path in sorted(files)}
-    asked = {path: question for path, question in found.items() if again or "body" not in question}
+    files = [GOLDEN / "rest" / KAFKA / f"{family}.jsonl" for family in ("plugins", "validate")]
+    found = {path: [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in files}
+    asked = [each for questions in found.values() for each in questions if again or "body" not in each]
     if not asked:
         return
     with tempfile.TemporaryDirectory(prefix="golden-") as name:
         answer_all(asked, Path(name))
-    for path, question in asked.items():
-        write(path, question)
+    for path, questions in found.items():
+        lines = (json.dumps(each, ensure_ascii=False) for each in sorted(questions, key=itemgetter("name")))
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

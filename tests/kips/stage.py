@@ -213,7 +213,7 @@ class Stage(ABC):
                 _never,
                 settings,
                 scrape=scrape_of(worker, url),
-                stall_detection=StallDetection(worker.board, AutoRestart()),
+                stall_detection=StallDetection(worker.metrics, AutoRestart()),
             ).main
             door = self._doors[url] = Door(worker, httpx2.ASGITransport(app=app))
         return door

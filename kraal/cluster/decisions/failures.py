@@ -30,7 +30,7 @@ _LASTING: Final = frozenset(
         # classes
         "ClassNotFoundException", "ImportError", "ModuleNotFoundError", "NoClassDefFoundError",
         "NoSuchMethodError", "NotImplementedError", "UnsupportedOperationException",
-        # memory: the heap of a worker's Spark (`kraal.engine.session.heap`)
+        # memory: the heap of a worker's Spark (`kraal.engine.session.heap_exhaustion`)
         "HeapExhausted",
         # permissions, including those of files
         "AccessDeniedException", "PermissionError",

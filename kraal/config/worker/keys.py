@@ -21,7 +21,7 @@ from kraal.config.checks import (
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.clients.restrictions import ALLOWED_URLS
 from kraal.config.connector.auto_restart import WORKER_SUPERVISION
-from kraal.config.connector.polling import WORKER_BATCHES
+from kraal.config.connector.batches import WORKER_BATCHES
 from kraal.config.java_regex import compiled
 from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key
 from kraal.config.key_families import Family

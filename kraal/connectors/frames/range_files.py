@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from kraal.config.connector.polling import DEFAULT_MAX_RECORDS
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.plugins.api import RetriableError, TopicPartition
 
 _NAME: Final = re.compile(

@@ -16,7 +16,7 @@ from kraal.connectors.frames.columns import Layout
 from kraal.connectors.spark.checks import local_path
 from kraal.connectors.spark.stream_checkpoint import Place, check_checkpoint, last_batch_in, partition_of
 from kraal.engine.session.own_session import sibling
-from kraal.engine.streaming.batch_query import BatchQuery
+from kraal.engine.streaming.polled_query import BatchQuery
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition
 
 if TYPE_CHECKING:

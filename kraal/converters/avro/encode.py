@@ -103,33 +103,33 @@ def constant(field: AvroField) -> Write:
     return write
 
 
-def _put_json(node: Node, said: Any, out: bytearray) -> None:
+def _put_json(node: Node, value: Any, out: bytearray) -> None:
     """Append a default, given in its JSON form."""
     match node.kind:
         case "null":
             pass
         case "union":
             put_long(0, out)  # a default has the union's first type
-            _put_json(node.branches[0], said, out)
+            _put_json(node.branches[0], value, out)
         case "record":
             for field in node.fields:
-                _put_json(field.node, said.get(field.name, field.default), out)
+                _put_json(field.node, value.get(field.name, field.default), out)
         case "array" | "map":
-            if said:
-                put_long(len(said), out)
-                for each in said:
+            if value:
+                put_long(len(value), out)
+                for each in value:
                     if node.kind == "map":
                         put_bytes(utf8(each), out)
-                    _put_json(node.inner, said[each] if node.kind == "map" else each, out)
+                    _put_json(node.inner, value[each] if node.kind == "map" else each, out)
             out.append(0)
         case "enum":
-            put_long(node.symbols.index(said), out)
+            put_long(node.symbols.index(value), out)
         case "fixed":
-            out += said.encode("latin-1")
+            out += value.encode("latin-1")
         case "bytes":
-            put_bytes(said.encode("latin-1"), out)
+            put_bytes(value.encode("latin-1"), out)
         case kind:
-            PUTS[kind](said, out)
+            PUTS[kind](value, out)
 
 
 _FIELDS: Final = ("boolean", "bytes", "double", "float", "int", "long", "string", "array", "map")

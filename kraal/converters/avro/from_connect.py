@@ -134,14 +134,14 @@ class _Making:
         return f"{NAMESPACE}.{DEFAULT_NAME}{self._nameless if self._nameless > 1 else ''}"
 
     def _enum(self, schema: Schema) -> Node:
-        said, prefix = schema.parameters, f"{ENUM}."
+        parameters, prefix = schema.parameters, f"{ENUM}."
         short = self._name(schema.name).rpartition(".")[2]
         return Node(
             "enum",
-            name=checked(said[ENUM]),
-            doc=said.get(ENUM_DOC + short),
-            symbols=tuple(checked(key.removeprefix(prefix)) for key in said if key.startswith(prefix)),
-            default=said.get(ENUM_DEFAULT + short),
+            name=checked(parameters[ENUM]),
+            doc=parameters.get(ENUM_DOC + short),
+            symbols=tuple(checked(key.removeprefix(prefix)) for key in parameters if key.startswith(prefix)),
+            default=parameters.get(ENUM_DEFAULT + short),
         )
 
     def _bytes(self, schema: Schema) -> Node:
@@ -189,8 +189,8 @@ class _Making:
         node = self.node(schema)
         props: dict[str, Any] = {}
         if self._options.meta_data and again and _has_name(node):
-            said = _parameters(schema)
-            props = {PROP_PARAMETERS: said} if said else {}
+            parameters = _parameters(schema)
+            props = {PROP_PARAMETERS: parameters} if parameters else {}
         return AvroField(name, node, doc=doc, default=self._default(schema, node), props=props)
 
     def _default(self, schema: Schema, node: Node) -> Any:
@@ -211,8 +211,8 @@ class _Making:
                 props[PROP_DOC] = schema.doc
             if schema.version is not None:
                 props[PROP_VERSION] = schema.version
-            if said := _parameters(schema):
-                props[PROP_PARAMETERS] = said
+            if parameters := _parameters(schema):
+                props[PROP_PARAMETERS] = parameters
             if schema.default is not None and FIELD_DEFAULT not in schema.parameters:
                 props[PROP_DEFAULT] = default_json(schema, schema.default, self._options)
             if name is not None:
@@ -254,11 +254,11 @@ def default_json(schema: Schema, value: Any, options: AvroOptions) -> Any:
 
 
 def _struct_default(schema: Schema, value: Struct, options: AvroOptions) -> Any:
-    said = {
+    fields = {
         scrubbed(each.name, options): _part(each.schema, value.get(each.name), options)
         for each in schema.fields
     }
-    return next(iter(said.values()), None) if is_union(schema) else said
+    return next(iter(fields.values()), None) if is_union(schema) else fields
 
 
 def _part(schema: Schema | None, value: Any, options: AvroOptions) -> Any:
@@ -287,16 +287,16 @@ def _parameters(schema: Schema) -> Mapping[str, str]:
 
 
 def _precision(schema: Schema) -> int:
-    said = schema.parameters.get(DECIMAL_PRECISION)
-    return DEFAULT_PRECISION if said is None else _number(schema, DECIMAL_PRECISION, said)
+    precision = schema.parameters.get(DECIMAL_PRECISION)
+    return DEFAULT_PRECISION if precision is None else _number(schema, DECIMAL_PRECISION, precision)
 
 
-def _number(schema: Schema, name: str, said: str) -> int:
+def _number(schema: Schema, name: str, text: str) -> int:
     try:
-        return int(said)
+        return int(text)
     except ValueError as exc:
         raise DataException(
-            f"Invalid parameter {name}={said!r} of the schema {schema.name}; expected an integer"
+            f"Invalid parameter {name}={text!r} of the schema {schema.name}; expected an integer"
         ) from exc
 
 

@@ -88,13 +88,13 @@ class Node:
 def parse_schema(text: str, known: Iterable[Node] = ()) -> Node:
     """Parse a schema's JSON; `known` are schemas whose named types it can reference. Raises SchemaInvalid."""
     try:
-        said = json.loads(text)
+        parsed = json.loads(text)
     except ValueError as exc:
         raise SchemaInvalid(f"the text is not JSON: {exc}") from exc
     parser = _Parser()
     for each in known:
         parser.learn(each)
-    return parser.node(said, "")
+    return parser.node(parsed, "")
 
 
 class _Parser:
@@ -111,27 +111,27 @@ class _Parser:
         for part in (*parts, *node.branches, *([node.items] if node.items else ())):
             self.learn(part)
 
-    def node(self, said: Any, space: str) -> Node:
-        if isinstance(said, str):
-            return Node(said) if said in PRIMITIVES else self._named(said, space)
-        if isinstance(said, list):
-            return Node("union", branches=tuple(self.node(each, space) for each in said))
-        if not isinstance(said, dict):
-            raise SchemaInvalid(f"{said!r} is not an Avro type; expected a string, a list or an object")
-        kind = said.get("type")
+    def node(self, parsed: Any, space: str) -> Node:
+        if isinstance(parsed, str):
+            return Node(parsed) if parsed in PRIMITIVES else self._named(parsed, space)
+        if isinstance(parsed, list):
+            return Node("union", branches=tuple(self.node(each, space) for each in parsed))
+        if not isinstance(parsed, dict):
+            raise SchemaInvalid(f"{parsed!r} is not an Avro type; expected a string, a list or an object")
+        kind = parsed.get("type")
         if isinstance(kind, (dict, list)):
             return self.node(kind, space)
         if not isinstance(kind, str):
-            raise SchemaInvalid(f"missing 'type' in {said!r}")
-        props = {key: value for key, value in said.items() if key not in _RESERVED}
+            raise SchemaInvalid(f"missing 'type' in {parsed!r}")
+        props = {key: value for key, value in parsed.items() if key not in _RESERVED}
         if kind in PRIMITIVES:
             return Node(kind, props=props)
         if kind == "array":
-            return Node(kind, props=props, items=self.node(_member(said, "items"), space))
+            return Node(kind, props=props, items=self.node(_member(parsed, "items"), space))
         if kind == "map":
-            return Node(kind, props=props, items=self.node(_member(said, "values"), space))
+            return Node(kind, props=props, items=self.node(_member(parsed, "values"), space))
         if kind in NAMED or kind == "error":
-            return self._new(kind, said, props, space)
+            return self._new(kind, parsed, props, space)
         return self._named(kind, space)
 
     def _named(self, name: str, space: str) -> Node:
@@ -143,39 +143,39 @@ class _Parser:
             )
         return found
 
-    def _new(self, kind: str, said: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
-        name = _member(said, "name")
-        own = said.get("namespace", space)
+    def _new(self, kind: str, parsed: Mapping[str, Any], props: dict[str, Any], space: str) -> Node:
+        name = _member(parsed, "name")
+        own = parsed.get("namespace", space)
         full = name if "." in name or not own else f"{own}.{name}"
         if full in self._names:
             raise SchemaInvalid(f"the type {full} is declared twice")
-        doc = said.get("doc")
+        doc = parsed.get("doc")
         found = Node("record" if kind == "error" else kind, name=full, doc=doc, props=props)
         self._names[full] = found
         inside = full.rpartition(".")[0]
         if found.kind == "record":
-            found.fields = [self._field(each, inside) for each in _member(said, "fields")]
+            found.fields = [self._field(each, inside) for each in _member(parsed, "fields")]
         elif kind == "enum":
-            found.symbols = tuple(_member(said, "symbols"))
+            found.symbols = tuple(_member(parsed, "symbols"))
             found.default = props.pop("default", None)
         else:
-            found.size = int(_member(said, "size"))
+            found.size = int(_member(parsed, "size"))
         return found
 
-    def _field(self, said: Mapping[str, Any], space: str) -> AvroField:
+    def _field(self, parsed: Mapping[str, Any], space: str) -> AvroField:
         return AvroField(
-            name=_member(said, "name"),
-            node=self.node(_member(said, "type"), space),
-            doc=said.get("doc"),
-            default=said.get("default", NO_DEFAULT),
-            props={key: value for key, value in said.items() if key not in _OF_FIELDS},
+            name=_member(parsed, "name"),
+            node=self.node(_member(parsed, "type"), space),
+            doc=parsed.get("doc"),
+            default=parsed.get("default", NO_DEFAULT),
+            props={key: value for key, value in parsed.items() if key not in _OF_FIELDS},
         )
 
 
-def _member(said: Mapping[str, Any], name: str) -> Any:
-    if name not in said:
-        raise SchemaInvalid(f"missing {name!r} in {said!r}")
-    return said[name]
+def _member(parsed: Mapping[str, Any], name: str) -> Any:
+    if name not in parsed:
+        raise SchemaInvalid(f"missing {name!r} in {parsed!r}")
+    return parsed[name]
 
 
 def schema_text(node: Node) -> str:
@@ -183,8 +183,8 @@ def schema_text(node: Node) -> str:
     return _dumped(_Writer().to_json(node, ""))
 
 
-def _dumped(said: Any) -> str:
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+def _dumped(parsed: Any) -> str:
+    return json.dumps(parsed, ensure_ascii=False, separators=(",", ":"))
 
 
 class _Writer:
@@ -214,28 +214,28 @@ class _Writer:
                 raise SchemaInvalid(f"Two different Avro types have the name {node.name}")
             return short if own in {"", space} else node.name
         self._names[node.name] = node
-        said: dict[str, Any] = {"type": node.kind, "name": short}
+        parsed: dict[str, Any] = {"type": node.kind, "name": short}
         if own != space:
-            said["namespace"] = own
+            parsed["namespace"] = own
         if node.doc is not None:
-            said["doc"] = node.doc
+            parsed["doc"] = node.doc
         if node.kind == "record":
-            said["fields"] = [self._field(each, own) for each in node.fields]
+            parsed["fields"] = [self._field(each, own) for each in node.fields]
         elif node.kind == "enum":
-            said["symbols"] = list(node.symbols)
+            parsed["symbols"] = list(node.symbols)
             if node.default is not None:
-                said["default"] = node.default
+                parsed["default"] = node.default
         else:
-            said["size"] = node.size
-        return {**said, **node.props}
+            parsed["size"] = node.size
+        return {**parsed, **node.props}
 
     def _field(self, each: AvroField, space: str) -> Any:
-        said: dict[str, Any] = {"name": each.name, "type": self.to_json(each.node, space)}
+        parsed: dict[str, Any] = {"name": each.name, "type": self.to_json(each.node, space)}
         if each.doc is not None:
-            said["doc"] = each.doc
+            parsed["doc"] = each.doc
         if each.default is not NO_DEFAULT:
-            said["default"] = each.default
-        return {**said, **each.props}
+            parsed["default"] = each.default
+        return {**parsed, **each.props}
 
 
 def _alone(node: Node) -> str:

@@ -138,33 +138,35 @@ class _Reading:
                 f"The Avro record {node.name} contains itself; recursive schemas are not supported"
             )
         self._open.append(node)
-        said = {}
+        parameters = {}
         if self._options.meta_data:
             if node.doc is not None:
-                said[RECORD_DOC] = node.doc
-            said |= {FIELD_DOC + each.name: each.doc for each in node.fields if each.doc is not None}
+                parameters[RECORD_DOC] = node.doc
+            parameters |= {FIELD_DOC + each.name: each.doc for each in node.fields if each.doc is not None}
         fields = tuple(Field(name=each.name, schema=self._field(each)) for each in node.fields)
         self._open.pop()
-        return Schema(type=Type.STRUCT, fields=fields, parameters=said)
+        return Schema(type=Type.STRUCT, fields=fields, parameters=parameters)
 
     def _field(self, each: AvroField) -> Schema:
         found = self.schema(each.node, default=each.default)
-        said = each.props.get(PROP_PARAMETERS)
-        if self._options.meta_data and isinstance(said, dict):
-            found = replace(found, parameters={**found.parameters, **{k: str(v) for k, v in said.items()}})
+        declared = each.props.get(PROP_PARAMETERS)
+        if self._options.meta_data and isinstance(declared, dict):
+            found = replace(
+                found, parameters={**found.parameters, **{k: str(v) for k, v in declared.items()}}
+            )
         return found
 
     def _enum(self, node: Node) -> Schema:
         name = (node.name or "").rpartition(".")[2]
-        said = {}
+        parameters = {}
         if self._options.meta_data:
             if node.doc is not None:
-                said[ENUM_DOC + name] = node.doc
+                parameters[ENUM_DOC + name] = node.doc
             if node.default is not None:
-                said[ENUM_DEFAULT + name] = node.default
-        said[ENUM] = node.name or ""
-        said |= {f"{ENUM}.{symbol}": symbol for symbol in node.symbols}
-        return Schema(type=Type.STRING, parameters=said)
+                parameters[ENUM_DEFAULT + name] = node.default
+        parameters[ENUM] = node.name or ""
+        parameters |= {f"{ENUM}.{symbol}": symbol for symbol in node.symbols}
+        return Schema(type=Type.STRING, parameters=parameters)
 
     def _union(self, node: Node) -> Schema:
         fields: dict[str, Field] = {}
@@ -197,12 +199,12 @@ class _Reading:
         return _named(made, node)
 
     def _parameters(self, node: Node) -> dict[str, str]:
-        said = node.props.get(PROP_PARAMETERS)
+        declared = node.props.get(PROP_PARAMETERS)
         found: dict[str, str] = {}
-        if self._options.meta_data and said is not None:
-            if not isinstance(said, dict):
-                raise DataException(f"Invalid {PROP_PARAMETERS} {said!r}; expected a JSON object")
-            for name, value in said.items():
+        if self._options.meta_data and declared is not None:
+            if not isinstance(declared, dict):
+                raise DataException(f"Invalid {PROP_PARAMETERS} {declared!r}; expected a JSON object")
+            for name, value in declared.items():
                 if not isinstance(value, str):
                     raise DataException(
                         f"Invalid value {value!r} of {name!r} in {PROP_PARAMETERS}; expected a string"
@@ -210,9 +212,9 @@ class _Reading:
                 found[name] = value
         return found | {key: str(value) for key, value in node.props.items() if key.startswith("avro")}
 
-    def _with_default(self, made: Schema, node: Node, said: Any) -> Schema:
+    def _with_default(self, made: Schema, node: Node, value: Any) -> Schema:
         try:
-            value = self._value(made, node, said)
+            value = self._value(made, node, value)
             if not isinstance(value, Struct):
                 validate(made, value)
         except (DataException, ValueError, TypeError, AttributeError, OverflowError) as exc:
@@ -226,73 +228,73 @@ class _Reading:
             value = Struct(_named(made, node), value.values)
         return replace(made, default=value)
 
-    def _value(self, schema: Schema | None, node: Node, said: Any) -> Any:
+    def _value(self, schema: Schema | None, node: Node, value: Any) -> Any:
         """Return a default as a Connect value."""
-        if said is None or schema is None:
+        if value is None or schema is None:
             return None
         match node.kind:
             case "union":
                 only = only_branch(node, self._options)
-                return None if only is None else self._value(schema, only, said)
+                return None if only is None else self._value(schema, only, value)
             case "array" if schema.type is Type.ARRAY:
-                return [self._value(schema.value, node.inner, each) for each in said]
+                return [self._value(schema.value, node.inner, each) for each in value]
             case "map":
-                return {key: self._value(schema.value, node.inner, each) for key, each in said.items()}
+                return {key: self._value(schema.value, node.inner, each) for key, each in value.items()}
             case "record":
                 values = {}
                 for field in schema.fields:
                     part = node.field(field.name)
-                    given = said.get(field.name)
+                    given = value.get(field.name)
                     values[field.name] = field.schema.default
                     if part is not None and given is not None:
                         values[field.name] = self._value(field.schema, part.node, given)
                 return Struct(schema, values)
             case _:
-                return _plain_value(schema, said)
+                return _plain_value(schema, value)
 
 
-def _plain_value(schema: Schema, said: Any) -> Any:
+def _plain_value(schema: Schema, value: Any) -> Any:
     match schema.name:
         case str() as name if name == DECIMAL:
-            return decimal_of(schema, said.encode("latin-1"))
+            return decimal_of(schema, value.encode("latin-1"))
         case str() as name if name == DATE:
-            return date_of(said)
+            return date_of(value)
         case str() as name if name == TIME:
-            return time_of(said)
+            return time_of(value)
         case str() as name if name == TIMESTAMP:
-            return Instant(said)
+            return Instant(value)
         case _:
             pass
     match schema.type:
         case Type.INT8 | Type.INT16 | Type.INT32 | Type.INT64:
-            return wrapped(int(said), _BITS[schema.type])
+            return wrapped(int(value), _BITS[schema.type])
         case Type.FLOAT32:
-            return float32(float(said))
+            return float32(float(value))
         case Type.FLOAT64:
-            return float(said)
+            return float(value)
         case Type.BYTES:
-            return said.encode("latin-1")
+            return value.encode("latin-1")
         case _:
-            return said
+            return value
 
 
 def _bytes(node: Node) -> Schema:
-    said = {}
+    parameters = {}
     name = version = None
     if node.props.get("logicalType") == "decimal":
         scale, precision = node.props.get("scale"), node.props.get("precision")
         name, version = DECIMAL, 1
-        said["scale"] = str(scale if type(scale) is int else 0)
+        parameters["scale"] = str(scale if type(scale) is int else 0)
         if precision is not None:
             if type(precision) is not int:
                 raise DataException(
                     f"Invalid precision {precision!r} of an Avro decimal; expected an integer"
                 )
             if precision != DEFAULT_PRECISION:
-                said[DECIMAL_PRECISION] = str(precision)
+                parameters[DECIMAL_PRECISION] = str(precision)
     if node.kind == "fixed":
-        said[FIXED_SIZE] = str(node.size)
-    return Schema(type=Type.BYTES, name=name, version=version, parameters=said)
+        parameters[FIXED_SIZE] = str(node.size)
+    return Schema(type=Type.BYTES, name=name, version=version, parameters=parameters)
 
 
 def _integer_schema(node: Node) -> Schema:
@@ -308,25 +310,25 @@ def _integer_schema(node: Node) -> Schema:
 
 
 def _versioned(made: Schema, node: Node, version: int | None) -> Schema:
-    said = node.props.get(PROP_VERSION, version)
-    if said is None:
+    declared = node.props.get(PROP_VERSION, version)
+    if declared is None:
         return made
-    if type(said) is not int:
-        raise DataException(f"Invalid {PROP_VERSION} {said!r}; expected an integer")
-    if said < 0 or said == made.version:
+    if type(declared) is not int:
+        raise DataException(f"Invalid {PROP_VERSION} {declared!r}; expected an integer")
+    if declared < 0 or declared == made.version:
         return made
     if made.version is not None:
         raise DataException(
-            f"Conflicting versions of the schema {made.name}: its type has {made.version}, the Avro schema {said}"
+            f"Conflicting versions of the schema {made.name}: its type has {made.version}, the Avro schema {declared}"
         )
-    return replace(made, version=said)
+    return replace(made, version=declared)
 
 
 def _named(made: Schema, node: Node) -> Schema:
-    said = node.props.get(PROP_NAME)
-    if said is not None and not isinstance(said, str):
-        raise DataException(f"Invalid {PROP_NAME} {said!r}; expected a string")
-    name = said
+    declared = node.props.get(PROP_NAME)
+    if declared is not None and not isinstance(declared, str):
+        raise DataException(f"Invalid {PROP_NAME} {declared!r}; expected a string")
+    name = declared
     is_decimal = node.kind == "fixed" and made.name == DECIMAL
     if name is None and node.name is not None and not is_decimal:
         name = node.name

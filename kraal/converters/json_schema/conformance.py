@@ -33,7 +33,7 @@ _VALUES: Final = frozenset({"const", "default", "enum", "examples"})
 _DEPENDENT: Final = ("additionalProperties", "unevaluatedProperties")
 
 
-def mismatch_finder(said: Any, named: Mapping[str, Any]) -> Callable[[str], str | None]:
+def mismatch_finder(parsed: Any, named: Mapping[str, Any]) -> Callable[[str], str | None]:
     """Return a function that returns where and how a JSON text breaks a schema, or None. Any thread.
 
     `named` are the schemas that it references, by the registry's names. Both functions raise SchemaUnfit for a schema
@@ -48,13 +48,13 @@ def mismatch_finder(said: Any, named: Mapping[str, Any]) -> Callable[[str], str 
         except SchemaUnfit as exc:
             raise NoSuchResource(ref=uri) from exc
 
-    kind = validator_for(said, default=Draft7Validator)
+    kind = validator_for(parsed, default=Draft7Validator)
     try:
-        kind.check_schema(said)
+        kind.check_schema(parsed)
     except SchemaError as exc:
         raise SchemaUnfit(f"{exc.json_path}: {exc.message[:_LONGEST]}") from exc
     limited = extend(kind, {"pattern": _pattern, "patternProperties": _refuse, **_guarded(kind)})
-    validator = limited(_in_one_dialect(said), registry=Registry(retrieve=retrieve))
+    validator = limited(_in_one_dialect(parsed), registry=Registry(retrieve=retrieve))
 
     def mismatch(text: str) -> str | None:
         try:

@@ -71,10 +71,10 @@ class JsonSchemaFormat:
 
     def decoder(self, written: SchemaText, named: Mapping[str, SchemaText], version_of: VersionOf) -> Decode:
         """Return a function that decodes schema and value."""
-        said, others = _parsed(written.text), _all_parsed(named)
-        version = None if plain_version(said) else version_of(_title(said))
+        parsed, others = _parsed(written.text), _all_parsed(named)
+        version = None if plain_version(parsed) else version_of(_title(parsed))
         with _schema_errors():
-            schema = connect_schema(said, others, self.options, version)
+            schema = connect_schema(parsed, others, self.options, version)
         check = self._checker(written, named)
         read = read_root(schema)
 
@@ -122,8 +122,8 @@ def _all_parsed(named: Mapping[str, SchemaText]) -> dict[str, Any]:
     return {name: _parsed(each.text) for name, each in named.items()}
 
 
-def _title(said: Any) -> str | None:
-    found = said.get("title") if isinstance(said, dict) else None
+def _title(parsed: Any) -> str | None:
+    found = parsed.get("title") if isinstance(parsed, dict) else None
     return None if found is None else str(found)
 
 

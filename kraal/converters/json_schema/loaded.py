@@ -47,7 +47,7 @@ class Node:
 
     kind: str
     """A type's name, `enum`, `const`, `ref`, `empty`, `not`, `if`, or `allOf`, `anyOf`, `oneOf`."""
-    said: Mapping[str, Any]
+    parsed: Mapping[str, Any]
     """Keywords of this kind, in their JSON form."""
     document: Any
     """The document that contains the schema; references are relative to it."""
@@ -57,20 +57,20 @@ class Node:
     """Subschemas of allOf, anyOf and oneOf."""
 
 
-def loaded(said: Any, document: Any) -> Node:
+def loaded(parsed: Any, document: Any) -> Node:
     """Load a schema from its JSON. Raises SchemaUnfit."""
-    if said is True:
+    if parsed is True:
         return Node("empty", {}, document)
-    if not isinstance(said, dict):
-        raise SchemaUnfit(f"expected an object as schema, got {json.dumps(said)[:100]}")
-    if "$ref" in said:
-        return Node("ref", said, document, said)
-    rest = dict(said)
+    if not isinstance(parsed, dict):
+        raise SchemaUnfit(f"expected an object as schema, got {json.dumps(parsed)[:100]}")
+    if "$ref" in parsed:
+        return Node("ref", parsed, document, parsed)
+    rest = dict(parsed)
     found = [*_by_word(rest, document), *_by_type(rest, document), *_by_sniffing(rest, document)]
     if len(found) == 1:
         found[0].facts = rest
         return found[0]
-    return Node("allOf" if found else "empty", said, document, rest, tuple(found))
+    return Node("allOf" if found else "empty", parsed, document, rest, tuple(found))
 
 
 def _by_word(rest: dict[str, Any], document: Any) -> list[Node]:
@@ -97,7 +97,7 @@ def _by_type(rest: dict[str, Any], document: Any) -> list[Node]:
         own = {word: rest[word] for word in _WORDS[kind] if word in rest}
         parts.append(Node(kind, own, document))
     for part in parts:
-        for word in part.said:
+        for word in part.parsed:
             rest.pop(word, None)
     return [Node("anyOf", {}, document, {}, tuple(parts))] if several else parts
 
@@ -115,10 +115,10 @@ def _by_sniffing(rest: dict[str, Any], document: Any) -> list[Node]:
     return found
 
 
-def _list(said: Any, word: str) -> list[Any]:
-    if not isinstance(said, list):
-        raise SchemaUnfit(f"expected an array as {word}, got {json.dumps(said)[:100]}")
-    return said
+def _list(parsed: Any, word: str) -> list[Any]:
+    if not isinstance(parsed, list):
+        raise SchemaUnfit(f"expected an array as {word}, got {json.dumps(parsed)[:100]}")
+    return parsed
 
 
 class References:
@@ -129,15 +129,15 @@ class References:
 
     def found(self, node: Node) -> Node:
         """Return the schema that a `$ref` points to. Raises SchemaUnfit."""
-        reference = node.said["$ref"]
+        reference = node.parsed["$ref"]
         if not isinstance(reference, str):
             raise SchemaUnfit(f"expected a string as $ref, got {json.dumps(reference)[:100]}")
         place, _, inside = reference.partition("#")
         document = node.document if not place else self.document(node.document, place)
-        said = self._inside(document, inside)
-        if said is None:
+        parsed = self._inside(document, inside)
+        if parsed is None:
             raise SchemaUnfit(f"the reference {reference} points to no schema")
-        return loaded(said, document)
+        return loaded(parsed, document)
 
     def document(self, own: Any, place: str) -> Any:
         """Return the document that an address without fragment names; `own` is the one it is in. Raises SchemaUnfit."""
@@ -172,14 +172,14 @@ class References:
         return at
 
 
-def _anchored(said: Any, anchor: str) -> Any:
+def _anchored(parsed: Any, anchor: str) -> Any:
     """Return the schema with an `$id` or `$anchor`, or None."""
-    if isinstance(said, dict):
-        if said.get("$id") == f"#{anchor}" or said.get("$anchor") == anchor:
-            return said
-        said = list(said.values())
-    if isinstance(said, list):
-        for each in said:
+    if isinstance(parsed, dict):
+        if parsed.get("$id") == f"#{anchor}" or parsed.get("$anchor") == anchor:
+            return parsed
+        parsed = list(parsed.values())
+    if isinstance(parsed, list):
+        for each in parsed:
             found = _anchored(each, anchor)
             if found is not None:
                 return found

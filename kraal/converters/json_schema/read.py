@@ -47,9 +47,9 @@ def read_root(schema: Schema) -> Read:
     return lambda node: present(node) if node is MISSING else inner(node)
 
 
-def read_default(schema: Schema, said: Any) -> Any:
+def read_default(schema: Schema, default: Any) -> Any:
     """Return a default, given in its JSON form, as a Connect value. Raises DataException."""
-    found = _present(schema)(EXACT.decode(json.dumps(said)))
+    found = _present(schema)(EXACT.decode(json.dumps(default)))
     validate(schema, found)
     return found
 

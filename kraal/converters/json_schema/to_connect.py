@@ -34,15 +34,15 @@ _LEVELS = 64
 
 
 def connect_schema(
-    said: Any, named: Mapping[str, Any], options: JsonSchemaOptions, version: int | None
+    parsed: Any, named: Mapping[str, Any], options: JsonSchemaOptions, version: int | None
 ) -> Schema:
     """Return the Connect schema for a JSON Schema. Raises DataException, and SchemaUnfit if it is invalid."""
-    return _Making(References(named), options).schema(loaded(said, said), version)
+    return _Making(References(named), options).schema(loaded(parsed, parsed), version)
 
 
-def plain_version(said: Any) -> bool:
+def plain_version(parsed: Any) -> bool:
     """Return whether a schema contains `connect.version`."""
-    return isinstance(said, dict) and isinstance(said.get(CONNECT_VERSION), int)
+    return isinstance(parsed, dict) and isinstance(parsed.get(CONNECT_VERSION), int)
 
 
 class _Making:
@@ -69,7 +69,7 @@ class _Making:
         self._level += 1
         if self._level > _LEVELS:
             raise DataException(
-                f"The JSON Schema at {node.said['$ref']} contains itself or nests more than {_LEVELS} references; "
+                f"The JSON Schema at {node.parsed['$ref']} contains itself or nests more than {_LEVELS} references; "
                 "recursive schemas are not supported"
             )
         found = self.schema(self._references.found(node), version, optional=optional)
@@ -125,7 +125,7 @@ class _Making:
             case "string":
                 return Schema(type=Type.BYTES if connect == "bytes" else Type.STRING)
             case "enum" | "const":
-                return _symbols(node.said["enum"] if node.kind == "enum" else [node.said["const"]])
+                return _symbols(node.parsed["enum"] if node.kind == "enum" else [node.parsed["const"]])
             case "array":
                 return self._array(node)
             case "object":
@@ -136,12 +136,12 @@ class _Making:
                 raise DataException(f"A JSON Schema with only {other!r} has no Connect schema")
 
     def _array(self, node: Node) -> Schema:
-        items = node.said.get("items")
+        items = node.parsed.get("items")
         if items is None or isinstance(items, list):
             raise DataException("A JSON array needs one schema as its items to have a Connect schema")
         inner = loaded(items, node.document)
         if node.facts.get(CONNECT_TYPE) == MAP and inner.kind == "object":
-            pair = inner.said.get("properties", {})
+            pair = inner.parsed.get("properties", {})
             if not isinstance(pair, dict) or not {"key", "value"} <= set(pair):
                 raise SchemaUnfit("the entries of a map need the properties key and value")
             key, value = (self.schema(loaded(pair[each], node.document)) for each in ("key", "value"))
@@ -150,7 +150,7 @@ class _Making:
 
     def _object(self, node: Node) -> Schema:
         if node.facts.get(CONNECT_TYPE) == MAP:
-            values = node.said.get("additionalProperties")
+            values = node.parsed.get("additionalProperties")
             if not isinstance(values, dict):
                 raise SchemaUnfit("a map needs a schema as additionalProperties")
             return Schema(type=Type.MAP, key=STRING, value=self.schema(loaded(values, node.document)))
@@ -158,18 +158,18 @@ class _Making:
 
     def _properties(self, node: Node, found: dict[str, tuple[Node, bool]]) -> dict[str, tuple[Node, bool]]:
         """Add an object's properties and whether they are required, in the order of Java's maps."""
-        said = node.said.get("properties", {})
-        if not isinstance(said, dict):
+        properties = node.parsed.get("properties", {})
+        if not isinstance(properties, dict):
             raise SchemaUnfit("expected an object as properties")
-        required = node.said.get("required", [])
-        for name in hash_ordered(said):
-            found[name] = loaded(said[name], node.document), name in required
+        required = node.parsed.get("required", [])
+        for name in hash_ordered(properties):
+            found[name] = loaded(properties[name], node.document), name in required
         return found
 
     def _struct(self, properties: Mapping[str, tuple[Node, bool]], *, ordered: bool) -> Schema:
         def place(entry: tuple[int, Node]) -> int:
-            said = entry[1].facts.get(CONNECT_INDEX)
-            return said if isinstance(said, int) else entry[0]
+            index = entry[1].facts.get(CONNECT_INDEX)
+            return index if isinstance(index, int) else entry[0]
 
         names = list(properties)
         if ordered:
@@ -191,7 +191,7 @@ class _Making:
             return replace(self._struct(properties, ordered=False), optional=optional)
         by_kind = {_kind(part): part for part in node.parts}
         text, number = by_kind.get("string"), by_kind.get("number")
-        has_format = text is not None and "format" in text.said
+        has_format = text is not None and "format" in text.parsed
         chosen: Node | None = by_kind.get("combined")
         if chosen is None and "const" in by_kind:
             chosen = text or number
@@ -203,7 +203,7 @@ class _Making:
             chosen = by_kind.get("ref")
         if chosen is None:
             raise SchemaUnfit(
-                f"allOf without properties or a dominant type has no Connect schema: {json.dumps(node.said)[:200]}"
+                f"allOf without properties or a dominant type has no Connect schema: {json.dumps(node.parsed)[:200]}"
             )
         return self.schema(chosen, version, optional=optional)
 

@@ -118,8 +118,8 @@ class JsonSchemaWriter:
 
         def write(value: Any) -> str:
             _check_struct(schema, value)
-            said = [(label, of(get(value))) for label, get, of in fields]
-            return "{" + ",".join([label + text for label, text in said if text is not None]) + "}"
+            texts = [(label, of(get(value))) for label, get, of in fields]
+            return "{" + ",".join([label + text for label, text in texts if text is not None]) + "}"
 
         return write
 

@@ -100,8 +100,8 @@ class _Making:
         made = ProtoMessage(checked(name))
         index = 1
         for each in schema.fields:
-            said = each.schema.parameters.get(TAG)
-            number, index = (index, index + 1) if said is None else (int(said), index)
+            tag = each.schema.parameters.get(TAG)
+            number, index = (index, index + 1) if tag is None else (int(tag), index)
             self._add(made, each.schema, scrubbed(each.name, self._options), number)
         return made
 
@@ -170,11 +170,11 @@ class _Making:
         """Return the type of a field, and add to `params` what Protobuf cannot express."""
         if schema.name in _LOGICAL:
             if schema.name == DECIMAL:
-                said = {
+                documented = {
                     "precision": schema.parameters.get(PRECISION),
                     "scale": schema.parameters.get("scale"),
                 }
-                params |= {key: text for key, text in said.items() if text is not None}
+                params |= {key: text for key, text in documented.items() if text is not None}
             return _LOGICAL[schema.name]
         match schema.type:
             case Type.ARRAY:

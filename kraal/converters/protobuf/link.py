@@ -241,28 +241,28 @@ class _Linker:
         return self.messages.get(full_name) or self._enums.get(full_name)
 
 
-def _default(kind: str, enum: EnumType | None, said: Any) -> Any:
+def _default(kind: str, enum: EnumType | None, literal: Any) -> Any:
     """Return the value of an absent field: its declared default, or the default of its type."""
     if kind == "message":
         return None
     if enum is not None:
-        number = None if said is None else enum.number(str(said))
+        number = None if literal is None else enum.number(str(literal))
         return enum.values[0][1] if number is None else number
-    if said is None:
+    if literal is None:
         return _NOTHING.get(kind, 0)
     try:
         match kind:
             case "string":
-                return str(said)
+                return str(literal)
             case "bytes":
-                return str(said).encode("latin-1")
+                return str(literal).encode("latin-1")
             case "bool":
-                return said is True
+                return literal is True
             case "float":
-                return float32(float(said))
+                return float32(float(literal))
             case "double":
-                return float(said)
+                return float(literal)
             case _:
-                return int(str(said), 0)
+                return int(str(literal), 0)
     except ValueError as exc:
-        raise ProtoInvalid(f"invalid default {said!r} of type {kind}") from exc
+        raise ProtoInvalid(f"invalid default {literal!r} of type {kind}") from exc

@@ -53,8 +53,8 @@ class ProtoField:
     def meta(self) -> dict[str, str]:
         """Parameters of the option `confluent.field_meta`."""
         found = self.options.get(FIELD_META)
-        said = found.get("params", []) if isinstance(found, dict) else []
-        pairs = said if isinstance(said, list) else [said]
+        params = found.get("params", []) if isinstance(found, dict) else []
+        pairs = params if isinstance(params, list) else [params]
         more = self.options.get(f"{FIELD_META}.params")
         pairs = [*pairs, *(more if isinstance(more, list) else [more])]
         return {

@@ -84,11 +84,11 @@ class ProtobufReader:
         """Return the raw value of an absent field, and whether the field is null instead."""
         if field.repeated:
             return [], False
-        said: Any = {} if field.kind == "message" else field.default
+        value: Any = {} if field.kind == "message" else field.default
         word = field.optional_word and field.oneof is None
         null = field.kind == "message" or field.oneof is not None
         null = null or (word and (field.proto3 or self._options.optional_for_proto2))
-        return said, null and not (self._options.struct_for_nulls and field.oneof is None)
+        return value, null and not (self._options.struct_for_nulls and field.oneof is None)
 
     def _field(self, field: FieldType, schema: Schema) -> Shape:
         if schema.type is Type.MAP:

@@ -78,13 +78,13 @@ def _field(field: ProtoField) -> str:
 def _meta(params: dict[str, str]) -> str:
     if not params:
         return ""
-    said = []
+    items = []
     for key, value in params.items():
         pair = [f'key: "{_escaped(key)}"', f'value: "{_escaped(value)}"']
         first, second = reversed(pair) if key in _VALUE_FIRST else pair
-        said.append(f"{{\n{_indented(f'{first},')}{_indented(second)}}}")
-    items = ",\n".join(said)
-    listed = f"params: [\n{_indented(items)}]"
+        items.append(f"{{\n{_indented(f'{first},')}{_indented(second)}}}")
+    joined = ",\n".join(items)
+    listed = f"params: [\n{_indented(joined)}]"
     return f" [(confluent.field_meta) = {{\n{_indented(listed)}}}]"
 
 

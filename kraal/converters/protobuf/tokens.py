@@ -124,11 +124,11 @@ class Tokens:
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    said = match.group()[1:]
-    if said[0] in "xX":
-        return chr(int(said[1:], 16))
-    if said[0] in "uU":
-        return chr(int(said[1:], 16))
-    if said[0] in "01234567":
-        return chr(int(said, 8) & 0xFF)
-    return _CHARS.get(said, said)
+    escaped = match.group()[1:]
+    if escaped[0] in "xX":
+        return chr(int(escaped[1:], 16))
+    if escaped[0] in "uU":
+        return chr(int(escaped[1:], 16))
+    if escaped[0] in "01234567":
+        return chr(int(escaped, 8) & 0xFF)
+    return _CHARS.get(escaped, escaped)

@@ -89,16 +89,16 @@ def indexes_bytes(path: list[int]) -> bytes:
 
 def read_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """Read the indexes at a position; return them and the position after them. Raises Malformed."""
-    said, at = varint(data, at, len(data))
-    count = unzigzag(said)
+    raw, at = varint(data, at, len(data))
+    count = unzigzag(raw)
     if count == 0:
         return (0,), at
     if not 0 < count <= len(data):
         raise Malformed(f"invalid number of message indexes: {count}")
     path = []
     for _ in range(count):
-        said, at = varint(data, at, len(data))
-        path.append(unzigzag(said))
+        raw, at = varint(data, at, len(data))
+        path.append(unzigzag(raw))
     return tuple(path), at
 
 
@@ -193,12 +193,12 @@ def _one(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
             raise Malformed("truncated message: it ends inside a number")
         number = fixed.unpack_from(data, at)[0]
         return (Float32(number) if field.kind == "float" else number), at + fixed.size
-    said, at = varint(data, at, end)
+    raw, at = varint(data, at, end)
     if field.kind not in _TEXTS:
-        return _WHOLE[field.kind](field, said), at
-    stop = at + said
+        return _WHOLE[field.kind](field, raw), at
+    stop = at + raw
     if stop > end:
-        raise Malformed(f"truncated message: expected {said} more bytes, got {end - at}")
+        raise Malformed(f"truncated message: expected {raw} more bytes, got {end - at}")
     found = data[at:stop]
     if field.kind == "bytes":
         return found, stop
@@ -211,20 +211,20 @@ def _one(field: FieldType, data: bytes, at: int, end: int) -> tuple[Any, int]:
 _TEXTS: Final = frozenset({"string", "bytes"})
 
 
-def _enum(field: FieldType, said: int) -> int | None:
-    number = wrapped(said, 32)
+def _enum(field: FieldType, raw: int) -> int | None:
+    number = wrapped(raw, 32)
     known = field.enum is None or not field.enum.closed or field.enum.symbol(number) is not None
     return number if known else None
 
 
 _WHOLE: Final[Mapping[str, Callable[[FieldType, int], Any]]] = {
-    "int32": lambda _, said: wrapped(said, 32),
-    "int64": lambda _, said: wrapped(said, 64),
-    "uint32": lambda _, said: said & 0xFFFFFFFF,
-    "uint64": lambda _, said: wrapped(said, 64),  # a Java long, which has a sign
-    "sint32": lambda _, said: unzigzag(said & 0xFFFFFFFF),
-    "sint64": lambda _, said: unzigzag(said),
-    "bool": lambda _, said: said != 0,
+    "int32": lambda _, raw: wrapped(raw, 32),
+    "int64": lambda _, raw: wrapped(raw, 64),
+    "uint32": lambda _, raw: raw & 0xFFFFFFFF,
+    "uint64": lambda _, raw: wrapped(raw, 64),  # a Java long, which has a sign
+    "sint32": lambda _, raw: unzigzag(raw & 0xFFFFFFFF),
+    "sint64": lambda _, raw: unzigzag(raw),
+    "bool": lambda _, raw: raw != 0,
     "enum": _enum,
 }
 

@@ -260,7 +260,7 @@ def _sized(put: Put) -> Put:
 def _enum(schema: Schema, field: FieldType) -> Put:
     enum = field.enum
     assert enum is not None  # noqa: S101 - asked of enums only
-    said = {key: number for key, number in schema.parameters.items() if key.startswith(f"{ENUM}.")}
+    numbers = {key: number for key, number in schema.parameters.items() if key.startswith(f"{ENUM}.")}
     if schema.type is not Type.STRING and schema.type not in _WHOLE:
         raise _unfit(schema, field)
 
@@ -269,7 +269,7 @@ def _enum(schema: Schema, field: FieldType) -> Put:
             raise _wrong(schema, value)
         number: Any = value
         if schema.type is Type.STRING:
-            tag = said.get(f"{ENUM}.{value}")
+            tag = numbers.get(f"{ENUM}.{value}")
             number = enum.number(value) if tag is None else int(tag)
             if number is None:
                 symbols = ", ".join(name for name, _ in enum.values)
@@ -289,8 +289,8 @@ def _logical(schema: Schema, message: MessageType, numbers: Numbers) -> Put:
     def write(value: Any, out: bytearray) -> None:
         if not has_class(schema, value):
             raise _wrong(schema, value)
-        said = numbers(value)
+        message_numbers = numbers(value)
         for name, put in puts:
-            put(said[name], out)
+            put(message_numbers[name], out)
 
     return write

@@ -70,9 +70,9 @@ class Settings:
     @staticmethod
     def of(parsed: Mapping[str, Any]) -> Settings:
         """Read a converter's parsed config and register its secrets for redaction. Raises ValueError."""
-        urls, said = _without_users(parsed[keys.URL])
+        urls, in_url = _without_users(parsed[keys.URL])
         own, token = _text(parsed[keys.USER_INFO]), _text(parsed[keys.TOKEN])
-        user_info = own if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else said
+        user_info = own if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" else in_url
         secrets.add(own, token, user_info)
         if parsed[keys.CREDENTIALS_SOURCE] == "USER_INFO" and ":" not in own:
             raise ValueError(f"{keys.USER_INFO} must be given as user:password")
@@ -94,7 +94,7 @@ class Settings:
 
     def client_config(self) -> dict[str, Any]:
         """Return the settings of confluent-kafka's client."""
-        said: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "url": ",".join(self.urls),
             "timeout": self.timeout_s,
             "max.retries": self.retries,
@@ -103,14 +103,14 @@ class Settings:
             "cache.capacity": self.capacity,
         }
         if self.latest_ttl_s >= 0:
-            said["cache.latest.ttl.sec"] = self.latest_ttl_s
+            settings["cache.latest.ttl.sec"] = self.latest_ttl_s
         if self.token is not None:
-            said["bearer.auth.credentials.source"] = "STATIC_TOKEN"
-            said["bearer.auth.token"] = self.token.value
-            said["bearer.auth.logical.cluster"] = ""
+            settings["bearer.auth.credentials.source"] = "STATIC_TOKEN"
+            settings["bearer.auth.token"] = self.token.value
+            settings["bearer.auth.logical.cluster"] = ""
         elif self.user_info is not None:
-            said["basic.auth.user.info"] = self.user_info.value
-        return said
+            settings["basic.auth.user.info"] = self.user_info.value
+        return settings
 
 
 def _text(secret: Password | None) -> str:
@@ -120,13 +120,13 @@ def _text(secret: Password | None) -> str:
 def _without_users(urls: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     """Return the URLs without user and password, and the user and password of the first URL."""
     first = urlsplit(urls[0])
-    said = None
+    user_info = None
     if first.username is not None:
-        said = f"{unquote(first.username)}:{unquote(first.password or '')}"
+        user_info = f"{unquote(first.username)}:{unquote(first.password or '')}"
     plain = [
         urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) for parts in map(urlsplit, urls)
     ]
-    return tuple(plain), said
+    return tuple(plain), user_info
 
 
 def check_installed() -> None:

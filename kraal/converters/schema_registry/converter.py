@@ -182,12 +182,12 @@ class RegistryConverter(Converter):
 
     def _known(self, topic: str, schema: Schema | None) -> tuple[Schema | None, bytes, Encode]:
         """Return schema, header and encoder of a schema; cached by the schema's identity and by its content."""
-        said = (topic, repr(schema))
-        found = self._same.get(said)
+        cache_key = (topic, repr(schema))
+        found = self._same.get(cache_key)
         if found is None:
             if not self._same:
                 self._since_s = time.monotonic()
-            found = self._cache(self._same, said, self._encoder(topic, schema))
+            found = self._cache(self._same, cache_key, self._encoder(topic, schema))
         made = (schema, *found)
         self._cache(self._encoders, (topic, id(schema)), made)
         return made

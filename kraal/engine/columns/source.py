@@ -29,7 +29,7 @@ from kraal.config.connector.keys import PREDICATES, TRANSFORMS
 from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import column_of
 from kraal.engine.columns.types import check_types
-from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.records.source_pass import Pairs
 from kraal.engine.records.steps import Steps
 from kraal.engine.task_plugins import Converters

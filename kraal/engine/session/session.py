@@ -28,7 +28,7 @@ from kraal.engine.failure_trace import root_cause
 from kraal.engine.session import settings
 from kraal.engine.session.callbacks import require_token
 from kraal.engine.session.gateway import Starting
-from kraal.engine.session.heap import heap_death
+from kraal.engine.session.heap_exhaustion import heap_death
 from kraal.engine.session.warm_up import warm_up
 from kraal.plugins.importing import ONE_AT_A_TIME
 

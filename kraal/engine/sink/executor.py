@@ -17,7 +17,6 @@ from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone, TaskSpec
-from kraal.engine.choice import Choice
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
@@ -37,6 +36,7 @@ from kraal.engine.sink.record_batches import SinkRecords, settle_written
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
 from kraal.engine.sink.ways import NotByColumns, Put, ReadBatch, SinkWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
+from kraal.engine.way import Choice
 from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, SinkValues, TopicPartition
 
 if TYPE_CHECKING:

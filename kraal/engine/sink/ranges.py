@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kraal.config.connector.polling import DEFAULT_MAX_RECORDS
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.plugins.api import TopicPartition
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kraal.core.ids import TaskId
 from kraal.engine.api import TaskSpec
-from kraal.engine.kafka.dead_letters import DeadLetter, DeadLetters
+from kraal.engine.kafka_io.dead_letters import DeadLetter, DeadLetters
 from kraal.engine.records.fault import Fault, headers_of
 from kraal.engine.records.outcomes import settle_outcomes
 from kraal.engine.records.reports import Reports, settle_reports

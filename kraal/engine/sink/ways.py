@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from kraal.engine.choice import Choice
 from kraal.engine.records.steps import Summary
 from kraal.engine.sink.ranges import Ranges
+from kraal.engine.way import Choice
 
 if TYPE_CHECKING:
     import pyarrow as pa

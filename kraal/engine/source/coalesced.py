@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kraal.engine import client_options
 from kraal.engine.columns.source import with_options
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.kafka.coalescing import PendingBatch
+from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.topics import topics_of
 from kraal.engine.source.ways import PolledBatch

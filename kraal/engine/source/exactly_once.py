@@ -27,7 +27,7 @@ from kraal.engine import client_options
 from kraal.engine.api import BatchDone, Transactions
 from kraal.engine.columns.source import is_doubt
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.kafka.writer import kafka_frame
+from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.records.steps import summed
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.source.parts import SourceParts, found_by, frame_of

@@ -15,12 +15,11 @@ from functools import partial
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
-from kraal.engine.choice import noted
 from kraal.engine.columns.source import SourceColumns, is_doubt
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.kafka.dead_letters import DeadLetters
-from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.kafka_io.dead_letters import DeadLetters
+from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.coalesced import CoalescedTable
@@ -31,6 +30,7 @@ from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.topics import SourceTopics, read_source_topics
 from kraal.engine.source.ways import PolledBatch, SourceWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
+from kraal.engine.way import noted
 from kraal.plugins.api import SourceBatch, SourceTask
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult, result_of
-from kraal.engine.kafka.coalescing import PendingBatch
+from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.record_batches import SourceRecords
 from kraal.engine.source.ways import PolledBatch

@@ -11,7 +11,7 @@ from kraal.core.ids import TopicName
 from kraal.engine import client_options
 from kraal.engine.api import BatchDone
 from kraal.engine.executor import JobLauncher, JobResult
-from kraal.engine.kafka.writer import write
+from kraal.engine.kafka_io.writer import write
 from kraal.engine.records.steps import Summary
 from kraal.engine.source.parts import SourceParts, found_by, frame_of
 from kraal.engine.source.topics import topics_in

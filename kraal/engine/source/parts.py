@@ -11,8 +11,8 @@ from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
-from kraal.engine.kafka.coalescing import PendingBatch
-from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.kafka_io.coalescing import PendingBatch
+from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.records.topics import TopicsCancelled
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.record_batches import SourceRecords

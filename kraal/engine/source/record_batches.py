@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kraal.core.ids import TopicName
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.columns.source import SourceColumns, is_doubt, with_options
-from kraal.engine.kafka.writer import WritePlan, kafka_frame, write, write_noted
+from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, write, write_noted
 from kraal.engine.records.outcomes import settle_outcomes
 from kraal.engine.records.source_pass import COLUMNS, DDL, OUT, DeadTopic, SourcePass
 from kraal.engine.records.steps import Steps, Summary, summed

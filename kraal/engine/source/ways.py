@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from kraal.engine.choice import Choice
 from kraal.engine.executor import JobLauncher
-from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.kafka_io.writer import WritePlan
+from kraal.engine.way import Choice
 from kraal.plugins.api import SourceBatch
 
 FEW = 5000

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from kraal.engine.kafka.record_times import intercepted, with_last
+from kraal.engine.kafka_io.record_times import intercepted, with_last
 from kraal.engine.session.janino import loaded
 from kraal.plugins.api import TopicPartition
 

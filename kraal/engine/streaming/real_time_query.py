@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kraal.core.ids import TopicName
 from kraal.core.private_files import make_directory
-from kraal.engine.kafka.writer import WritePlan, kafka_frame
+from kraal.engine.kafka_io.writer import WritePlan, kafka_frame
 from kraal.engine.streaming import delivery_tracking
 from kraal.engine.streaming.delivery_tracking import DeliveryTracker, Place
 from kraal.plugins.api import Offset, SourcePartition, SourceStream, TopicPartition

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from kraal.config.clients.keys import Client, client_def
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.config.connector.auto_restart import supervision_keys
+from kraal.config.connector.batches import batch_keys
 from kraal.config.connector.keys import (
     ADMIN_OVERRIDE,
     CONNECTOR,
@@ -25,7 +26,6 @@ from kraal.config.connector.keys import (
     VALUE_CONVERTER,
     VERSION_SUFFIX,
 )
-from kraal.config.connector.polling import batch_keys
 from kraal.config.connector.sink import SINK, check_topics, has_dead_letter_topic
 from kraal.config.connector.source import SOURCE, TOPIC_CREATION
 from kraal.config.converter import CONVERTER_TYPE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraal.metrics.families import Identity
+from kraal.metrics.connect_families import Identity
 from kraal.metrics.scrape import Scrape
 
 if TYPE_CHECKING:
@@ -23,4 +23,4 @@ def scrape(assembly: Assembly, worker: WorkerId) -> str:
 def scrape_of(assembly: Assembly, name: str, load: Callable[[], LoadNumbers] | None = None) -> Scrape:
     """Return the function that renders `GET /metrics`, for `web.app.create_apps`; `name` is the worker id."""
     identity = Identity(client_id=name, version="4.3.0", commit="test", started_ms=0)
-    return Scrape(assembly.published, assembly.board, identity, str, load)
+    return Scrape(assembly.published, assembly.metrics, identity, str, load)

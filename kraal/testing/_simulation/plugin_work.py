@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
-from kraal.config.connector.polling import batches_of
+from kraal.config.connector.batches import batches_of
 from kraal.config.patterns import compiled
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition, TopicPartition
 from kraal.engine.api import BatchDone, TaskSpec
-from kraal.engine.kafka.dead_letters import read_dead_letter_topic
+from kraal.engine.kafka_io.dead_letters import read_dead_letter_topic
 from kraal.engine.records.outcomes import settle_outcomes
 from kraal.engine.records.reports import Reports, settle_reports
 from kraal.engine.records.sink_pass import SinkPass

@@ -14,7 +14,7 @@ from kraal.broker.broker import free_port
 from kraal.core.errors import GroupInUse, StoreError
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import TopicPartition
-from kraal.kafka.sink_offsets import KafkaGroupOffsets, group_of
+from kraal.kafka.sink_offset_requests import KafkaGroupOffsets, group_of
 from kraal.kafka.topics import ensure_topics
 from kraal.stores.api import GroupOffsets
 from kraal.testing._simulation.group_offsets import FAKE_TOPIC, FakeGroupOffsets

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from kraal.dlq.kafka import KafkaTrouble, Span
+from kraal.dlq.kafka import KafkaUnavailable, Span
 from kraal.dlq.records import PREFIX, DeadLetter, Target
 
 
@@ -82,5 +82,5 @@ class MemoryKafka:
     def write(self, letters: Sequence[tuple[DeadLetter, Target]]) -> None:
         """Keep what is written."""
         if self.refuses:
-            raise KafkaTrouble("Kafka at nowhere failed to write all letters: it is full")
+            raise KafkaUnavailable("Kafka at nowhere failed to write all letters: it is full")
         self.written += letters

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from kraal.converters.json.converter import JsonConverter
 from kraal.converters.primitive.string import StringConverter
 from kraal.engine.columns.source import SourceColumns, is_doubt
-from kraal.engine.kafka.record_times import HEADER
-from kraal.engine.kafka.writer import kafka_frame
+from kraal.engine.kafka_io.record_times import HEADER
+from kraal.engine.kafka_io.writer import kafka_frame
 from kraal.engine.records.source_pass import SourcePass
 from kraal.engine.records.steps import Steps, summed
 from kraal.engine.task_plugins import Converters

@@ -93,7 +93,7 @@ class Connect:
             registry,
             lambda plugin, raw: validate_for_rest(registry, config, plugin, raw),
             Settings(advertised_url=url),
-            stall_detection=StallDetection(self.worker.assembly.board, config.auto_restart),
+            stall_detection=StallDetection(self.worker.assembly.metrics, config.auto_restart),
         ).main
         return self
 

@@ -118,7 +118,7 @@ def _app(
         plugins.check_for_rest,
         settings,
         scrape=scrape_of(assembly, name, lambda: admission.numbers(system.mailboxes())),
-        stall_detection=StallDetection(assembly.board, AutoRestart()),
+        stall_detection=StallDetection(assembly.metrics, AutoRestart()),
         loggers=loggers,
         admission=admission,
     ).main

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from kraal.broker.broker import Broker
 from kraal.cli.main import main
 from kraal.client.migrate import Cluster as Connect
-from kraal.kafka.sink_offsets import KafkaGroupOffsets
+from kraal.kafka.sink_offset_requests import KafkaGroupOffsets
 from kraal.plugins.registry import Registry
 from kraal.testing import ProcessCluster
 from kraal.testing.process import Answer, WorkerProcess

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kraal.broker.broker import Broker
-from kraal.config.connector.polling import DEFAULT_MAX_RECORDS
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.connectors.file.source import BATCH_BYTES
 from kraal.core.ids import ConnectorName
 from kraal.core.offsets import SourcePartition

@@ -15,7 +15,7 @@ from kafka import KafkaAdminClient
 from kafka.protocol.admin import DescribeGroupsRequest
 
 from kraal.core import lease_clock
-from kraal.kafka.group_coordinator import Pulse
+from kraal.kafka.group_coordinator import LeaseHeartbeat
 from kraal.protocol.group import ConnectProtocol
 from tests.fakes.kafka.kafka_member import KafkaMember, await_round, close_all, joined_after_s
 
@@ -107,7 +107,7 @@ def test_a_suspension_ends_the_lease_until_the_broker_answers_again(
     await_round([member], 0)
     slept_s = member.group._options.session_timeout_s
     with monkeypatch.context() as patch:
-        patch.setattr(Pulse, "confirm", lambda *_: None)  # answers are late
+        patch.setattr(LeaseHeartbeat, "confirm", lambda *_: None)  # answers are late
         assert member.group.heartbeat_age_s() < slept_s
         lease_clock.advance(slept_s)
         assert member.group.heartbeat_age_s() >= slept_s

@@ -28,7 +28,7 @@ def made(**properties: str) -> EmbeddedWorker:
 
 
 def stalled(worker: EmbeddedWorker) -> list[Any]:
-    stall_detection = StallDetection(worker.assembly.board, AutoRestart())
+    stall_detection = StallDetection(worker.assembly.metrics, AutoRestart())
     found: list[Any] = json.loads(json.dumps(stall_detection.stalled(worker.snapshot)))
     return found
 

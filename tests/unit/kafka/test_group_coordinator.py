@@ -8,13 +8,13 @@ import time
 import pytest
 
 from kraal.core import lease_clock
-from kraal.kafka.group_coordinator import Pulse
+from kraal.kafka.group_coordinator import LeaseHeartbeat
 
 SLEPT_S = 60.0
 
 
-def pulse() -> Pulse:
-    return Pulse(
+def pulse() -> LeaseHeartbeat:
+    return LeaseHeartbeat(
         group_id="g",
         interval_s=3.0,
         session_timeout_ms=10_000,
@@ -24,7 +24,7 @@ def pulse() -> Pulse:
     )
 
 
-def age_s(pulse: Pulse) -> float:
+def age_s(pulse: LeaseHeartbeat) -> float:
     return lease_clock.now_s() - pulse.lease_s
 
 

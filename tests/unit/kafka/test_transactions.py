@@ -14,7 +14,7 @@ from kraal.core.errors import Fenced, StoreAway, StoreError
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import SourcePartition
 from kraal.kafka import transactions as module
-from kraal.kafka.settings import LastWord
+from kraal.kafka.settings import LastClientError
 from kraal.kafka.source_transactions import producer_settings
 from kraal.kafka.transactions import FENCED, OWN_OFFSETS, OffsetTarget, TaskProducer
 from kraal.protocol.offsets import encode_key, encode_value
@@ -85,12 +85,14 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def producer(**target: Any) -> TaskProducer:
-    settings = producer_settings({"bootstrap.servers": "b:1"}, {}, TASK, "g", LastWord())
+    settings = producer_settings({"bootstrap.servers": "b:1"}, {}, TASK, "g", LastClientError())
 
     def pairs(offsets: Any) -> list[tuple[bytes, bytes | None]]:
         return [(encode_key(X, part), encode_value(offset)) for part, offset in offsets.items()]
 
-    made = TaskProducer(settings, LastWord(), TASK, OffsetTarget(topic="offsets", pairs=pairs, **target))
+    made = TaskProducer(
+        settings, LastClientError(), TASK, OffsetTarget(topic="offsets", pairs=pairs, **target)
+    )
     made.claim(1)
     return made
 
@@ -245,7 +247,7 @@ def test_a_producer_is_idempotent_and_no_wait_is_longer_than_its_transaction() -
         "producer.override.max.in.flight.requests.per.connection": "9",
         "producer.override.linger.ms": "50",
     }
-    settings = producer_settings(worker, connector, TASK, "g", LastWord())
+    settings = producer_settings(worker, connector, TASK, "g", LastClientError())
     wanted = {
         "transactional.id": "g-x-0",
         "client.id": "connector-producer-x-0",

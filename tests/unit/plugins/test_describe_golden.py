@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from tests.unit.golden_rest import recorded
 from tests.unit.plugins.shipped import registry
 from tests.unit.web.api import Api
 from web.settings import Settings
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rest" / "4.3.0"
-DESCRIBED = sorted(GOLDEN.glob("validate-config-of-*.json"))
-LISTED = sorted(GOLDEN.glob("plugins-*.json"))
+DESCRIBED = recorded("validate", "validate-config-of-")
+LISTED = recorded("plugins")
 NOT_OURS = ("org.apache.kafka.connect.mirror.",)
 
 
@@ -25,9 +23,8 @@ def answer(path: str) -> tuple[int, Any]:
     return found.status_code, found.json()
 
 
-@pytest.mark.parametrize("path", DESCRIBED, ids=[path.stem for path in DESCRIBED])
-def test_config_describes_as_java_does(path: Path) -> None:
-    golden = json.loads(path.read_text("utf-8"))
+@pytest.mark.parametrize("golden", DESCRIBED.values(), ids=DESCRIBED)
+def test_config_describes_as_java_does(golden: Any) -> None:
     plugin = quote(golden["plugin"], safe="")
     status, body = answer(f"/connector-plugins/{plugin}/config{golden.get('query', '')}")
     assert status == golden["status"]
@@ -37,9 +34,8 @@ def test_config_describes_as_java_does(path: Path) -> None:
     assert body == golden["body"]
 
 
-@pytest.mark.parametrize("path", LISTED, ids=[path.stem for path in LISTED])
-def test_plugins_are_listed_as_java_does(path: Path) -> None:
-    golden = json.loads(path.read_text("utf-8"))
+@pytest.mark.parametrize("golden", LISTED.values(), ids=LISTED)
+def test_plugins_are_listed_as_java_does(golden: Any) -> None:
     status, body = answer(golden["path"])
     assert status == golden["status"]
     assert body == [each for each in golden["body"] if not each["class"].startswith(NOT_OURS)]

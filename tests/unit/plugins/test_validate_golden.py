@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,9 +13,10 @@ import pytest
 from kraal.config.clients.overrides import OverridePolicy
 from kraal.core.errors import KraalError
 from kraal.plugins.validation.validate import validate_for_rest
+from tests.unit.golden_rest import recorded
 from tests.unit.plugins.shipped import registry
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rest" / "4.3.0"
+RECORDED = recorded("validate")
 BETTER = {
     "validate-source-override-bad-number": [
         "Invalid value many for configuration batch.size: Not a number of type INT",
@@ -52,11 +52,15 @@ BETTER = {
 """Java answers 500 to these; here they are errors of their keys."""
 
 
-def cases(*, refused: bool) -> list[Path]:
+def cases(*, refused: bool) -> dict[str, Any]:
     """Return the validations that Java answered, or refused to answer."""
-    found = {*GOLDEN.glob("validate-*.json")} - {*GOLDEN.glob("validate-config-of-*.json")}
-    answered = (path for path in sorted(found) if path.stem not in BETTER)
-    return [path for path in answered if (json.loads(path.read_text("utf-8"))["status"] != 200) is refused]
+    return {
+        name: golden
+        for name, golden in RECORDED.items()
+        if not name.startswith("validate-config-of-")
+        and name not in BETTER
+        and (golden["status"] != 200) is refused
+    }
 
 
 VALIDATED, REFUSED = cases(refused=False), cases(refused=True)
@@ -108,9 +112,8 @@ def order(config: dict[str, Any]) -> bool:
     return ".override." in name or (".converter." in name and not name.endswith(".plugin.version"))
 
 
-@pytest.mark.parametrize("path", VALIDATED, ids=[path.stem for path in VALIDATED])
-def test_validate_answers_as_java_does(path: Path) -> None:
-    golden = json.loads(path.read_text("utf-8"))
+@pytest.mark.parametrize("golden", VALIDATED.values(), ids=VALIDATED)
+def test_validate_answers_as_java_does(golden: Any) -> None:
     infos = validate_for_rest(registry(), Worker.of(golden), golden["plugin"], golden["request"])
     assert json.loads(json.dumps(comparable(infos.to_json()))) == comparable(golden["body"])
     assert list(infos.to_json()) == list(golden["body"])
@@ -119,16 +122,15 @@ def test_validate_answers_as_java_does(path: Path) -> None:
 
 @pytest.mark.parametrize("case", BETTER)
 def test_what_breaks_java_is_errors_of_keys(case: str) -> None:
-    golden = json.loads((GOLDEN / f"{case}.json").read_text("utf-8"))
+    golden = RECORDED[case]
     infos = validate_for_rest(registry(), Worker.of(golden), golden["plugin"], golden["request"])
     assert golden["status"] == 500
     assert sorted(infos.errors) == sorted(BETTER[case])
 
 
-@pytest.mark.parametrize("path", REFUSED, ids=[path.stem for path in REFUSED])
-def test_validate_refuses_with_javas_text(path: Path) -> None:
+@pytest.mark.parametrize("golden", REFUSED.values(), ids=REFUSED)
+def test_validate_refuses_with_javas_text(golden: Any) -> None:
     """Where Java answers 500 with the name of its exception before the text, the client is told that it is wrong."""
-    golden = json.loads(path.read_text("utf-8"))
     with pytest.raises(KraalError) as raised:
         validate_for_rest(registry(), Worker.of(golden), golden["plugin"], golden["request"])
     assert (golden["status"], raised.value.status) in {(400, 400), (500, 400)}

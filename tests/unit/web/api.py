@@ -190,7 +190,7 @@ class Api:
         self.address.bind(self.herder.deliver)
         self.validated: list[tuple[str, Config]] = []
         self.clock = VirtualClock()
-        self.board = MetricsRegistry(self.clock, Windows(), in_group=False)
+        self.metrics = MetricsRegistry(self.clock, Windows(), in_group=False)
         self.pools: Sequence[PoolState] = ()
         self.infos = ConfigInfos(name="x", error_count=0, groups=(), configs=())
         self.validation_error: Exception | None = None
@@ -203,7 +203,7 @@ class Api:
             settings,
             scrape=lambda: iter(("# nothing is measured here\n",)),
             loggers=loggers,
-            stall_detection=StallDetection(self.board, AutoRestart(most=5), lambda: self.pools),
+            stall_detection=StallDetection(self.metrics, AutoRestart(most=5), lambda: self.pools),
             admission=admission,
         )
         self.app: Starlette = self.apps.main

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.unit.golden_rest import recorded
 from tests.unit.web.api import Api
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "rest" / "4.3.0"
-CASES = sorted([*GOLDEN.glob("errors-*.json"), *GOLDEN.glob("options-*.json")])
+CASES = {**recorded("errors"), **recorded("options")}
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in CASES])
-def test_answers_as_java_connect_does(api: Api, path: Path) -> None:
-    golden = json.loads(path.read_text("utf-8"))
+@pytest.mark.parametrize("golden", CASES.values(), ids=CASES)
+def test_answers_as_java_connect_does(api: Api, golden: Any) -> None:
     sent, expected = golden["request"], golden["answer"]
     answer = api.client.request(sent["method"], sent["path"], headers=sent["headers"], content=sent["body"])
     assert answer.text == expected["body"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kraal.config.connector.polling import batches_of
+from kraal.config.connector.batches import batches_of
 from kraal.connectors.mirror import source as mirror
 from kraal.connectors.mirror.source import MirrorSourceConnector, MirrorSourceTask
 from kraal.connectors.mirror.topics import source_partition

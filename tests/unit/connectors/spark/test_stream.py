@@ -26,7 +26,7 @@ from kraal.connectors.spark.stream_checkpoint import (
     query_in,
 )
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.streaming.batch_query import Batch, GivenUp, Handover, NotPlanned
+from kraal.engine.streaming.polled_query import Batch, GivenUp, Handover, NotPlanned
 from kraal.plugins.api import SourceBatch, TaskContext
 
 PATIENCE_S = 20.0

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.config.connector.polling import DEFAULT_MAX_RECORDS
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.engine.sink import ranges
 from kraal.engine.sink.ranges import Bounds, OffsetOutOfRange, Start, next_ranges, pieces, start_of
 from kraal.plugins.api import TopicPartition

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from typing_extensions import override
 
-from kraal.config.connector.polling import Batches
+from kraal.config.connector.batches import Batches
 from kraal.core.errors import Fenced, StoreAway
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from kraal.config.connector.polling import Batches
+from kraal.config.connector.batches import Batches
 from kraal.core.ids import ConnectorName, TaskId
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module

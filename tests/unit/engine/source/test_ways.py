@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kraal.engine.api import BatchDone
-from kraal.engine.choice import noted
-from kraal.engine.kafka.writer import WritePlan
+from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.ways import FEW, PolledBatch, TaskFacts, Way, choose
+from kraal.engine.way import noted
 from kraal.plugins.api import SourceBatch
 
 PLAIN = TaskFacts()

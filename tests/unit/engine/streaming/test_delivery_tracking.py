@@ -7,7 +7,7 @@ from typing import Any
 from kraal.connectors.mirror.topics import source_partition
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
-from kraal.engine.kafka.record_times import INTERCEPTORS
+from kraal.engine.kafka_io.record_times import INTERCEPTORS
 from kraal.engine.streaming.delivery_tracking import Place, options, places_of
 from kraal.engine.streaming.real_time_query import QueryProgress, news_of
 from kraal.plugins.api import SourceStream, TopicPartition

@@ -32,9 +32,9 @@ def running(api: Api, **config: str) -> Work:
     """Have a connector with a task run here; return what the engine tells of the task."""
     api.herder.put("c", {"errors.auto.restart": "task", **config}, tasks=1)
     for each in (NAME, T0):
-        api.board.started(each)
-        api.board.changed(each, State.RUNNING, "1.0")
-    return api.board.follow(T0)
+        api.metrics.started(each)
+        api.metrics.changed(each, State.RUNNING, "1.0")
+    return api.metrics.follow(T0)
 
 
 def told(api: Api) -> dict[str, Any]:
@@ -136,8 +136,8 @@ def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
     one.api.herder.publish(worker_id=own)
     one.api.herder.put("c", {"errors.auto.restart": "task"}, tasks=len(tasks), statuses=statuses)
     for each in tasks:
-        one.api.board.remove(TaskId(NAME, each))
-    one.api.board.started(TaskId(NAME, task))
+        one.api.metrics.remove(TaskId(NAME, each))
+    one.api.metrics.started(TaskId(NAME, task))
 
 
 def test_what_runs_elsewhere_is_told_by_who_runs_it(

@@ -1,0 +1,260 @@
+"""Coalescing of many small source batches into one Spark job.
+
+A job costs about 30 ms regardless of its size, so a hundred tasks with ten lines per second each would overload the
+machine. Batches that are already Arrow tables and share a plan (`WritePlan.identity` and columns) wait in a queue; a
+pool thread takes all that wait, up to `MAX_ROWS`, and writes them as one job with a `topic` column. Each plan has one
+running job, so an idle task's batch is written alone and at once, and the busier the tasks, the more batches share a
+job. A second job starts while one is late, for example when a topic has no leader. If a shared job fails, each batch
+runs again alone, so only the bad one fails; the others may then be written twice, as after any failure.
+
+Order: a task has at most one batch in flight, and a job has one Spark partition, so each topic partition
+gets a task's records in order. Lease and cancellation: a batch that is cancelled while it waits is not run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from typing_extensions import override
+
+from kraal.core.ids import TaskId, TopicName
+from kraal.core.offsets import Offset, SourcePartition
+from kraal.engine.api import BatchDone
+from kraal.engine.executor import GRACE_S, JobResult, result_of
+from kraal.engine.failure_trace import is_bridge_failure
+from kraal.engine.kafka_io.writer import WritePlan, kafka_frame, options_for
+from kraal.engine.session.jobs import cancel_group, job_group
+from kraal.engine.session.session import Session
+from kraal.engine.thread_pool import Owner, Pool
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+MAX_ROWS = 50_000
+LATE_S = 0.5
+"""A job that runs for longer does not delay the next one."""
+AT_ONCE = 2
+"""Maximum number of concurrent jobs of one plan; all but the last are late."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class PendingBatch:
+    """One task's small batch."""
+
+    task: TaskId
+    table: pa.Table
+    topic: str | None
+    offsets: Mapping[SourcePartition, Offset]
+    plan: WritePlan
+    done: Callable[[JobResult], None]
+    poll_s: float = 0.0
+    given_up: bool = False
+    job: _Job | None = None
+    """The job that writes it, once that runs."""
+    group: str = ""
+    began: float = field(default_factory=time.monotonic)
+
+    def identity(self) -> tuple[object, ...]:
+        """Return the key that must be equal for two batches to share a job."""
+        names = tuple((f.name, str(f.type)) for f in self.table.schema if f.name != "topic")
+        return (self.plan.identity(), names)
+
+    def with_topic(self) -> pa.Table:
+        """Return the table with `topic` as its first column."""
+        import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+
+        table = self.table
+        if self.topic is not None:
+            if "topic" in table.column_names:
+                table = table.drop_columns(["topic"])
+            column = pa.repeat(pa.scalar(self.topic, pa.string()), table.num_rows)
+            return table.add_column(0, pa.field("topic", pa.string()), column)
+        rest = [name for name in table.column_names if name != "topic"]
+        return table.select(["topic", *rest])
+
+    def result(self) -> BatchDone:
+        """Return the report once the table is in Kafka."""
+        named = {self.topic} if self.topic is not None else set(self.table["topic"].to_pylist())
+        return BatchDone(
+            offsets=self.offsets,
+            records=self.table.num_rows,
+            topics=frozenset(TopicName(name) for name in named) if self.table.num_rows else frozenset(),
+            duration_s=time.monotonic() - self.began,
+            poll_s=self.poll_s,
+        )
+
+
+class _Job(Owner):
+    """One call of a job thread that writes the batches of a queue."""
+
+    def __init__(self) -> None:
+        super().__init__("small batches")
+        self.late = False
+        self.parts: list[PendingBatch] = []
+        """The batches that it is writing."""
+
+    @override
+    def __str__(self) -> str:
+        return ", ".join(str(part.task) for part in self.parts)
+
+    @property
+    def is_unwanted(self) -> bool:
+        """Whether all its batches are cancelled."""
+        return all(part.given_up for part in self.parts)
+
+
+@dataclass(slots=True)
+class _Queue:
+    parts: deque[PendingBatch] = field(default_factory=deque)
+    jobs: list[_Job] = field(default_factory=list)
+
+    def next_job(self) -> _Job | None:
+        """Return a job for the queued batches, added to `jobs`; None if it must wait or the queue is empty."""
+        if not self.parts or len(self.jobs) >= AT_ONCE or not all(job.late for job in self.jobs):
+            return None
+        job = _Job()
+        self.jobs.append(job)
+        return job
+
+
+class Coalescer:
+    """Queues batches by identity and has the pool write them."""
+
+    def __init__(
+        self,
+        session: Session,
+        pool: Pool,
+        canceller: Pool,
+        after: Callable[[float, Callable[[], None]], None],
+    ) -> None:
+        """Create a coalescer; `after`: calls a function after a delay in seconds, on a thread that must not wait."""
+        self._session = session
+        self._pool = pool
+        self._canceller = canceller
+        self._after = after
+        self._lock = threading.Lock()
+        self._queues: dict[tuple[object, ...], _Queue] = {}
+        self._numbers = itertools.count(1)
+        self.jobs = 0
+        """Number of jobs run, for tests and metrics."""
+
+    def put(self, part: PendingBatch) -> None:
+        """Queue `part`; `part.done` receives its result on a pool thread."""
+        identity = part.identity()
+        with self._lock:
+            queue = self._queues.setdefault(identity, _Queue())
+            queue.parts.append(part)
+            job = queue.next_job()
+        self._start(identity, job)
+
+    def give_up(self, part: PendingBatch) -> bool:
+        """Do not run `part`; cancel a running job, and return True, if none of its batches is wanted any more."""
+        with self._lock:
+            part.given_up = True
+            job = part.job
+            unwanted = job is not None and part in job.parts and job.is_unwanted
+        if job is not None and unwanted:
+            self._canceller.submit(lambda: cancel_group(self._session, part.group), job)
+            self._after(GRACE_S, lambda: self._abandon(job))
+        return unwanted
+
+    def _start(self, identity: tuple[object, ...], job: _Job | None) -> None:
+        if job is not None:
+            self._pool.submit(lambda: self._drain(identity, job), job)
+
+    def _drain(self, identity: tuple[object, ...], job: _Job) -> None:
+        """Run one job over the queue; batches that arrive meanwhile queue behind other tasks' work."""
+        self._after(LATE_S, lambda: self._overdue(identity, job))
+        parts = self._take(identity, job)
+        if parts:
+            self._run(parts)
+        self._ended(identity, job)
+
+    def _ended(self, identity: tuple[object, ...], job: _Job) -> None:
+        """Start the next job in place of this one, unless that has happened already."""
+        with self._lock:
+            queue = self._queues.get(identity)
+            if queue is None or job not in queue.jobs:
+                return
+            queue.jobs.remove(job)
+            following = queue.next_job()
+            if not queue.jobs:
+                del self._queues[identity]
+        self._start(identity, following)
+
+    def _overdue(self, identity: tuple[object, ...], job: _Job) -> None:
+        """Start the next job if this one is still running."""
+        with self._lock:
+            queue = self._queues.get(identity)
+            if queue is None or job not in queue.jobs:
+                return
+            job.late = True
+            following = queue.next_job()
+        self._start(identity, following)
+
+    def _abandon(self, job: _Job) -> None:
+        """Replace the threads of a job whose result is no longer needed."""
+        self._pool.abandon(job)
+        self._canceller.abandon(job)
+        for identity in list(self._queues):
+            self._ended(identity, job)
+
+    def _take(self, identity: tuple[object, ...], job: _Job) -> list[PendingBatch]:
+        taken: list[PendingBatch] = []
+        rows = 0
+        with self._lock:
+            waiting = self._queues[identity].parts
+            while waiting and (not taken or rows + waiting[0].table.num_rows <= MAX_ROWS):
+                part = waiting.popleft()
+                taken.append(part)
+                rows += part.table.num_rows
+            job.parts = taken
+            for part in taken:
+                part.job = job
+        return taken
+
+    def _run(self, parts: Sequence[PendingBatch]) -> None:
+        live = [part for part in parts if not part.given_up]
+        for part in parts:
+            if part.given_up:
+                part.done(None)
+        if not live:
+            return
+        outcome = result_of(lambda: self._write(live))
+        if not isinstance(outcome, BaseException):
+            for part in live:
+                part.done(part.result())
+        elif len(live) == 1 or is_bridge_failure(outcome):
+            for part in live:
+                part.done(outcome)
+        else:
+            log.warning("A job of %d small batches failed; running each batch again on its own", len(live))
+            for part in live:
+                self._run([part])
+
+    def _write(self, parts: Sequence[PendingBatch]) -> None:
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        spark = self._session.spark()
+        plan = parts[0].plan
+        table = pa.concat_tables([part.with_topic() for part in parts])
+        group = f"together#{next(self._numbers)}"
+        with self._lock:
+            for part in parts:
+                part.group = group
+            if parts[0].job is not None:
+                parts[0].job.parts = list(parts)
+        with job_group(spark, pool="together", group=group, what=f"{len(parts)} small batches"):
+            self.jobs += 1
+            frame = spark.tiny.createDataFrame(table).coalesce(1)
+            options = options_for(frame, plan)
+            kafka_frame(frame, plan, None).write.format("kafka").options(**options).mode("append").save()

@@ -1,0 +1,117 @@
+"""Write a record frame through converters to Kafka, as one Spark job.
+
+The plan is as short as possible, because it determines the throughput: a constant topic is an option instead of
+a column, missing columns are not added, and counting happens in the same pass. A column `timestamp` in the frame sets
+the records' timestamps (`record_times`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kraal.core.ids import TopicName
+from kraal.engine.kafka_io.record_times import carried, with_time
+from kraal.engine.task_plugins import Converters
+from kraal.plugins.api import Schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+class Transforms(Protocol):
+    """A chain of transforms as expressions. `identity` is equal for chains that behave the same."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Return the key that must be equal for two batches to share a job."""
+
+    def applied(self, frame: DataFrame) -> DataFrame:
+        """Return the frame after the transforms, lazily. Raises ByRecords."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """The part of a write that is the same for every record of a job."""
+
+    converters: Converters | None
+    """None: keys and values are already bytes, from a pass over their records."""
+    options: Mapping[str, str]
+    key_schema: Schema | None
+    value_schema: Schema | None
+    transforms: Transforms | None = None
+    """None: the frame holds what is written. Else it holds the data as read; the schemas are those after transforms."""
+
+    def identity(self) -> tuple[object, ...]:
+        """Return the key that must be equal for two batches to share a job."""
+        schemas = (repr(self.key_schema), repr(self.value_schema))
+        made = None if self.converters is None else self.converters.identity
+        changed = None if self.transforms is None else self.transforms.identity
+        return (made, schemas, tuple(sorted(self.options.items())), changed)
+
+
+def write(frame: DataFrame, plan: WritePlan, topic: str | None) -> tuple[int, frozenset[TopicName]]:
+    """Write `frame` to Kafka; return the number of records and their topics."""
+    from pyspark.sql import Observation, functions  # noqa: PLC0415 - loaded when Spark is
+
+    observation = Observation()
+    measures: list[Column] = [functions.count(functions.lit(1)).alias("records")]
+    if topic is None:
+        measures.append(functions.collect_set("topic").alias("topics"))
+    counted = kafka_frame(frame, plan, topic).observe(observation, *measures)
+    writer = counted.write.format("kafka").options(**options_for(frame, plan)).mode("append")
+    if topic is not None:
+        writer = writer.option("topic", topic)
+    writer.save()
+    seen = observation.get
+    topics = [topic] if topic is not None else seen["topics"]
+    return int(seen["records"]), frozenset(TopicName(t) for t in topics) if seen["records"] else frozenset()
+
+
+def write_noted(frame: DataFrame, options: Mapping[str, str]) -> list[str]:
+    """Write the rows of a source's pass that have a topic to Kafka; return the notes."""
+    from pyspark.sql import Observation, functions  # noqa: PLC0415 - as above
+
+    observation = Observation()
+    noted = frame.observe(observation, functions.collect_list("note").alias("notes"))
+    rows = noted.where("topic is not null").drop("note")
+    rows.write.format("kafka").options(**options).mode("append").save()
+    return list(observation.get["notes"])
+
+
+def kafka_frame(frame: DataFrame, plan: WritePlan, topic: str | None, *, for_spark: bool = True) -> DataFrame:
+    """Return the frame with the columns that Spark's Kafka writer expects.
+
+    If not `for_spark`: the columns for a producer in the worker, with timestamps in milliseconds.
+    """
+    from pyspark.sql import functions  # noqa: PLC0415 - as above
+
+    if plan.converters is None:
+        return frame
+    if plan.transforms is not None:
+        frame = plan.transforms.applied(frame)
+    has = set(frame.columns)
+    name = functions.col("topic") if topic is None else functions.lit(topic)
+    columns: list[Column] = [functions.col("topic")] if topic is None else []
+    none = functions.lit(None).cast("string")
+    if "key" in has or plan.key_schema is not None:
+        key = functions.col("key") if "key" in has else none
+        columns.append(plan.converters.key.from_connect(name, key, plan.key_schema).alias("key"))
+    value = functions.col("value") if "value" in has else none
+    columns.append(plan.converters.value.from_connect(name, value, plan.value_schema).alias("value"))
+    headers = functions.col("headers") if "headers" in has else None
+    if "timestamp" in has and not for_spark:
+        columns.append(functions.unix_millis(functions.col("timestamp")).alias("timestamp"))
+    elif "timestamp" in has:
+        headers = with_time(headers, functions.col("timestamp"))
+    if headers is not None:
+        columns.append(headers.alias("headers"))
+    if "partition" in has:
+        columns.append(functions.col("partition"))
+    return frame.select(*columns)
+
+
+def options_for(frame: DataFrame, plan: WritePlan) -> Mapping[str, str]:
+    """Return the writer options for the result of `kafka_frame` on the same frame. Job thread."""
+    return plan.options if plan.converters is None else carried(frame, plan.options)

@@ -1,0 +1,286 @@
+"""Conversion of published metrics to metric families. Pure and cheap: one pass over the instances of this worker.
+
+States are those of the REST API (`kraal.cluster.views.rest`), including RESTARTING; failed instances remain until they
+are removed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kraal.cluster.views.rest import shown_state, task_state, type_of
+from kraal.core.ids import ConnectorName, State, TaskId
+from kraal.metrics import connect_attributes as names
+from kraal.metrics.supervision import supervision
+from kraal.metrics.text import Family, labels
+from kraal.metrics.windows import shares
+from kraal.protocol.group import GroupProtocol
+
+if TYPE_CHECKING:
+    from kraal.cluster.views.snapshot import Snapshot
+    from kraal.metrics.connect_attributes import Table
+    from kraal.metrics.group import GroupNumbers
+    from kraal.metrics.registry import CurrentMetrics, Startups
+    from kraal.metrics.task import TaskNumbers
+
+_PROTOCOLS = {
+    GroupProtocol.DEFAULT: "EAGER",
+    GroupProtocol.COMPATIBLE: "COMPATIBLE",
+    GroupProtocol.SESSIONED: "SESSIONED",
+    GroupProtocol.STATIC: "STATIC",
+}
+
+_BREATH = Family("", "gauge", "", ())
+"""An empty family, after which a scrape can yield to other work."""
+_EACH = 100
+"""Number of tasks or connectors between two yields."""
+
+Row = tuple[str, Sequence[float]]
+"""Labels, and the values of a table's attributes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The constant properties of a running worker."""
+
+    client_id: str
+    """The client id of the worker's group member; the worker's id in standalone mode."""
+    version: str
+    """The version of Connect that Kraal implements."""
+    commit: str
+    started_ms: int
+    """Milliseconds since the epoch."""
+
+
+def families(
+    snapshot: Snapshot,
+    current: CurrentMetrics,
+    identity: Identity,
+    class_of: Callable[[str], str],
+    now_s: float,
+    stall_s: float = 0.0,
+) -> Iterator[Family]:
+    """Yield all families one by one, so that a long scrape can be divided; some are empty.
+
+    `class_of` returns the full name of a connector's class for the name in its config; `stall_s`: see the registry.
+    """
+    connectors = sorted(name for name in current.living if not isinstance(name, TaskId))
+    tasks = [task for task in current.living if isinstance(task, TaskId)]
+    tasks.sort(key=lambda task: (task.connector, task.task))
+    states = {task: task_state(snapshot, task) for task in tasks}
+    yield from _app_info(identity)
+    yield from _worker(current, len(connectors), len(tasks), now_s)
+    yield from _worker_connectors(states)
+    yield from _connectors(snapshot, current, connectors, class_of)
+    yield from _task_states(states)
+    yield from _tasks(current, tasks, now_s)
+    yield from supervision(snapshot, current, states, now_s, stall_s)
+    if current.group is not None:
+        yield from _group(snapshot, current.group, identity, now_s)
+
+
+# -- the worker --------------------------------------------------------------------------------------------
+
+
+def _app_info(identity: Identity) -> Iterator[Family]:
+    values = (identity.version, identity.commit, str(identity.started_ms))
+    own = ("client_id", identity.client_id)
+    yield _texts(names.APP_INFO, zip(names.TEXTS[names.APP_INFO], values, strict=True), [own])
+
+
+def _worker(current: CurrentMetrics, connectors: int, tasks: int, now_s: float) -> Iterator[Family]:
+    values = (
+        connectors,
+        tasks,
+        *_startups(current.connector_startups, now_s),
+        *_startups(current.task_startups, now_s),
+    )
+    yield from _columns(names.WORKER, names.WORKER_TABLE, [("", values)])
+
+
+def _startups(startups: Startups, now_s: float) -> tuple[float, ...]:
+    bad, good = shares(startups.results, now_s)
+    return (startups.succeeded + startups.failed, startups.succeeded, good, startups.failed, bad)
+
+
+def _worker_connectors(states: Mapping[TaskId, State]) -> Iterator[Family]:
+    counts: dict[ConnectorName, Counter[str]] = {}
+    for task, state in states.items():
+        counts.setdefault(task.connector, Counter())[state.lower()] += 1
+    rows = [
+        (labels(("connector", name)), (count.total(), *(count[state] for state in names.STATES)))
+        for name, count in counts.items()
+    ]
+    yield from _columns(names.WORKER, names.WORKER_CONNECTOR_TABLE, rows)
+
+
+def _connectors(
+    snapshot: Snapshot,
+    current: CurrentMetrics,
+    connectors: Sequence[ConnectorName],
+    class_of: Callable[[str], str],
+) -> Iterator[Family]:
+    rows: list[tuple[str, float]] = []
+    for at, name in enumerate(connectors, 1):
+        if at % _EACH == 0:
+            yield _BREATH
+        entry = snapshot.config.connectors.get(name)
+        values = (
+            type_of(snapshot, name),
+            None if entry is None else class_of(entry.config.get("connector.class") or ""),
+            current.living[name],
+            _connector_state(snapshot, name).lower(),
+        )
+        pairs = zip(names.TEXTS[names.CONNECTOR], values, strict=True)
+        rows += _texts(names.CONNECTOR, pairs, [("connector", name)]).rows
+    yield Family(names.metric(names.CONNECTOR), "gauge", names.TEXT_HELP[names.CONNECTOR], rows)
+
+
+def _connector_state(snapshot: Snapshot, name: ConnectorName) -> State:
+    statuses = snapshot.status.statuses.get(name)
+    stored = None if statuses is None else statuses.connector
+    return shown_state(snapshot, name, State.UNASSIGNED if stored is None else stored.state)
+
+
+# -- tasks -------------------------------------------------------------------------------------------------
+
+
+def _task_states(states: Mapping[TaskId, State]) -> Iterator[Family]:
+    rows = [
+        (labels(("connector", task.connector), ("task", str(task.task)), ("status", state.lower())), 1)
+        for task, state in states.items()
+    ]
+    for name in (names.metric(names.TASK), names.TASK_STATUS):
+        yield Family(name, "gauge", names.TEXT_HELP[names.TASK], rows)
+
+
+def _tasks(current: CurrentMetrics, tasks: Sequence[TaskId], now_s: float) -> Iterator[Family]:
+    common: list[Row] = []
+    sources: list[Row] = []
+    sinks: list[Row] = []
+    errors: list[Row] = []
+    for at, task in enumerate(tasks, 1):
+        if at % _EACH == 0:
+            yield _BREATH
+        numbers = current.tasks.get(task)
+        if numbers is None:  # its actor has not started yet
+            continue
+        label = labels(("connector", task.connector), ("task", str(task.task)))
+        common.append((label, _common(numbers, now_s)))
+        if numbers.is_source:
+            sources.append((label, _source(numbers, now_s)))
+        else:
+            sinks.append((label, _sink(numbers, current.partitions.get(task, 0), now_s)))
+        errors.append((label, _errors(numbers)))
+    yield from _columns(names.TASK, names.COMMON_TABLE, common)
+    yield from _columns(names.SOURCE, names.SOURCE_TABLE, sources)
+    yield from _columns(names.SINK, names.SINK_TABLE, sinks)
+    yield from _columns(names.ERRORS, names.ERRORS_TABLE, errors)
+
+
+def _common(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
+    bad, good = shares(numbers.commit_results, now_s)
+    return (
+        numbers.states.ratio(State.RUNNING, now_s),
+        numbers.states.ratio(State.PAUSED, now_s),
+        numbers.commit_ms.most(now_s),
+        numbers.commit_ms.average(now_s),
+        bad,
+        good,
+        numbers.batch_size.most(now_s),
+        numbers.batch_size.average(now_s),
+    )
+
+
+def _errors(numbers: TaskNumbers) -> Sequence[float]:
+    """Return the error values; retries of batches count among the retries of records."""
+    counts = numbers.errors
+    return (
+        counts.failures,
+        counts.errors,
+        counts.skipped,
+        numbers.retries + counts.retries,
+        counts.logged,
+        counts.dead_letters,
+        counts.dead_letters_failed,
+        numbers.last_error_ms,
+    )
+
+
+def _source(numbers: TaskNumbers, now_s: float) -> Sequence[float]:
+    """Return the values of a source task; a batch counts when it is written, including its skipped records."""
+    return (
+        numbers.read.rate(now_s),
+        numbers.read_total,
+        numbers.records.rate(now_s),
+        numbers.records_total,
+        numbers.batch_ms.most(now_s),
+        numbers.batch_ms.average(now_s),
+        numbers.transaction_size.least(now_s),
+        numbers.transaction_size.most(now_s),
+        numbers.transaction_size.average(now_s),
+    )
+
+
+def _sink(numbers: TaskNumbers, partitions: int, now_s: float) -> Sequence[float]:
+    return (
+        numbers.read.rate(now_s),
+        numbers.read_total,
+        numbers.records.rate(now_s),
+        numbers.records_total,
+        partitions,
+        numbers.commit_number,
+        numbers.commits.rate(now_s),
+        numbers.commits_total,
+        numbers.late_commits.rate(now_s),
+        numbers.late_commits_total,
+        numbers.batch_ms.most(now_s),
+        numbers.batch_ms.average(now_s),
+    )
+
+
+# -- the group ---------------------------------------------------------------------------------------------
+
+
+def _group(snapshot: Snapshot, group: GroupNumbers, identity: Identity, now_s: float) -> Iterator[Family]:
+    protocol = None if snapshot.protocol is None else _PROTOCOLS[snapshot.protocol]
+    pairs = zip(names.TEXTS[names.REBALANCE], (protocol, snapshot.leader_url), strict=True)
+    yield _texts(names.REBALANCE, pairs, [])
+    since_ms = math.inf if group.ended_s is None else (now_s - group.ended_s) * 1000
+    values = (
+        snapshot.generation,
+        group.completed,
+        int(group.began_s is not None),
+        group.rebalance_ms.most(now_s),
+        group.rebalance_ms.average(now_s),
+        since_ms,
+    )
+    yield from _columns(names.REBALANCE, names.REBALANCE_TABLE, [("", values)])
+    label = labels(("client_id", identity.client_id))
+    owned = (group.connectors, group.tasks)
+    yield from _columns(names.COORDINATOR, names.COORDINATOR_TABLE, [(label, owned)])
+
+
+# -- tables to families ------------------------------------------------------------------------------------
+
+
+def _texts(group: str, values: Iterable[tuple[str, str | None]], own: Sequence[tuple[str, str]]) -> Family:
+    """Create the family of a group's text attributes: one series for each known value."""
+    rows = [(labels(*own, (names.label(name), text)), 1) for name, text in values if text is not None]
+    return Family(names.metric(group), "gauge", names.TEXT_HELP[group], rows)
+
+
+def _columns(group: str, table: Table, rows: Sequence[Row]) -> Iterator[Family]:
+    """Yield a family for each attribute from rows of values."""
+    for at, (attribute, text) in enumerate(table.items()):
+        counts = attribute.endswith("-total") or attribute.startswith(("total-", "deadletterqueue-"))
+        yield Family(
+            names.metric(group, attribute),
+            "counter" if counts else "gauge",
+            text,
+            [(label, values[at]) for label, values in rows],
+        )

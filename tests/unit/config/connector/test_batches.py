@@ -1,0 +1,82 @@
+"""Keys that say how batches are made: a connector's own value counts, and what may harm others is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.config.connector.batches import Batches, batch_keys, batches_of, sql_settings
+from kraal.config.key import ConfigDef, ConfigType, Key
+from kraal.connectors.file.config import FILE_SOURCE
+
+CODEC = "spark.sql.parquet.compression.codec"
+COMMITTER = "spark.sql.parquet.output.committer.class"
+ALLOWED = (
+    "A connector may set spark.sql.avro.*, spark.sql.files.*, spark.sql.orc.*, spark.sql.parquet.*, but not classes; "
+    "set other Spark settings in the worker's config"
+)
+
+
+@pytest.mark.parametrize(
+    ("connector", "worker", "wanted"),
+    [
+        ({}, {}, Batches(poll_s=None, max_records=1_000_000)),
+        ({}, {"max.records.per.batch": "7", "poll.interval.ms": "9"}, Batches(max_records=7)),
+        (
+            {"max.records.per.batch": "5", "poll.interval.ms": "250"},
+            {"max.records.per.batch": "7"},
+            Batches(poll_s=0.25, max_records=5),
+        ),
+        ({"max.records.per.batch": "0", "poll.interval.ms": "x"}, {}, Batches()),
+        ({"max.records.per.batch": "10000001"}, {"max.records.per.batch": "7"}, Batches(max_records=7)),
+    ],
+)
+def test_a_connectors_value_counts_then_its_workers_and_what_is_no_value_does_not(
+    connector: dict[str, str], worker: dict[str, str], wanted: Batches
+) -> None:
+    assert batches_of(connector, worker) == wanted
+
+
+def test_answers_have_these_keys_only_where_a_config_has_them() -> None:
+    assert batch_keys({"file": "f"}, FILE_SOURCE) == []
+    config: dict[str, str | None] = {"poll.interval.ms": "5", CODEC: "gzip", "spark.option.a": "b"}
+    assert [key.name for key in batch_keys(config, FILE_SOURCE)] == ["poll.interval.ms", CODEC]
+
+
+def test_a_plugins_own_key_of_the_name_is_the_plugins() -> None:
+    plugin = ConfigDef([Key(name="poll.interval.ms", type=ConfigType.STRING, doc="whatever")])
+    assert batch_keys({"poll.interval.ms": "5"}, plugin) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        (CODEC, "gzip", None),
+        ("spark.sql.files.ignoreMissingFiles", "true", None),
+        (
+            "spark.sql.session.timeZone",
+            "CET",
+            f"Invalid value CET for configuration spark.sql.session.timeZone: {ALLOWED}",
+        ),
+        (
+            COMMITTER,
+            "evil.Code",
+            f"Invalid value evil.Code for configuration {COMMITTER}: {ALLOWED}",
+        ),
+        (
+            "max.records.per.batch",
+            "0",
+            "Invalid value 0 for configuration max.records.per.batch: Value must be at least 1",
+        ),
+        (
+            "poll.interval.ms",
+            "0",
+            "Invalid value 0 for configuration poll.interval.ms: Value must be at least 1",
+        ),
+    ],
+)
+def test_values_are_judged(name: str, value: str, error: str | None) -> None:
+    config: dict[str, str | None] = {name: value}
+    (found,) = ConfigDef(batch_keys(config, FILE_SOURCE)).validate(config)
+    assert list(found.errors) == ([] if error is None else [error])
+    if name.startswith("spark."):
+        assert sql_settings({name: value}) == ({} if error else {name: value})

@@ -1,0 +1,257 @@
+"""Whose batch exhausts Spark's heap: the decision, and the turns of suspects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import pytest
+
+from kraal.cluster.decisions.failures import Failure, classify
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import BatchDone
+from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.memory_quarantine import HeapExhausted, MemoryQuarantine
+from kraal.engine.session.heap_exhaustion import (
+    HeapRules,
+    Suspect,
+    exhausted,
+    finished,
+    heap_death,
+    sentence,
+    takes_turns,
+)
+from kraal.engine.session.session import SparkAway
+from kraal.plugins.api import RetriableError
+
+RULES = HeapRules(deaths=3, quarantine_s=600.0)
+A, B, C = (TaskId(ConnectorName(name), 0) for name in "abc")
+DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
+LOST = SparkAway("Spark's JVM ended")
+
+
+def test_each_task_that_was_at_work_becomes_a_suspect() -> None:
+    verdict = exhausted({}, [A, B], 10.0, RULES)
+    assert verdict.suspects == {A: Suspect(1, 10.0), B: Suspect(1, 10.0)}
+    assert verdict.guilty == frozenset()
+
+
+def test_only_deaths_without_a_batch_in_between_add_up() -> None:
+    suspects = exhausted({}, [A, B], 1.0, RULES).suspects
+    suspects = exhausted(finished(suspects, B), [A, B], 2.0, RULES).suspects
+    verdict = exhausted(finished(suspects, B), [A, B], 3.0, RULES)
+    assert verdict.guilty == {A}
+    assert verdict.suspects == {B: Suspect(1, 3.0)}
+
+
+def test_what_is_long_ago_counts_no_more() -> None:
+    suspects = exhausted({}, [A], 0.0, RULES).suspects
+    suspects = exhausted(suspects, [A], 1.0, RULES).suspects
+    assert exhausted(suspects, [A], 700.0, RULES).suspects == {A: Suspect(1, 700.0)}
+
+
+def test_suspects_take_turns_for_a_while_others_never() -> None:
+    suspects = finished(exhausted({}, [A], 0.0, RULES).suspects, A)
+    assert takes_turns(suspects, A, 599.0, RULES)
+    assert not takes_turns(suspects, A, 600.0, RULES)
+    assert not takes_turns(suspects, B, 1.0, RULES)
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "expected"),
+    [
+        pytest.param(
+            3,
+            "Terminating due to java.lang.OutOfMemoryError: Java heap space\n",
+            "Java heap space",
+            id="as Java says it",
+        ),
+        pytest.param(
+            3,
+            "java.lang.OutOfMemoryError: Metaspace\nTerminating due to java.lang.OutOfMemoryError: GC overhead\r\n",
+            "GC overhead",
+            id="the last word counts",
+        ),
+        pytest.param(3, "", "out of memory", id="nothing was printed"),
+        pytest.param(52, "java.lang.OutOfMemoryError\n", "out of memory", id="Spark's own code"),
+        pytest.param(-9, "java.lang.OutOfMemoryError: Java heap space", None, id="killed, long after"),
+        pytest.param(1, "Error: could not find java", None, id="anything else"),
+    ],
+)
+def test_what_a_jvm_died_of(code: int, output: str, expected: str | None) -> None:
+    assert heap_death(code, output) == expected
+
+
+def test_nobody_restarts_it_by_himself() -> None:
+    assert classify(f"HeapExhausted: {sentence(RULES)}\n  in task a-0, start") is Failure.LASTING
+
+
+@dataclass
+class Jobs:
+    """Work whose jobs end when a test says so."""
+
+    found: bool = True
+    running: list[Callable[[JobResult], None]] = field(default_factory=list)
+    polls: list[bool] = field(default_factory=list)
+    poll_interval_s: float = 0.01
+    polls_idle: bool = False
+    owes_commit: bool = False
+    runs_on: bool = False
+
+    def open(self) -> str | None:
+        return None
+
+    def poll(self, *, asked: bool) -> JobLauncher | None:
+        self.polls.append(asked)
+        return self.running.append if self.found and asked else None
+
+    def commit(self, offsets: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+    def interrupt(self) -> bool:
+        return False
+
+
+@dataclass
+class Bench:
+    """A quarantine in a time of its own, and what its tasks work at."""
+
+    now_s: float = 0.0
+    jobs: dict[TaskId, Jobs] = field(default_factory=lambda: {task: Jobs() for task in (A, B, C)})
+    outcomes: list[tuple[TaskId, JobResult]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.quarantine = MemoryQuarantine(RULES, now=lambda: self.now_s)
+
+    def begin(self, task: TaskId) -> bool:
+        """Poll, and launch what was found; False when there was nothing to do."""
+        launch = self.quarantine.poll(task, self.jobs[task], asked=True)
+        if launch is not None:
+            launch(lambda outcome: self.outcomes.append((task, outcome)))
+        return launch is not None
+
+    def end(self, task: TaskId, outcome: JobResult = DONE) -> None:
+        self.jobs[task].running.pop()(outcome)
+
+    def exhaust(self, tasks: Iterable[TaskId]) -> frozenset[TaskId]:
+        """These are at work when the heap is exhausted; their jobs end before that is known."""
+        for task in tasks:
+            assert self.begin(task)
+        for task in tasks:
+            self.end(task, LOST)
+        return self.quarantine.spark_ended(out_of_memory=True)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_the_guilty_task_is_found_among_busy_ones(bench: Bench) -> None:
+    assert bench.exhaust([A, B, C]) == frozenset()
+    assert bench.begin(A)
+    assert not bench.begin(B), "suspects take turns"
+    bench.end(A)
+    assert bench.begin(B)
+    bench.end(B)
+    assert bench.exhaust([C]) == frozenset()
+    assert bench.begin(B)
+    bench.end(B)
+    assert bench.exhaust([C]) == {C}
+    with pytest.raises(HeapExhausted, match="3 times in a row Spark's JVM ran out of memory"):
+        bench.begin(C)
+    assert bench.begin(A)
+    bench.end(A)
+
+
+def test_others_work_beside_a_suspect(bench: Bench) -> None:
+    bench.exhaust([A])
+    assert bench.begin(A)
+    assert bench.begin(B)
+    assert bench.begin(C)
+
+
+def test_a_turn_without_work_is_given_on(bench: Bench) -> None:
+    bench.exhaust([A, B])
+    bench.jobs[A].found = False
+    assert not bench.begin(A)
+    assert bench.begin(B)
+
+
+def test_a_sink_without_its_turn_stays_in_its_group(bench: Bench) -> None:
+    bench.exhaust([A, B])
+    assert bench.begin(A)
+    bench.jobs[B].polls_idle = True
+    bench.jobs[B].polls.clear()
+    assert not bench.begin(B)
+    assert bench.jobs[B].polls == [False]
+
+
+def test_what_is_tried_again_waits_for_its_turn(bench: Bench) -> None:
+    bench.exhaust([A, B])
+    launch = bench.quarantine.poll(A, bench.jobs[A], asked=True)
+    assert launch is not None
+    launch(lambda outcome: bench.outcomes.append((A, outcome)))
+    bench.end(A, RetriableError("the sink is away"))
+    assert bench.begin(B)
+    launch(lambda outcome: bench.outcomes.append((A, outcome)))
+    assert isinstance(bench.outcomes[-1][1], RetriableError)
+    assert bench.jobs[A].running == []
+    bench.end(B)
+    launch(lambda outcome: bench.outcomes.append((A, outcome)))
+    assert len(bench.jobs[A].running) == 1
+
+
+def test_a_death_of_anything_else_makes_nobody_a_suspect(bench: Bench) -> None:
+    for _ in range(5):
+        assert bench.begin(A)
+        assert bench.begin(B)
+        bench.end(A, LOST)
+        bench.end(B, LOST)
+        assert bench.quarantine.spark_ended(out_of_memory=False) == frozenset()
+    assert bench.exhaust([C]) == frozenset()
+    assert bench.begin(A)
+    assert bench.begin(B)
+
+
+def test_a_job_that_failed_before_was_not_at_work(bench: Bench) -> None:
+    for _ in range(4):
+        assert bench.begin(A)
+        bench.end(A, ValueError("a bad record"))
+        bench.quarantine.spark_ended(out_of_memory=True)
+    assert bench.begin(A)
+
+
+def test_who_is_started_anew_has_no_past(bench: Bench) -> None:
+    assert [bench.exhaust([A]) for _ in range(3)] == [frozenset(), frozenset(), {A}]
+    bench.quarantine.forget(A)
+    assert bench.exhaust([A]) == frozenset()
+    assert bench.exhaust([A]) == frozenset()
+    assert bench.exhaust([A]) == {A}
+
+
+def test_a_turn_ends_with_the_probation_of_who_has_it(bench: Bench) -> None:
+    bench.exhaust([A])
+    bench.now_s = 300.0
+    bench.exhaust([B])
+    assert bench.begin(A)
+    assert not bench.begin(B)
+    bench.now_s = 601.0
+    assert bench.begin(B), "A takes no turns any more, and its job is one like any other"
+
+
+def test_what_a_run_that_was_left_behind_comes_to_late_does_not_count_for_the_next_one(bench: Bench) -> None:
+    bench.exhaust([A, B])
+    assert bench.begin(A)
+    left = bench.jobs[A]
+    bench.jobs[A] = Jobs()  # the task is started again while its first job hangs
+    assert bench.begin(A)
+    left.running.pop()(DONE)
+    assert not bench.begin(B), "it is the turn of the second run"
+    bench.quarantine.yields(left)
+    assert not bench.begin(B)
+    bench.end(A)
+    assert bench.begin(B)
