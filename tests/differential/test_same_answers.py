@@ -27,6 +27,6 @@ def test_both_answer_alike(replayed: Outcome, mode: str, step: str) -> None:
     assert "\n".join(replayed[mode][step].verdict.faults) == ""
 
 
-def test_every_row_that_is_said_to_be_seen_is_seen(replayed: Outcome) -> None:
+def test_every_row_of_the_page_is_needed(replayed: Outcome) -> None:
     needed = {row for steps in replayed.values() for each in steps.values() for row in each.verdict.needed}
     assert set(ids_in(PAGE.read_text("utf-8"))) - needed == set(), "take these rows, or their ids, away"

@@ -40,7 +40,7 @@ def test_names_of_steps_are_unique() -> None:
     assert [name for name, count in Counter(step.name for step in SCRIPT).items() if count > 1] == []
 
 
-def test_what_is_allowed_is_a_row_of_the_page() -> None:
+def test_every_allowed_difference_is_a_row_of_the_page() -> None:
     used = {each.row for each in (*EVERYWHERE, *(each for step in SCRIPT for each in step.allow))}
     assert used == set(ids_in(PAGE.read_text("utf-8")))
 

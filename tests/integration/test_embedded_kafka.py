@@ -80,7 +80,7 @@ def test_a_broker_that_kraal_did_not_start_is_left_alone(kafka: Broker, tmp_path
     assert kafka.status().answers
 
 
-def test_a_port_that_accepts_but_is_no_kafka_does_not_answer(kafka: Broker, tmp_path: Path) -> None:
+def test_a_port_that_accepts_but_is_not_kafka_does_not_answer(kafka: Broker, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert kraal("start", "--data-dir", str(tmp_path), "--port", str(port)).exit_code == 1

@@ -219,14 +219,14 @@ def test_a_connector_gets_no_tokens_from_where_the_operator_does_not_allow(
             assert f"Invalid value {url} for configuration {key}: The URL cannot" in trace
 
 
-def test_a_wrong_password_is_told_by_librdkafka(kafka_with_logins: SecuredKafka) -> None:
+def test_librdkafka_reports_a_wrong_password(kafka_with_logins: SecuredKafka) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
     with pytest.raises(StoreError, match="invalid credentials with SASL mechanism SCRAM-SHA-512") as raised:
         cluster_id(settings["bootstrap.servers"], librdkafka_options(settings), timeout_s=2)
     assert "hush" not in f"{raised.value}{raised.value.__cause__}"
 
 
-def test_a_wrong_password_is_told_by_kafka_python(
+def test_kafka_python_reports_a_wrong_password(
     kafka_with_logins: SecuredKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = kafka_with_logins.login("SCRAM-SHA-512", password="hush")  # noqa: S106 - a wrong one
@@ -242,7 +242,7 @@ def test_a_wrong_password_is_told_by_kafka_python(
 
 
 @pytest.mark.parametrize("connector", ["ListSource", "ListSink"])
-def test_a_wrong_password_fails_a_task_and_is_told(
+def test_a_wrong_password_fails_a_task_and_is_logged(
     kafka_with_logins: SecuredKafka, stage: Stage, connector: str
 ) -> None:
     task = f"secured-{uuid.uuid4().hex[:8]}"
@@ -260,7 +260,7 @@ def test_a_wrong_password_fails_a_task_and_is_told(
     assert "hush" not in trace
 
 
-def test_what_no_acl_allows_is_refused(kafka_with_logins: SecuredKafka) -> None:
+def test_operations_without_an_acl_are_refused(kafka_with_logins: SecuredKafka) -> None:
     topic = topic_of(kafka_with_logins, "forbidden-")
     errors: list[Any] = []
     producer = ck.Producer(librdkafka_options(kafka_with_logins.login("SCRAM-SHA-512")))

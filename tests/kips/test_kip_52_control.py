@@ -58,7 +58,7 @@ def test_a_paused_connector_processes_nothing(stage: Stage) -> None:
     assert stage.written(NAME, 0) == []
 
 
-def test_a_resumed_connector_goes_on_where_it_was(stage: Stage) -> None:
+def test_a_resumed_connector_continues_where_it_stopped(stage: Stage) -> None:
     """Nothing is lost.
 
     > Method: POSTPUT
@@ -219,7 +219,7 @@ def test_a_task_is_restarted_alone(stage: Stage) -> None:
     assert stage.post(f"{ONE}/tasks/3/restart").status == 404
 
 
-def test_a_restart_that_fails_says_so(stage: Stage) -> None:
+def test_reports_a_restart_that_fails(stage: Stage) -> None:
     """At the time of the request.
 
     > which either complete or fail at the time of the request

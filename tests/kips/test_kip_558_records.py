@@ -85,7 +85,7 @@ def test_the_record_has_the_kip_s_form(stage: Stage) -> None:
     assert prefixes == {"connector", "task", "topic"}
 
 
-def test_topic_and_connector_are_told_apart(stage: Stage) -> None:
+def test_topic_and_connector_are_distinguished(stage: Stage) -> None:
     """However the connector is called.
 
     > The topic name can be safely separated by the connector name because the delimiter : (colon character) is

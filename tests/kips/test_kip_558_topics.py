@@ -96,7 +96,7 @@ def test_reset_forgets_all_topics_used_so_far(stage: Stage) -> None:
     assert stage.topics(NAME) == ["baz"]
 
 
-def test_what_is_still_used_comes_back_after_a_reset(stage: Stage) -> None:
+def test_topics_in_use_come_back_after_a_reset(stage: Stage) -> None:
     """The connector runs on all the while.
 
     > Resetting the set of active topics of a connector while this connector is running is fine, as long as the

@@ -251,7 +251,7 @@ def test_the_example_of_the_kip(stage: Stage) -> None:
     }
 
 
-def test_the_status_shows_how_far_a_restart_is(stage: Stage) -> None:
+def test_the_status_shows_the_progress_of_a_restart(stage: Stage) -> None:
     """From RUNNING by RESTARTING to RUNNING, of all four, as GETs see it on the worker that planned it.
 
     > GET /connector/{connectorName}/status

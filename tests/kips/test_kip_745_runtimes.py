@@ -53,7 +53,7 @@ def test_each_target_is_stopped_then_restarting_then_running(stage: Stage) -> No
         assert [value["worker_id"] for _, value in stage.status_records(key, after=end)] == [owner] * 2
 
 
-def test_running_is_said_when_an_instance_really_runs(stage: Stage) -> None:
+def test_reports_running_only_when_an_instance_runs(stage: Stage) -> None:
     """A task that cannot be opened is never said to run.
 
     > That existing logic does not wait for the instances to complete their startup, and it will transition this
@@ -209,7 +209,7 @@ def test_every_worker_restarts_its_own(distributed: ThreeWorkers) -> None:
     assert [distributed.owner(NAME), *(distributed.owner(NAME, n) for n in range(5))] == owners
 
 
-def test_what_fails_before_its_worker_has_read_the_request_is_restarted_too(
+def test_an_instance_that_fails_before_its_worker_reads_the_request_is_restarted_too(
     distributed: ThreeWorkers,
 ) -> None:
     """A follower reads late, and meanwhile one of its tasks fails.
@@ -287,7 +287,7 @@ def conflicts(stage: ThreeWorkers, path: str, via: str) -> set[str]:
     return texts
 
 
-def test_a_rebalance_in_the_way_is_a_conflict(distributed: ThreeWorkers) -> None:
+def test_a_request_during_a_rebalance_is_a_conflict(distributed: ThreeWorkers) -> None:
     """A restart waits for the end of a rebalance; it is refused when the group's coordinator goes away in one.
 
     > 409 CONFLICT when a rebalance is needed, forthcoming, or underway while restarting any of the Connector

@@ -101,7 +101,7 @@ def test_java_properties(standalone: OneWorker, tmp_path: Path, extension: str) 
     assert standalone.get(f"/connectors/{NAME}/config").body == FLAT
 
 
-def test_an_initial_state_that_is_none_names_the_file(standalone: OneWorker, tmp_path: Path) -> None:
+def test_an_invalid_initial_state_names_the_file(standalone: OneWorker, tmp_path: Path) -> None:
     """Nothing is created.
 
     > if a valid "initial_state" is specified

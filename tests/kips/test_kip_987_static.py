@@ -90,7 +90,7 @@ def test_static_is_the_default_protocol(distributed: ThreeWorkers) -> None:
     flows(distributed, ONE, TWO)
 
 
-def test_beside_an_older_worker_everybody_may_run_anything(distributed: ThreeWorkers) -> None:
+def test_next_to_an_older_worker_every_worker_may_run_anything(distributed: ThreeWorkers) -> None:
     """One worker is enough to have lists ignored, and its end to have them used.
 
     > If static assignments are not specified, or at least one worker in the cluster is not using the static protocol,
@@ -143,7 +143,7 @@ def test_workers_and_jobs_are_static_or_wildcard(distributed: ThreeWorkers) -> N
     assert set().union(*(worker.running for worker in wildcard)) == {TaskId(ONE, 1)}
 
 
-def test_what_is_where_it_may_not_be_moves(distributed: ThreeWorkers) -> None:
+def test_work_moves_away_from_workers_that_may_not_run_it(distributed: ThreeWorkers) -> None:
     """Steps 3 to 6: of wildcard workers, and, after a time in which lists were ignored, of static ones.
 
     > Revoke any static jobs running on wildcard workers

@@ -68,7 +68,7 @@ def test_every_quote_is_in_the_kip(kip: Kip) -> None:
 
 
 @pytest.mark.parametrize("kip", EVERY)
-def test_what_waits_for_something_waits_no_longer_than_that(kip: Kip) -> None:
+def test_sentences_that_wait_for_a_feature_wait_only_until_it_exists(kip: Kip) -> None:
     waiting = [sentence for sentence in kip.sentences if sentence.because and " yet" in sentence.because]
     not_there = COMPAT.read_text("utf-8").partition("## Not there yet")[2]
     over = [s.says for s in waiting if s.because is None or NOT_YET[s.because] not in not_there]

@@ -85,7 +85,7 @@ def test_a_url_may_have_a_path(leader: tuple[str, Stranger]) -> None:
     assert [seen.target for seen in found.seen] == ["/behind/proxy/connectors/x/tasks"]
 
 
-def test_the_error_of_a_leader_is_told_with_its_status(leader: tuple[str, Stranger]) -> None:
+def test_reports_the_leaders_error_with_its_status(leader: tuple[str, Stranger]) -> None:
     url, found = leader
     found.status, found.body = (
         403,
@@ -103,7 +103,7 @@ def test_a_leader_that_hangs_is_waited_for_only_so_long() -> None:
             send_task_configs(url, X, [], key=KEY, algorithm="HmacSHA256", timeout_s=0.2)
 
 
-def test_a_leader_that_is_gone_is_said_so() -> None:
+def test_reports_that_the_leader_is_gone() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
     with pytest.raises(PeerFailed, match="Connection refused"):

@@ -98,7 +98,7 @@ def test_the_command_writes_every_page_into_a_folder(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "manual").iterdir()} == {INDEX, *(page.file for page in PAGES)}
 
 
-def test_the_command_wants_a_folder_where_there_is_no_checkout(
+def test_the_command_requires_a_directory_outside_of_a_checkout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "ROOT", tmp_path)
@@ -130,14 +130,14 @@ def test_every_key_has_a_text_that_is_a_sentence() -> None:
     assert wrong == []
 
 
-def test_texts_are_no_mere_repetition_of_the_name() -> None:
+def test_a_text_does_not_just_repeat_the_name() -> None:
     def letters(text: str) -> str:
         return re.sub(r"[^a-z]", "", text.lower())
 
     assert [key.name for _, key in KEYS if letters(key.doc) == letters(key.name)] == []
 
 
-def test_every_setting_of_clients_has_a_text_and_there_is_no_other() -> None:
+def test_every_client_setting_has_a_text_and_every_text_has_a_setting() -> None:
     assert client_texts().keys() == client_names()
 
 
@@ -169,7 +169,7 @@ def test_every_default_is_of_its_type() -> None:
     assert [key.name for key in given if type(key.default) is not types[key.type]] == []
 
 
-def test_dependents_are_declared_beside_the_key() -> None:
+def test_dependents_are_declared_with_the_key() -> None:
     for page in PAGES:
         for section in page.sections:
             names = {entry.name for entry in section.entries}

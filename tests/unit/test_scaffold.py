@@ -44,7 +44,7 @@ def test_the_project_of_a_new_sink_passes_its_own_test(tmp_path: Path) -> None:
     assert "2 passed" in done.stdout
 
 
-def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     code, said = new("mine", "--in", str(tmp_path))
     assert (code, "already exists" in said) == (1, True)
@@ -54,7 +54,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["", "Orders", "my_orders", "-a", "a-", "a--b", "1a", "a/b", "..", "é", "a" * 51]
 )
-def test_a_name_that_is_none_is_refused_with_what_is_allowed(name: str, tmp_path: Path) -> None:
+def test_rejects_an_invalid_name_and_names_the_valid_ones(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="lower-case letters, digits and single hyphens"):
         Names.of(name, "source")
     assert list(tmp_path.iterdir()) == []

@@ -79,7 +79,7 @@ def test_a_group_that_does_not_exist_has_no_offsets(world: World) -> None:
     assert world.read() == {}
 
 
-def test_what_is_named_is_changed_and_the_rest_stays(world: World) -> None:
+def test_changes_only_the_named_partitions(world: World) -> None:
     world.alter({P0: 5, P1: 2**40})
     world.alter({P0: 0})
     assert world.read() == {P0: 0, P1: 2**40}
@@ -164,5 +164,5 @@ def test_a_kafka_that_is_away_is_an_error_and_leaves_no_thread(tmp_path: Path) -
         ({}, {"consumer.override.group.id": " "}, "connect-x"),
     ],
 )
-def test_whose_group_it_is(worker: dict[str, str], config: dict[str, str], group: str) -> None:
+def test_chooses_the_sinks_group(worker: dict[str, str], config: dict[str, str], group: str) -> None:
     assert group_of(worker, X, config) == group

@@ -67,7 +67,7 @@ def test_an_offset_that_append_returned_can_be_read_at_once(log: Log) -> None:
         assert [r.value for r in log.read(offset, 1)] == [str(number).encode()]
 
 
-def test_reading_stops_at_the_limit_and_goes_on_in_the_middle_of_a_batch(log: Log) -> None:
+def test_reading_stops_at_the_limit_and_continues_inside_a_batch(log: Log) -> None:
     log.append([A1, A2, B1, GONE])
     log.append([B1])
     seen: list[int] = []
@@ -95,7 +95,7 @@ def test_a_read_that_may_wait_returns_what_is_there_at_once(log: Log) -> None:
     assert time.monotonic() - begun < 15
 
 
-def test_a_read_that_waits_in_vain_returns_nothing(log: Log) -> None:
+def test_a_read_without_new_records_returns_nothing(log: Log) -> None:
     assert list(log.read(0, 9, 0.1)) == []
     log.append([A1])
     assert list(log.read(1, 9, 0.1)) == []

@@ -106,7 +106,7 @@ def test_a_worker_that_thaws_after_its_work_has_moved_commits_nothing_and_rejoin
     assert max(repeats.values()) <= 2, "one batch of the source and one of the sink may come twice"
 
 
-def test_a_worker_whose_jvm_is_frozen_keeps_its_work_and_goes_on_with_the_next_line(
+def test_a_worker_with_a_frozen_jvm_keeps_its_work_and_continues_with_the_next_line(
     flow: Flow, two: ProcessCluster
 ) -> None:
     frozen = two.workers[0]

@@ -78,7 +78,7 @@ def test_a_worker_that_joins_gets_its_share_in_two_rounds_and_one_that_ends_give
     assert all(pipe.is_through_exactly() for pipe in flow.pipes), flow.repeats()
 
 
-def test_a_rolling_restart_loses_no_line_and_repeats_none(flow: Flow, travellers: ProcessCluster) -> None:
+def test_a_rolling_restart_neither_loses_nor_repeats_a_line(flow: Flow, travellers: ProcessCluster) -> None:
     with flow.flowing():
         for turn, worker in enumerate(travellers.workers):
             began = time.monotonic()

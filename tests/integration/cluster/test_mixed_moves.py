@@ -104,7 +104,7 @@ def leads(worker: WorkerProcess) -> bool:
     return bool(urls) and urls[-1] == f"{worker.url}/"
 
 
-def test_leaders_of_either_kind_die_and_lines_go_on(
+def test_lines_keep_flowing_when_leaders_of_either_kind_die(
     own_mixed: Callable[[], MixedCluster], kafka: Broker, tmp_path: Path
 ) -> None:
     cluster = own_mixed()

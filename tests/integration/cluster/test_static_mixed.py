@@ -22,7 +22,7 @@ def mixed(kafka: Broker, tmp_path: Path) -> Iterator[MixedCluster]:
     cluster.close()
 
 
-def test_lists_are_ignored_beside_a_java_worker_and_take_effect_when_it_leaves(
+def test_static_lists_take_effect_when_the_last_java_worker_leaves(
     mixed: MixedCluster, kafka: Broker, tmp_path: Path
 ) -> None:
     java = mixed.start_java()

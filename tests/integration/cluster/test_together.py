@@ -18,7 +18,7 @@ def wait_until_equal(pipe: Pipe) -> None:
 
 
 @EACH
-def test_what_one_worker_is_asked_all_know(cluster: ProcessCluster, pipe: Pipe, number: int) -> None:
+def test_every_worker_knows_what_one_was_asked(cluster: ProcessCluster, pipe: Pipe, number: int) -> None:
     worker = cluster.workers[number]
     name = f"{pipe.topic}-extra"
     config = {**pipe.source_config, "name": name, "file": f"{pipe.source_file}-extra"}

@@ -88,7 +88,7 @@ def messages(stage: Stage, topic: str, partitions: int, count: int) -> list[Mess
     return [(m.partition(), m.key(), m.value(), m.headers(), m.timestamp()) for m in found]
 
 
-def test_records_are_copied_byte_for_byte_and_a_restart_goes_on(stage: Stage) -> None:
+def test_records_are_copied_byte_for_byte_and_a_restart_continues(stage: Stage) -> None:
     one, two = stage.topic(partitions=2), stage.topic()
     stage.create(f"west.{one}", 2)
     stage.create(f"west.{two}")

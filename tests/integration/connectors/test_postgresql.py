@@ -44,7 +44,7 @@ def test_a_database_that_never_answers_fails_the_task(stage: Stage, silent: int)
     assert "SocketTimeoutException" in opening.expect(Failed, patience_s=30.0).trace
 
 
-def test_new_rows_by_a_column_that_grows_and_a_restart_goes_on(stage: Stage, database: PostgreSQL) -> None:
+def test_reads_new_rows_by_an_incrementing_column(stage: Stage, database: PostgreSQL) -> None:
     database.ask(
         "CREATE TABLE orders (id BIGSERIAL PRIMARY KEY, name TEXT, price NUMERIC(9,2), paid BOOLEAN NOT NULL,"
         " day DATE, made TIMESTAMP, ratio DOUBLE PRECISION, raw BYTEA);"
@@ -71,7 +71,7 @@ def test_new_rows_by_a_column_that_grows_and_a_restart_goes_on(stage: Stage, dat
     assert orders.offsets == {SourcePartition.of({"table": "orders"}): {"incrementing": 1001}}
 
 
-def test_rows_that_change_by_their_time_and_a_restart_goes_on(stage: Stage, database: PostgreSQL) -> None:
+def test_reads_changed_rows_by_timestamp(stage: Stage, database: PostgreSQL) -> None:
     database.ask(
         'CREATE SCHEMA shop; CREATE TABLE shop."Stock" (n INT, "Changed" TIMESTAMP NOT NULL);'
         " INSERT INTO shop.\"Stock\" VALUES (1, '2026-01-02 03:04:05.123456'), (2, '2026-01-02 03:04:05.123456'),"
@@ -99,7 +99,7 @@ def test_rows_that_change_by_their_time_and_a_restart_goes_on(stage: Stage, data
     assert offset == {"timestamp": "2026-02-01 00:00:00"}
 
 
-def test_records_become_rows_once_and_a_restart_goes_on(stage: Stage, database: PostgreSQL) -> None:
+def test_records_become_rows_once_and_a_restart_continues(stage: Stage, database: PostgreSQL) -> None:
     topic, name = stage.topic(), f"sink-{uuid.uuid4().hex[:8]}"
     database.ask("CREATE TABLE got (n INT PRIMARY KEY, name TEXT, at TIMESTAMP DEFAULT now())")
     changes = {"topics": topic, "spark.option.url": database.url, "jdbc.table": "got"}
@@ -115,9 +115,7 @@ def test_records_become_rows_once_and_a_restart_goes_on(stage: Stage, database: 
     assert database.ask("SELECT n FROM got WHERE name IS NULL ORDER BY n") == ["600", "601"]
 
 
-def test_records_that_come_again_are_rows_once_with_their_offsets_beside_them(
-    stage: Stage, database: PostgreSQL
-) -> None:
+def test_repeated_records_become_rows_once_with_their_offsets(stage: Stage, database: PostgreSQL) -> None:
     topic, name = stage.topic(2), f"sink-{uuid.uuid4().hex[:8]}"
     database.ask(
         'CREATE SCHEMA once; CREATE TABLE once."Got" (n BIGINT, doc JSONB, at TIMESTAMP DEFAULT now())'

@@ -196,7 +196,7 @@ def test_rows_that_spark_did_not_write_are_missed(spark: SparkSession, tmp_path:
     assert spans(tmp_path / "out") == [(0, 0, 10), (1, 5, 9)]
 
 
-def test_what_another_task_wrote_while_the_partition_was_away_is_found(
+def test_finds_records_written_by_another_task_while_the_partition_was_away(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     config = {"spark.format": "text", "path": str(tmp_path / "out")}
@@ -243,7 +243,7 @@ def test_formats_of_text(
     assert path.suffix == {"text": ".txt"}.get(spark_format, f".{spark_format}")
 
 
-def test_a_value_that_is_no_json_fails_with_its_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_value_that_is_not_json_fails_with_its_position(spark: SparkSession, tmp_path: Path) -> None:
     task = started({"spark.format": "orc", "path": str(tmp_path), "spark.schema": "n INT"}, tmp_path)
     batch = SinkBatch(frame=records(spark, {HERE: (7, 8)}, "no"), ranges={HERE: (7, 8)})
     with pytest.raises(Exception, match=r"The value of t-0@7 is no JSON of spark.schema"):

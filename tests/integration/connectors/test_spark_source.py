@@ -26,7 +26,7 @@ def lines(first: int, count: int) -> str:
     return "".join(f'{{"id":{n},"name":"n{n}"}}\n' for n in range(first, first + count))
 
 
-def test_files_of_json_come_with_a_schema_and_a_restart_goes_on(stage: Stage, tmp_path: Path) -> None:
+def test_json_files_have_a_schema_and_a_restart_continues(stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "a%20 b.json").write_text(lines(0, 2500) + "\n")
     (tmp_path / "_hidden.json").write_text("none")
     config = example("spark-source-json", {"path": str(tmp_path)})
@@ -189,7 +189,7 @@ def say(limit: Path, numbers: int) -> None:
     made.rename(limit)
 
 
-def test_a_stream_reader_goes_on_at_its_own_offset(stage: Stage, tmp_path: Path) -> None:
+def test_a_stream_reader_continues_at_its_own_offset(stage: Stage, tmp_path: Path) -> None:
     limit = tmp_path / "limit"
     say(limit, 5)
     changes = {"spark.python.datasource": NUMBERS, "spark.option.limit": str(limit)}

@@ -139,7 +139,7 @@ def test_the_port_for_calls_from_the_jvm_refuses_calls_without_its_token(
     assert numbers(made) == list(range(made.read))
 
 
-def test_what_ends_a_query_comes_first_in_the_trace(stage: Stage, tmp_path: Path) -> None:
+def test_the_trace_starts_with_the_cause_that_ended_the_query(stage: Stage, tmp_path: Path) -> None:
     assert (
         "no-such-stream" in ticks(stage, tmp_path, **{"spark.format": "no-such-stream"}).fail().split("\n")[0]
     )

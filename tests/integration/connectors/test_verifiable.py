@@ -47,7 +47,7 @@ def run_source(
     return stored["seqno"], batches
 
 
-def test_what_is_written_is_printed_and_a_restart_goes_on(
+def test_prints_written_records_and_continues_after_a_restart(
     stage: Stage, capfd: pytest.CaptureFixture[str]
 ) -> None:
     topic = stage.topic()

@@ -54,7 +54,7 @@ def test_a_sink_reads_what_is_compressed(stage: Stage, codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_source_compresses_as_it_is_told(stage: Stage, codec: str) -> None:
+def test_a_source_uses_the_configured_compression(stage: Stage, codec: str) -> None:
     task, topic = f"codec-{uuid.uuid4().hex[:8]}", stage.topic()
     values = [f"{codec} {number}" for number in range(100)]
     batch = SourceBatch(

@@ -36,7 +36,9 @@ def run_batch(stage: Stage, name: str, read: object, topic: str) -> Opening:
 
 
 @pytest.mark.slow
-def test_who_exhausts_the_heap_stays_failed_and_others_go_on(engine: SparkEngine, kafka: Broker) -> None:
+def test_a_task_that_exhausts_the_heap_stays_failed_and_others_continue(
+    engine: SparkEngine, kafka: Broker
+) -> None:
     await_ready(engine)
     stage, states = Stage(engine, kafka.bootstrap), list[EngineState]()
     engine.listen(states.append)

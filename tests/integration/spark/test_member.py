@@ -168,7 +168,7 @@ def test_without_a_broker_it_ends_all_the_same(tmp_path: Path) -> None:
     assert time.monotonic() - began_s < QUICK_S
 
 
-def test_a_member_that_was_not_polled_in_time_says_so(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_member_that_was_not_polled_in_time_logs_it(caplog: pytest.LogCaptureFixture) -> None:
     worker = {"bootstrap.servers": f"127.0.0.1:{free_port()}"}
     member = Member(member_config(worker, {}, TaskId(ConnectorName("late"), 0)), ["t"], None, lambda *_: None)
     consumer = member._consumer

@@ -121,7 +121,7 @@ def test_a_sink_gets_a_backlog_and_a_tail_without_the_bad_ones_which_are_buried_
     assert letters[0].timestamp() == first.timestamp()
 
 
-def test_what_a_sink_reports_is_buried_with_the_bytes_that_kafka_had_and_the_others_are_written(
+def test_reported_records_become_dead_letters_with_their_original_bytes_and_the_others_are_written(
     stage: Stage,
 ) -> None:
     """A backlog and a tail, a transform that changes the topic. Source: KIP-610."""
@@ -157,7 +157,7 @@ def test_what_a_sink_reports_is_buried_with_the_bytes_that_kafka_had_and_the_oth
         assert told[value]["__connect.errors.exception.message"] == b"nobody wants it"
 
 
-def test_what_a_sink_reports_fails_it_where_nothing_is_tolerated_also_by_columns(stage: Stage) -> None:
+def test_a_reported_record_fails_a_sink_without_tolerance_also_by_columns(stage: Stage) -> None:
     topic = stage.topic()
     stage.produce(topic, ["a", "refuse", "b"])
     _, opening = opened(stage, "ListSink", {"topics": topic})

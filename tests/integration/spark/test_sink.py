@@ -100,7 +100,7 @@ def test_a_retriable_write_gets_the_same_batch_again(stage: Stage) -> None:
     opening.expect(Stopped)
 
 
-def test_the_plugin_is_told_of_each_assignment(stage: Stage) -> None:
+def test_the_plugin_receives_each_assignment(stage: Stage) -> None:
     task, topic = name(), stage.topic(2)
     stage.produce(topic, ["one"], 0)
     opening = opened(stage, task, topic)

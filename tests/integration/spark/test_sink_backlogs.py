@@ -263,7 +263,7 @@ def test_the_pieces_of_a_partition_are_put_together_in_their_order(
     assert [json.loads(line)["at"] for line in text.splitlines()] == list(range(COUNT))
 
 
-def test_what_a_backlog_was_read_with_is_given_back(stage: Stage, tmp_path: Path) -> None:
+def test_the_resources_of_a_backlogs_read_are_released(stage: Stage, tmp_path: Path) -> None:
     """Else each read keeps consumers, and the records that they have fetched, in Spark's heap for minutes."""
     topic = stage.topic()
     produce(stage, topic, [good(n) for n in range(COUNT)])

@@ -164,7 +164,7 @@ def test_a_retriable_error_is_asked_again_and_exit_fails_only_the_task(stage: St
     assert opening.expect(Failed).trace.startswith("SystemExit: 3")
 
 
-def test_hold_withdraws_a_request_and_next_goes_on(stage: Stage) -> None:
+def test_hold_withdraws_a_request_and_next_continues(stage: Stage) -> None:
     task, topic = name(), stage.topic()
     opening = opened(stage, task)
     opening.run.next()
@@ -220,7 +220,7 @@ def test_a_second_open_of_a_task_ends_the_first_before_it_begins(stage: Stage) -
     end(second)
 
 
-def test_what_comes_just_after_a_hold_waits_for_the_next_request(stage: Stage) -> None:
+def test_a_batch_found_just_after_a_hold_waits_for_the_next_request(stage: Stage) -> None:
     task, topic = name(), stage.topic()
     opening = opened(stage, task)
     opening.run.next()

@@ -58,7 +58,7 @@ def test_a_connector_file_that_is_not_there_ends_the_worker_with_3(own_worker: M
     assert f"'{tmp_path}/none.json': there is no such file." in text
 
 
-def test_every_error_of_the_worker_properties_is_told_at_once(own_worker: Make) -> None:
+def test_reports_all_errors_of_the_worker_properties_at_once(own_worker: Make) -> None:
     wrong = {
         "key.converter": "NoSuchConverter",
         "listeners": "https://127.0.0.1:0",

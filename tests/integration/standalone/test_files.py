@@ -24,7 +24,7 @@ def stored(worker: WorkerProcess, connector: str) -> Mapping[SourcePartition, Of
     return OffsetFile(worker.offset_file).load(ConnectorName(connector))
 
 
-def test_the_offset_file_is_connects_and_holds_where_the_source_goes_on(pipe: Pipe) -> None:
+def test_the_offset_file_is_connects_and_holds_the_sources_position(pipe: Pipe) -> None:
     pipe.write(100)
     pipe.worker.wait_until("lines came out", pipe.is_through_exactly)
     expected = {SourcePartition.of({"filename": str(pipe.source_file)}): {"position": 100 * LINE_BYTES}}
@@ -33,7 +33,7 @@ def test_the_offset_file_is_connects_and_holds_where_the_source_goes_on(pipe: Pi
 
 
 @pytest.mark.ci
-def test_a_worker_that_is_told_to_forget_configs_keeps_offsets(
+def test_a_worker_that_discards_configs_keeps_offsets(
     own_worker: Make, tmp_path: Path, kafka: Broker
 ) -> None:
     worker = own_worker(properties={"kraal.standalone.remember.configs": "false"})

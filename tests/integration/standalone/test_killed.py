@@ -125,7 +125,7 @@ def is_jvm(process: psutil.Process) -> bool:
 
 
 @pytest.mark.ci
-def test_sigterm_ends_in_time_and_the_next_start_goes_on_with_the_next_line(large: Pipe) -> None:
+def test_sigterm_ends_in_time_and_the_next_start_continues_with_the_next_line(large: Pipe) -> None:
     worker = large.worker
     assert worker.end(GRACEFUL_S + 15) == 0
     assert is_in_the_middle(large)

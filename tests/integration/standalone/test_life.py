@@ -24,7 +24,7 @@ def test_every_line_comes_out_once_and_in_order_also_those_appended_later(pipe: 
     assert pipe.states() == [*RUNNING, *RUNNING]
 
 
-def test_what_is_shown_of_a_running_connector(pipe: Pipe) -> None:
+def test_a_running_connectors_answers(pipe: Pipe) -> None:
     worker = pipe.worker
     found = worker.get(f"/connectors/{pipe.source}").body
     assert found == {
@@ -74,7 +74,9 @@ def prove_that_others_flow(worker: WorkerProcess, pipe: Pipe) -> None:
         assert worker.delete(f"/connectors/{name}").status == 204
 
 
-def test_a_stopped_connector_has_no_tasks_and_goes_on_where_it_was(pipe: Pipe, worker: WorkerProcess) -> None:
+def test_a_stopped_connector_has_no_tasks_and_resumes_where_it_stopped(
+    pipe: Pipe, worker: WorkerProcess
+) -> None:
     pipe.write(10)
     wait_until_equal(pipe)
     for name in (pipe.source, pipe.sink):
@@ -143,7 +145,7 @@ def test_a_restarted_task_repeats_and_misses_nothing(pipe: Pipe, worker: WorkerP
     assert worker.post(f"/connectors/{pipe.source}/tasks/1/restart").status == 404
 
 
-def test_a_deleted_connector_is_gone_and_a_new_one_goes_on_at_its_offsets(
+def test_a_connector_created_again_continues_at_the_deleted_ones_offsets(
     pipe: Pipe, worker: WorkerProcess
 ) -> None:
     pipe.write(10)

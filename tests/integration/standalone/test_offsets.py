@@ -76,7 +76,7 @@ def resume(pipe: Pipe, name: str) -> None:
     assert pipe.worker.put(f"/connectors/{name}/resume").status == 202
 
 
-def test_a_source_and_a_sink_go_on_where_their_offsets_were_altered_to(ten: Pipe) -> None:
+def test_source_and_sink_continue_at_altered_offsets(ten: Pipe) -> None:
     for name in (ten.source, ten.sink):
         stop(ten, name)  # at once after it: standalone waits for the tasks
         pairs = source_at(ten, 5 * LINE) if name == ten.source else sink_at(ten, "8")

@@ -204,7 +204,7 @@ def see_and_replay(worker: WorkerProcess, kafka: Broker, name: str, dead: str) -
     assert dlq("replay", dead, "--topic", "--partition", "0", "--offset", "0", "--dry-run").count("->") == 1
 
 
-def test_a_bad_record_fails_a_sink_that_tolerates_none_and_the_trace_says_why(
+def test_a_bad_record_fails_a_sink_without_tolerance_and_the_trace_gives_the_cause(
     worker: WorkerProcess, kafka: Broker, name: str, tmp_path: Path
 ) -> None:
     create_topic(kafka.bootstrap, name)

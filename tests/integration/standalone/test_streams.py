@@ -46,7 +46,7 @@ def go_on(worker: WorkerProcess, batches: int = 2) -> None:
 
 
 @pytest.mark.slow
-def test_a_stream_is_paused_resumed_killed_and_begun_anew(
+def test_a_stream_is_paused_resumed_killed_and_restarted(
     own_worker: Callable[..., WorkerProcess], kafka: Broker, tmp_path: Path
 ) -> None:
     checkpoint = tmp_path / "checkpoint"

@@ -234,7 +234,7 @@ def test_a_broken_connection_is_made_again_without_a_round(add: Add) -> None:
     assert cut.group.member_id == former
 
 
-def test_a_rejoin_with_no_news_is_answered_at_once_and_disturbs_nobody(add: Add) -> None:
+def test_a_rejoin_without_changes_is_answered_at_once_and_causes_no_rebalance(add: Add) -> None:
     members = group_of(add, 2)
     follower = next(m for m in members if not m.is_leader)
     other = next(m for m in members if m is not follower)

@@ -55,7 +55,7 @@ def test_two_workers_see_each_others_records_in_one_order(admin: TopicAdmin, mak
     assert read_all(ours) == read_all(theirs)
 
 
-def test_what_workers_write_at_once_is_read_alike_and_each_ones_in_its_order(
+def test_concurrent_writes_are_read_in_the_same_order_everywhere(
     admin: TopicAdmin, make_log: MakeLog
 ) -> None:
     topic = fresh_topic(admin)
@@ -121,7 +121,7 @@ def test_closing_ends_a_read_that_waits(admin: TopicAdmin, make_log: MakeLog) ->
     assert "closed" in ended[0]
 
 
-def test_keys_that_are_no_text_are_handed_on_and_named(
+def test_keys_that_are_not_text_are_passed_on_and_named(
     admin: TopicAdmin, make_log: MakeLog, bootstrap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = fresh_topic(admin)
@@ -168,7 +168,7 @@ def test_a_topic_that_does_not_exist_is_named_and_not_made(make_log: MakeLog) ->
             log.append(entries("a", 1))
 
 
-def test_a_topic_that_was_deleted_is_an_error_and_one_made_anew_is_read_from_its_beginning_only(
+def test_a_deleted_topic_is_an_error_and_a_recreated_one_is_read_from_its_start(
     admin: TopicAdmin, make_log: MakeLog
 ) -> None:
     topic = fresh_topic(admin)
@@ -207,7 +207,7 @@ def test_records_that_an_administrator_deleted_are_passed_over(
     assert f"Records 2 to 5 of {topic}-0 were deleted before they were read" in caplog.text
 
 
-def test_what_is_written_together_is_one_batch_which_brokers_take_whole_or_not_at_all(
+def test_records_appended_together_are_one_atomic_batch(
     admin: TopicAdmin, make_log: MakeLog, kafka: Broker
 ) -> None:
     topic = fresh_topic(admin)

@@ -84,7 +84,7 @@ def test_going_back_to_a_recent_position_gives_exactly_the_rest(admin: TopicAdmi
         assert [r.offset for r in again] == list(range(position, 80))
 
 
-def test_an_offset_that_is_no_known_position_reads_from_the_beginning(
+def test_an_offset_without_a_known_position_reads_from_the_start(
     admin: TopicAdmin, make_log: MakeLog
 ) -> None:
     topic = fresh_topic(admin, "status", partitions=PARTITIONS)

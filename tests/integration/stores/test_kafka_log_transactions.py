@@ -77,7 +77,7 @@ def test_without_a_claim_a_worker_writes_only_what_any_worker_may(
     assert read_keys(leader) == ["target-state-a", "logger-cluster-root", "target-state-a", "connector-a"]
 
 
-def test_what_was_written_is_read_at_once_and_offsets_have_gaps_for_markers(
+def test_written_records_are_read_at_once_and_transaction_markers_leave_gaps(
     admin: TopicAdmin, make_log: MakeLog
 ) -> None:
     log = make_log(fresh_topic(admin), in_transactions=True)

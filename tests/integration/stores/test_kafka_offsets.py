@@ -55,7 +55,7 @@ def raw(bootstrap: str, topic: str, count: int) -> dict[bytes | None, bytes | No
     return found
 
 
-def test_what_another_worker_stored_is_loaded(make_store: MakeStore, topic: str) -> None:
+def test_loads_offsets_stored_by_another_worker(make_store: MakeStore, topic: str) -> None:
     one, two = make_store(topic), make_store(topic)
     for number in range(30):
         one.store({X: {P: {"position": number}}})
@@ -87,7 +87,7 @@ def test_a_partition_that_java_wrote_with_other_order_is_one(
     assert store.load(X) == {}
 
 
-def test_records_that_are_no_offsets_are_named_and_passed_over(
+def test_records_that_are_not_offsets_are_named_and_skipped(
     make_store: MakeStore, topic: str, bootstrap: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     produce(bootstrap, topic, [(b"\xff", b"1"), (b"{}", b"2")], partition=3)

@@ -128,7 +128,7 @@ def test_records_and_offsets_come_in_one_piece(make: Make, bootstrap: str, topic
     producer.close()
 
 
-def test_what_is_taken_back_is_never_seen_and_comes_once_when_it_is_done_again(
+def test_aborted_records_are_never_visible_and_come_once_when_repeated(
     make: Make, bootstrap: str, topic: str
 ) -> None:
     lines_topic, name = lines_of(bootstrap), of(topic)

@@ -264,7 +264,7 @@ def test_offsets_that_cannot_be_stored_are_failed_commits(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["herder", "worker", "task numbers-0", "numbers"])
-def test_a_death_of_an_actor_spoils_no_number(seed: int, actor: str) -> None:
+def test_metrics_stay_correct_when_an_actor_dies(seed: int, actor: str) -> None:
     worker = EmbeddedWorker(seed=seed)
     worker.create(NAME, config())
     worker.crash("connector numbers" if actor == "numbers" else actor)

@@ -46,7 +46,7 @@ def test_an_idle_task_is_not_stalled() -> None:
     assert gauge(worker, "kraal_task_last_batch_age_ms", T0) == 100_000_000
 
 
-def test_a_batch_that_does_not_end_is() -> None:
+def test_a_batch_that_does_not_end_is_stalled() -> None:
     worker = made()
     worker.fake.feed(T0, 5)
     worker.run()

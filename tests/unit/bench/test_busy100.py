@@ -27,6 +27,6 @@ def test_figures_stand_in_the_order_of_the_rows() -> None:
     assert found == pytest.approx([0.95, 0.505, 1.0, 50.5, 9 * 50.5, 0.7])
 
 
-def test_what_is_left_of_a_round_is_waiting() -> None:
+def test_the_unexplained_part_of_a_round_is_waiting_time() -> None:
     spark = Shares(jobs=9, parts=12, planning_ms=20, scheduling_ms=5, task_ms=30, ending_ms=2)
     assert Round(round_ms=200, poll_ms=1, store_ms=12, spark=spark).waiting_ms == 200 - 1 - 12 - 57

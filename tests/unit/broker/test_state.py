@@ -78,7 +78,7 @@ def test_stop_ends_the_recorded_process(tmp_path: Path, other: psutil.Process) -
     assert not other.is_running() or other.status() == psutil.STATUS_ZOMBIE
 
 
-def test_nothing_running_is_said_and_status_fails(tmp_path: Path) -> None:
+def test_status_fails_when_nothing_runs(tmp_path: Path) -> None:
     where = ["--data-dir", str(tmp_path / "none"), "--port", str(free_port())]
     stopped = CliRunner().invoke(main, ["kafka", "stop", *where])
     assert (stopped.exit_code, stopped.output.startswith("No broker was running")) == (0, True)

@@ -120,7 +120,7 @@ def test_no_answer_is_counted(clients: Clients) -> None:
     assert clients.malformed == []
 
 
-def test_lines_grow_in_all_files_alike_and_a_standstill_is_seen(tmp_path: Path) -> None:
+def test_lines_grow_evenly_in_all_files_and_a_standstill_is_detected(tmp_path: Path) -> None:
     pipes = [Pipe(f"pipe-{n}", tmp_path / f"{n}.in", tmp_path / f"{n}.out") for n in range(2)]
     feeder = Feeder(pipes)
     feeder.start()

@@ -72,7 +72,7 @@ def test_without_the_right_to_mount_modes_make_it_read_only(
     assert (tmp_path / "worker").stat().st_mode & 0o777 == 0o700
 
 
-def test_what_cannot_be_done_is_left_out(tmp_path: Path, may_not_mount: Callable[[int], None]) -> None:
+def test_leaves_out_impossible_steps(tmp_path: Path, may_not_mount: Callable[[int], None]) -> None:
     may_not_mount(0)
     whole = Disk(tmp_path)
     whole.open()

@@ -146,7 +146,7 @@ def test_a_fault_is_done_undone_and_counted(
     assert faults.failed == []
 
 
-def test_what_cannot_be_done_here_is_not_counted(faults: Faults, members: FakeMembers) -> None:
+def test_does_not_count_faults_that_are_impossible_here(faults: Faults, members: FakeMembers) -> None:
     members.disk.can = False
     faults.heavy([HeavyStep(0.0, Heavy.FULL_DISK, 1, 0.0)], LONG_S)
     assert members.done == []
@@ -154,12 +154,12 @@ def test_what_cannot_be_done_here_is_not_counted(faults: Faults, members: FakeMe
     assert faults.failed == []
 
 
-def test_what_would_not_be_over_in_time_is_left_out(faults: Faults, members: FakeMembers) -> None:
+def test_leaves_out_faults_that_would_end_too_late(faults: Faults, members: FakeMembers) -> None:
     faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0), HeavyStep(0.0, Heavy.CUT, 0, 0.0)], 10.0)
     assert members.done == ["CUT 0", "STRAIGHT 0"]
 
 
-def test_what_cannot_be_undone_is_noted(faults: Faults, members: FakeMembers) -> None:
+def test_notes_faults_that_cannot_be_undone(faults: Faults, members: FakeMembers) -> None:
     members.all[0].refuses_to_start = True
     faults.heavy([HeavyStep(0.0, Heavy.KILL_WORKER, 0, 0.0)], LONG_S)
     [failed] = faults.failed

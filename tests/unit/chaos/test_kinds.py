@@ -193,7 +193,7 @@ def test_a_repair_withdraws_all_orders(world: World) -> None:
     assert world.ordered() == []
 
 
-def test_a_task_is_restarted_while_it_hangs_and_goes_on_when_its_successor_writes(world: World) -> None:
+def test_a_hanging_task_that_was_restarted_wakes_while_its_successor_writes(world: World) -> None:
     world.hangs(world.once.orders)
     undo = overlap.restart(world.scene, step(Heavy.OVERLAP_RESTART))
     assert undo is not None
@@ -214,7 +214,7 @@ def test_a_worker_is_frozen_while_its_task_hangs(world: World) -> None:
     assert world.ordered() == []
 
 
-def test_the_successor_stands_still_with_a_staged_batch_when_the_older_run_goes_on(
+def test_an_older_run_resumes_while_its_successor_has_a_staged_batch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.hangs(world.once.orders)
@@ -232,7 +232,7 @@ def test_the_successor_stands_still_with_a_staged_batch_when_the_older_run_goes_
     assert world.signals == [stop, stop, go_on, go_on, go_on], "older, successor, older, successor, older"
 
 
-def test_a_suspended_worker_is_told_that_its_clock_stood_still(world: World) -> None:
+def test_detects_that_the_machine_was_suspended(world: World) -> None:
     faults = Faults(cast("Members", world.members), Timeline(), world.scene)
     faults.heavy([step(Heavy.SUSPEND, 0.5)], LONG_S)
     assert world.members.all[0].said == [{"do": "suspend", "seconds": 0.5}]
@@ -284,7 +284,7 @@ def test_calls_that_hang_on_are_noted(world: World) -> None:
 
 
 @pytest.mark.parametrize(("status", "broken"), [(200, 1), (503, 0)])
-def test_workers_that_are_stuck_must_say_so(world: World, status: int, broken: int) -> None:
+def test_stuck_workers_must_report_it(world: World, status: int, broken: int) -> None:
     world.answers["/health"] = (status, {})
     world.hangs(world.scene.hanging, pools.THREADS["batch"])
     undo = pools.exhaust(world.scene, step(Heavy.EXHAUST_POOL, pools.NOTICE_S, WAYS["batch, delete"]))
@@ -334,7 +334,7 @@ def put(folder: Path, first: int, end: int) -> str:
     return moving.put(folder, cast("Any", [FakeMessage(offset) for offset in range(first, end)]))
 
 
-def test_what_an_intruder_wrote_is_a_file_as_the_sink_writes_it(tmp_path: Path) -> None:
+def test_an_intruders_file_looks_like_the_sinks(tmp_path: Path) -> None:
     assert put(tmp_path, 3, 6) == "wrote t-1, offsets 3 to 5, which is not committed"
     [file] = tmp_path.iterdir()
     assert file.name == "t+1+00000000000000000003+00000000000000000005.txt"

@@ -33,7 +33,7 @@ def test_lines_of_one_pipe_are_all_of_one_length() -> None:
         line("pipe-0", 3)[:-1] + line("pipe-0", 4)[:-1],
     ],
 )
-def test_what_is_damaged_torn_or_of_another_pipe_is_no_line(text: bytes) -> None:
+def test_damaged_torn_and_foreign_lines_do_not_count(text: bytes) -> None:
     assert number_of("pipe-0", text) is None
 
 
@@ -48,7 +48,7 @@ def test_what_is_damaged_torn_or_of_another_pipe_is_no_line(text: bytes) -> None
         ([], 4, 0, 0, 0),
     ],
 )
-def test_what_is_missing_and_what_came_again_is_counted(
+def test_counts_missing_and_repeated_lines(
     numbers: Sequence[int], missing: int, first: int | None, repeated: int, stretches: int
 ) -> None:
     found = judge("pipe-0", 4, texts(*numbers))

@@ -40,7 +40,7 @@ def test_offsets_that_only_rise_are_nobodys_late_commit() -> None:
     assert backwards([*records, *others, stored("pipe-0-source", None)], PIPES, []) == NONE
 
 
-def test_an_offset_of_a_source_that_goes_back_is_told() -> None:
+def test_reports_a_source_offset_that_moves_backwards() -> None:
     records = [stored("pipe-0-source", n) for n in (5, 9, 7, 8)]
     assert backwards(records, PIPES, []) == Backwards(["pipe-0-source: from 9 to 7"], [])
 
@@ -75,6 +75,6 @@ def test_commits_that_only_rise_are_nobodys_late_commit() -> None:
     assert sum(is_commit(each, PIPES) for each in records) == 4
 
 
-def test_a_commit_of_a_sink_that_goes_back_is_told() -> None:
+def test_reports_a_sink_commit_that_moves_backwards() -> None:
     records = [committed(n) for n in (5, 9, 7, 8)]
     assert commits_backwards(records, PIPES) == ["connect-pipe-0-sink: pipe-0-0 from 9 to 7"]

@@ -48,13 +48,13 @@ def test_each_record_in_one_file_is_as_it_should_be(tmp_path: Path) -> None:
         (((0, 0, 4), (1, 1, 4)), ["partition 1: offsets 0 to 0 are in no file"]),
     ],
 )
-def test_a_record_in_two_files_or_in_none_is_told(
+def test_reports_a_record_that_is_in_two_files_or_in_no_file(
     tmp_path: Path, files: tuple[tuple[int, int, int], ...], found: list[str]
 ) -> None:
     assert faults(RECORDS, contents(folder(tmp_path, *files))) == found
 
 
-def test_a_file_with_other_records_is_told(tmp_path: Path) -> None:
+def test_reports_a_file_with_unexpected_records(tmp_path: Path) -> None:
     path = folder(tmp_path, *ALL)
     name = name_of(TopicPartition("t", 0), (0, 3), ".txt")
     (path / name).write_bytes(b"0-0\n0-2\n")
@@ -71,6 +71,6 @@ def test_a_partition_whose_files_end_early_is_behind(tmp_path: Path) -> None:
     assert parse("other.txt") is None
 
 
-def test_a_batch_that_was_written_again_is_told() -> None:
+def test_reports_a_batch_that_was_written_again() -> None:
     assert repeated(["t-0 0 20", "t-0 20 40"]) == ""
     assert repeated(["t-0 0 20", "t-0 20 40", "t-0 20 60"]) == "t-0 20 2 times"

@@ -38,7 +38,7 @@ def orders(tmp_path: Path) -> Orders:
     return Orders(tmp_path / "pipe-1")
 
 
-def test_without_an_order_a_call_goes_on(orders: Orders) -> None:
+def test_without_an_order_a_call_passes(orders: Orders) -> None:
     orders.obey()
     assert orders.hanging() == []
 
@@ -76,7 +76,7 @@ def test_a_process_that_has_ended_hangs_no_more(orders: Orders) -> None:
     assert orders.hanging() == []
 
 
-def test_an_order_to_sleep_that_is_not_whole_yet_is_none(orders: Orders) -> None:
+def test_ignores_an_incomplete_order_to_sleep(orders: Orders) -> None:
     orders.prefix.with_name("pipe-1.sleep").touch()
     orders.obey()
 

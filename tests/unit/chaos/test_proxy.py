@@ -90,7 +90,7 @@ def test_it_cuts_and_refuses_until_it_is_straight_again(proxy: Proxy) -> None:
         assert echoed(client, b"again") == b"again"
 
 
-def test_half_open_connections_say_nothing_and_then_go_on_or_break(proxy: Proxy) -> None:
+def test_half_open_connections_are_silent_and_then_continue_or_break(proxy: Proxy) -> None:
     with connected(proxy) as first, connected(proxy) as second:
         assert (echoed(first, b"1"), echoed(second, b"2")) == (b"1", b"2")
         proxy.set(Mode.HALF_OPEN)
@@ -107,7 +107,7 @@ def test_half_open_connections_say_nothing_and_then_go_on_or_break(proxy: Proxy)
         assert sorted([is_broken(first), is_broken(second)]) == [False, True]
 
 
-def test_what_nobody_listens_to_is_broken() -> None:
+def test_a_connection_without_a_listener_is_broken() -> None:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port = probe.getsockname()[1]

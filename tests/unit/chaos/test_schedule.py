@@ -93,7 +93,7 @@ def test_an_hour_has_every_kind_of_everything() -> None:
     assert {step.worker for step in steps.heavy} == {0, 1, 2}
 
 
-def test_what_is_frozen_is_so_for_longer_than_its_session() -> None:
+def test_a_freeze_outlasts_the_session() -> None:
     frozen = (Heavy.FREEZE_PYTHON, Heavy.FREEZE_JVM, Heavy.FREEZE_BOTH, Heavy.OVERLAP_FROZEN, Heavy.SUSPEND)
     for fault in frozen:
         assert HOLD_S[fault][0] > SESSION_S
@@ -140,6 +140,6 @@ def test_every_fault_has_a_name_for_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("pick", "expected"), [(0.0, "a"), (0.33, "a"), (0.34, "b"), (0.99, "c"), (0.999999, "c")]
 )
-def test_a_pick_stands_for_a_name_whatever_order_they_come_in(pick: float, expected: str) -> None:
+def test_a_pick_means_a_name_in_any_order(pick: float, expected: str) -> None:
     assert choose(["c", "a", "b"], pick) == expected
     assert choose([], pick) is None

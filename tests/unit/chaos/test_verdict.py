@@ -35,7 +35,7 @@ FINDINGS = Findings(
 )
 
 
-def test_when_all_was_kept_the_verdict_says_so_with_figures() -> None:
+def test_the_verdict_of_a_good_run_has_figures() -> None:
     lines = verdict(FINDINGS)
     assert passed(lines)
     texts = "\n".join(each.text for each in lines)
@@ -111,7 +111,7 @@ def test_well_formed_answers(status: int, kind: str, body: bytes) -> None:
         (503, JSON, b'{"error_code": 503, "message": "later"}', "503 without Retry-After"),
     ],
 )
-def test_what_is_wrong_with_an_answer(status: int, kind: str, body: bytes, text: str) -> None:
+def test_finds_the_fault_of_an_answer(status: int, kind: str, body: bytes, text: str) -> None:
     assert text in (wrong_with(status, kind, body) or "")
 
 
@@ -165,7 +165,7 @@ def test_pools_may_grow_to_their_bounds() -> None:
         (replace(HELD, processes=3), "3 processes of the workers, before 2"),
     ],
 )
-def test_what_is_more_than_it_may_be_is_told(after: Held, text: str) -> None:
+def test_reports_values_above_their_limits(after: Held, text: str) -> None:
     [found] = leaks([HELD], [after])
     assert text in found
 
@@ -185,12 +185,12 @@ def shown(*states: str, worker: str = "w:1") -> dict[str, object]:
         (shown("RUNNING", "RUNNING", worker="w:2"), "c is said to be on workers that are gone"),
     ],
 )
-def test_what_is_not_as_it_is_wanted_is_told(connectors: dict[str, object], text: str) -> None:
+def test_reports_unexpected_states(connectors: dict[str, object], text: str) -> None:
     assert missing_in(connectors, {"c"}, {"w:1"}).startswith(text)
     assert missing_in(shown("RUNNING", "RUNNING"), {"c"}, {"w:1"}) == ""
 
 
-def test_what_requests_without_an_answer_did_late_is_undone() -> None:
+def test_undoes_the_late_effect_of_unanswered_requests() -> None:
     config = {"tasks.max": "1"}
     found = {
         name: {"info": {"config": {**config, "name": name}}, "status": {"connector": {"state": state}}}

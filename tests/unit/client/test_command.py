@@ -53,12 +53,12 @@ def test_the_list_of_commands_has_the_client_apart() -> None:
         ["ls", "x"],
     ],
 )
-def test_what_cannot_be_understood_is_2(kraal: Kraal, arguments: list[str]) -> None:
+def test_invalid_usage_exits_with_2(kraal: Kraal, arguments: list[str]) -> None:
     result = kraal(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Usage: " in result.stderr
 
 
-def test_a_url_that_is_none_is_2(kraal: Kraal) -> None:
+def test_an_invalid_url_exits_with_2(kraal: Kraal) -> None:
     result = kraal("ls", "--url", "ftp://me:hunter2@x")
     assert (result.exit_code, "hunter2" in result.stderr) == (2, False)

@@ -94,13 +94,13 @@ def test_a_letters_json_has_everything(kraal: Kraal, sink: str) -> None:
     }  # fmt: skip
 
 
-def test_the_innermost_cause_is_told() -> None:
+def test_reports_the_innermost_cause() -> None:
     stack = "DataException: no\n\tat x\nCaused by: A: outer\n\tat y\nCaused by: B: end of input\n\tat z"
     lines = list(as_text(letter(0, {"exception.stacktrace": stack}), stack=False))
     assert [line for line in lines if "caused by" in line] == ["  caused by   B: end of input"]
 
 
-def test_bytes_that_are_no_text_are_base64_and_a_letter_without_headers_says_so() -> None:
+def test_bytes_that_are_not_text_are_base64_and_a_letter_without_headers_is_marked() -> None:
     bare = DeadLetter(
         topic="d", partition=0, offset=0, timestamp_ms=None, key=None, value=b"\xff", headers=[("h", None)]
     )
@@ -175,7 +175,7 @@ def test_a_partition_that_is_not_there_is_left_to_the_key(said: dict[str, str | 
     assert str(target_of(letter(0, said), None, {"orders": 2})) == expected
 
 
-def test_what_is_not_written_is_not_remembered(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_unwritten_letters_are_not_remembered(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     cluster.refuses = True
     assert (
         kraal.error("dlq", "replay", sink)
@@ -204,13 +204,13 @@ def test_what_is_not_written_is_not_remembered(kraal: Kraal, cluster: MemoryKafk
         ),
     ],
 )
-def test_what_cannot_be_replayed_is_one_sentence(found: DeadLetter, to: str | None, said: str) -> None:
+def test_a_failed_replay_is_one_sentence(found: DeadLetter, to: str | None, said: str) -> None:
     with pytest.raises(CannotReplay) as raised:
         target_of(found, to, {"orders": 2, "dead": 1})
     assert str(raised.value) == said
 
 
-def test_what_cannot_be_found_or_replayed_ends_with_1(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
+def test_missing_topics_and_failed_replays_exit_with_1(kraal: Kraal, cluster: MemoryKafka, sink: str) -> None:
     assert kraal.error("dlq", "replay", sink, "--to", "gone") == "Error: The topic gone does not exist"
     said = kraal.error("dlq", "replay", sink, "--partition", "0", "--offset", "5")
     assert said == "Error: dead-0 has no offset 5; available: 0 to 3."
@@ -236,7 +236,7 @@ def test_names_that_mean_nothing_are_one_sentence(
     assert "Cannot connect to" in kraal.error("dlq", "show", "orders")
 
 
-def test_what_cannot_be_understood_is_2(kraal: Kraal, cluster: MemoryKafka) -> None:
+def test_invalid_usage_exits_with_2(kraal: Kraal, cluster: MemoryKafka) -> None:
     assert kraal("dlq", "show", "dead", "--partition", "0").exit_code == 2
     place = ("--partition", "0", "--offset", "0")
     assert kraal("dlq", "replay", "dead", *place, "--from-beginning").exit_code == 2

@@ -84,7 +84,7 @@ def test_one_bad_file_keeps_no_other_from_being_read(folder: Path) -> None:
         ("a.json", '{"name": "a", "config": {}, "initial_state": "GONE"}', "RUNNING, PAUSED, STOPPED"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:
+def test_an_error_names_the_file(tmp_path: Path, name: str, text: str, why: str) -> None:
     (tmp_path / name).write_text(text)
     wants = read(tmp_path)
     assert wants.wanted == ()
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, name: str, text: st
     assert re.search(why, wants.faults[0])
 
 
-def test_of_two_files_with_one_name_none_counts(folder: Path) -> None:
+def test_two_files_with_the_same_name_are_both_ignored(folder: Path) -> None:
     (folder / "z.json").write_text(FLAT % "a")
     wants = read(folder)
     assert names(wants) == ["b", "c", "d"]

@@ -163,7 +163,7 @@ def test_nothing_is_stopped_when_it_could_not_be_started_here(sides: Sides) -> N
 
 
 @pytest.mark.parametrize("request_", ["POST connectors", "PATCH offsets", "PUT resume"])
-def test_a_failure_says_how_to_go_on_and_the_same_command_does(sides: Sides, request_: str) -> None:
+def test_a_failed_migration_prints_the_next_step_and_can_be_repeated(sides: Sides, request_: str) -> None:
     java, kraal, there, here = sides
     java.add("lines")
     kraal.fails = {request_}

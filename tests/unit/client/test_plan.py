@@ -18,7 +18,7 @@ from kraal.core.ids import Config
         pytest.param({"a": None}, {}, Action.CONFIGURED, id="a null less"),
     ],
 )
-def test_what_applying_means(live: Config | None, wanted: Config, action: Action) -> None:
+def test_the_actions_of_apply(live: Config | None, wanted: Config, action: Action) -> None:
     assert action_for(live, wanted) is action
 
 
@@ -54,7 +54,7 @@ def test_equal_configs_have_no_diff() -> None:
     assert difference(("a", {"x": "1", "y": "2"}), ("b", {"y": "2", "x": "1"})) == []
 
 
-def test_what_is_not_there_is_dev_null() -> None:
+def test_a_missing_connector_is_dev_null_in_the_diff() -> None:
     assert difference(("live", None), ("file", {"a": "1"})) == [
         "--- /dev/null",
         "+++ file",

@@ -143,9 +143,7 @@ def test_a_worker_that_says_nothing_is_given_up(clock: QuickClock) -> None:
         rest.ask("PUT", "connectors", "a", "pause")
 
 
-def test_a_path_that_a_worker_does_not_have_is_told_from_a_connector(
-    worker: Connect, clock: QuickClock
-) -> None:
+def test_distinguishes_a_missing_path_from_a_missing_connector(worker: Connect, clock: QuickClock) -> None:
     with Rest(parse_target(worker.url), clock=clock) as rest:
         with pytest.raises(Refused) as nowhere:
             rest.get("nowhere")

@@ -25,7 +25,7 @@ from kraal.client.secrets import hide, placeholders, scrub
         ),
     ],
 )
-def test_what_is_shown_of_a_value(key: str, value: str | None, shown: str | None) -> None:
+def test_how_a_value_is_shown(key: str, value: str | None, shown: str | None) -> None:
     assert hide({key: value}, declared={"pin"}) == {key: shown}
 
 

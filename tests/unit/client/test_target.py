@@ -17,7 +17,7 @@ from kraal.client.target import BadTarget, parse_target
         ("  http://me:hunter2@host:8083 ", "http://host:8083"),
     ],
 )
-def test_what_is_asked(url: str, shown: str) -> None:
+def test_parses_a_target(url: str, shown: str) -> None:
     assert parse_target(url).url == shown
 
 
@@ -42,7 +42,7 @@ def test_credentials_of_the_url_win_and_are_decoded() -> None:
         ("http://me:hunter2@host", {"cacert": Path("ca.pem")}, "requires an https URL"),
     ],
 )
-def test_what_cannot_be_asked_is_said_without_the_password(
+def test_rejects_an_invalid_target_without_printing_the_password(
     url: str, options: dict[str, object], why: str
 ) -> None:
     with pytest.raises(BadTarget, match=why) as raised:

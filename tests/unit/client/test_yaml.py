@@ -101,7 +101,7 @@ def test_configs_are_texts_as_they_are_written() -> None:
         pytest.param("just text\n", "just text", id="a scalar"),
     ],
 )
-def test_what_it_reads(text: str, value: object) -> None:
+def test_reads_the_supported_yaml(text: str, value: object) -> None:
     assert read_yaml(text, typed) == [value]
 
 
@@ -133,7 +133,7 @@ def test_what_it_reads(text: str, value: object) -> None:
         pytest.param('a: "\\UFFFFFFFF"\n', 1, "invalid character code", id="an escape beyond Unicode"),
     ],
 )
-def test_what_it_does_not_read_is_an_error_with_its_line(text: str, line: int, why: str) -> None:
+def test_unsupported_yaml_is_an_error_with_its_line(text: str, line: int, why: str) -> None:
     with pytest.raises(YamlError, match=rf"^line {line}: .*{re.escape(why)}"):
         read_yaml(text, typed)
 
@@ -149,7 +149,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_is_read_back(value: object) -> None:
+def test_written_yaml_is_read_back(value: object) -> None:
     assert read_yaml(to_yaml(value), typed) == [value]
 
 

@@ -17,11 +17,11 @@ from kraal.config.checks import regex
         (None, "it is empty"),
     ],
 )
-def test_what_is_no_regular_expression_is_an_error_that_says_why(text: str | None, reason: str) -> None:
+def test_rejects_an_invalid_regular_expression_with_the_reason(text: str | None, reason: str) -> None:
     shown = "null" if text is None else text
     assert regex("k", text) == f"Invalid value {shown} for configuration k: Invalid regex: {reason}"
 
 
 @pytest.mark.parametrize("text", ["a.*", "", "a" * 10_000])
-def test_what_is_one_is_none(text: str) -> None:
+def test_a_valid_regular_expression_has_no_error(text: str) -> None:
     assert regex("k", text) is None

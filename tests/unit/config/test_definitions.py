@@ -66,7 +66,7 @@ def described(key: Key) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["standalone", "distributed"])
-def test_what_java_checks_of_a_worker_is_checked(name: str) -> None:
+def test_checks_everything_that_java_checks_of_a_worker(name: str) -> None:
     checked = [each["name"] for each in JAVA[name] if each["valid_values"] is not None]
     ours = OURS[name]
     missing = [key for key in checked if ours[key].validator is None and not key.startswith(UNCHECKED)]

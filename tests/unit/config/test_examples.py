@@ -32,7 +32,7 @@ def test_the_example_is_a_config_without_warnings() -> None:
     assert config.raw["key.converter.schemas.enable"] == "true"
 
 
-def test_what_the_example_calls_a_default_is_one() -> None:
+def test_the_defaults_in_the_example_are_correct() -> None:
     told = dict(re.findall(r"^#([a-z][\w.]*)=(.*)$", EXAMPLE.read_text(encoding="utf-8"), re.MULTILINE))
     declared = {name: DISTRIBUTED[name].default_text for name in told if name in DISTRIBUTED}
     assert {name: told[name] for name in declared if name not in NO_DEFAULTS} == {

@@ -37,7 +37,7 @@ def test_variables(text: str) -> None:
         assert len(list(variables_of({"key": text}))) == text.count("}")
 
 
-def test_the_first_brace_ends_a_variable_and_what_has_no_colon_is_none() -> None:
+def test_the_first_brace_ends_a_variable_and_a_variable_needs_a_colon() -> None:
     found = variables_of({"key": "${a}${b:c} ${d:${e:f:g}} }${:} ${h:i"})
     assert list(found) == [Variable("b", "", "c"), Variable("d", "${e", "f:g"), Variable("", "", "")]
 

@@ -71,7 +71,7 @@ def test_a_directory_gives_whole_files(directory: Path) -> None:
     assert DirectoryConfigProvider().get("", ["password"]).data == {}
 
 
-def test_what_is_no_directory_has_no_keys(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_path_that_is_not_a_directory_has_no_keys(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert DirectoryConfigProvider().get(str(file), ["password"]).data == {}
     assert [r.getMessage() for r in caplog.records] == [f"The path {file} is not a directory"]
@@ -151,7 +151,7 @@ def test_a_pattern_matches_whole_names() -> None:
     assert provider.get("", list(ENVIRONMENT)).data == {"KRAAL_USER": "kraal", "KRAAL_EMPTY": ""}
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_rejects_an_invalid_pattern() -> None:
     with pytest.raises(BadRequest, match=r"allowlist\.pattern is not a valid regular expression: \*"):
         EnvVarConfigProvider(ENVIRONMENT).configure({"allowlist.pattern": "*"})
 

@@ -36,7 +36,7 @@ def test_variables_are_replaced_wherever_they_stand(text: str | None, expected: 
 @pytest.mark.parametrize(
     "text", ["${nobody:x}", "${file:/etc/db:user}", "${env}", "$env:USER", "${}", "${env:USER", "{env:USER}"]
 )
-def test_what_nobody_knows_stays_as_it_is_written(text: str) -> None:
+def test_unknown_variables_stay_unchanged(text: str) -> None:
     assert substitute(text, VALUES) == text
 
 
@@ -76,7 +76,7 @@ RAW = {
 }
 
 
-def test_a_resolved_config_has_values_and_its_repr_has_none() -> None:
+def test_the_repr_of_a_resolved_config_contains_no_values() -> None:
     resolved = Resolved.of(RAW, VALUES)
     assert resolved.config == {
         "name": "n",
@@ -101,7 +101,7 @@ def test_a_resolved_config_has_values_and_its_repr_has_none() -> None:
         pytest.param({"left": "x"}, {"left": "${nobody:x}"}, id="a variable that nobody knows"),
     ],
 )
-def test_what_a_connector_makes_of_it_is_stored_with_variables(
+def test_task_configs_are_stored_with_variables(
     task: dict[str, str | None], stored: dict[str, str | None]
 ) -> None:
     """Source: AbstractHerder.reverseTransform; the last three of another key are ours."""
@@ -116,7 +116,7 @@ def test_a_short_value_is_put_back_only_under_a_key_that_sounds_like_a_secret() 
     }
 
 
-def test_what_is_resolved_again_is_the_same() -> None:
+def test_resolving_again_gives_the_same() -> None:
     resolved = Resolved.of(RAW, VALUES)
     task = {"url": "x:hunter2hunter2@y", "db.password": "hunter2hunter2", "number": "1"}
     assert Resolved.of(resolved.as_written(task), VALUES).config == task

@@ -116,7 +116,7 @@ def test_many_records_are_a_range_for_spark_and_bounded(counter: Counter, throug
     assert counter.printed == []  # printed by the job, which may wait for the reader of what is printed
 
 
-def test_a_restart_goes_on_behind_the_stored_record(counter: Counter) -> None:
+def test_a_restart_continues_after_the_stored_record(counter: Counter) -> None:
     counter.start({"seqno": 41})
     batch = counter.poll()
     assert batch is not None
@@ -150,7 +150,7 @@ def test_complete_records_have_a_struct_of_what_is_printed(counter: Counter) -> 
 
 
 @pytest.mark.parametrize("wrong", [{"throughput": "fast"}, {"id": "x"}, {"id": ""}])
-def test_what_is_no_number_fails_the_task_as_in_java(counter: Counter, wrong: Mapping[str, str]) -> None:
+def test_an_invalid_number_fails_the_task_as_in_java(counter: Counter, wrong: Mapping[str, str]) -> None:
     with pytest.raises(ValueError, match="Invalid VerifiableSourceTask configuration"):
         counter.start(None, **wrong)
     sink = VerifiableSinkTask()
@@ -159,7 +159,7 @@ def test_what_is_no_number_fails_the_task_as_in_java(counter: Counter, wrong: Ma
 
 
 @pytest.mark.parametrize("seqno", ["7", True, None, 1.5])
-def test_a_stored_offset_that_is_none_of_ours_is_named(counter: Counter, seqno: Any) -> None:
+def test_names_a_stored_offset_that_is_not_kraals(counter: Counter, seqno: Any) -> None:
     with pytest.raises(ValueError, match=f"stored offset's seqno is {seqno!r}"):
         counter.start({"seqno": seqno})
 

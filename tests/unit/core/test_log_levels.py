@@ -97,7 +97,7 @@ def test_one_logger_is_found_by_its_name(tree: Tree) -> None:
     assert [tree.loggers.level(name) for name in ("A", "a.x", "nobody", "a.")] == [None] * 4
 
 
-def test_asking_for_a_logger_makes_none(tree: Tree) -> None:
+def test_asking_for_a_logger_does_not_create_it(tree: Tree) -> None:
     tree.loggers.level("nobody")
     assert "nobody" not in tree.levels()
 
@@ -182,7 +182,7 @@ def test_the_loggers_of_the_process_are_python_s() -> None:
         logger.setLevel(before)
 
 
-def test_a_name_from_before_a_module_moved_stands_for_the_module() -> None:
+def test_a_logger_name_from_before_a_move_means_the_moved_module() -> None:
     root = logging.RootLogger(logging.INFO)
     root.manager = logging.Manager(root)
     root.manager.getLogger("kraal.engine.task_run")

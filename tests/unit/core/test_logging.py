@@ -135,7 +135,7 @@ def _fail() -> None:
 
 
 @pytest.mark.parametrize(("level", "heard"), [("INFO", False), ("DEBUG", True)])
-def test_each_attempt_to_connect_is_only_told_to_who_looks_closely(level: str, *, heard: bool) -> None:
+def test_logs_each_connection_attempt_at_debug_level_only(level: str, *, heard: bool) -> None:
     code = f"""
 import logging
 from kraal.core.logging import LogFormat, log_to_stderr

@@ -62,9 +62,7 @@ def own_scratch(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [a_log, offsets, spilled, prepare_environment, own_scratch])
-def test_what_a_worker_makes_is_for_its_user_alone_whatever_the_umask_is(
-    make: Callable[[Path], None], tmp_path: Path
-) -> None:
+def test_a_workers_files_are_private_with_any_umask(make: Callable[[Path], None], tmp_path: Path) -> None:
     with umask(0):
         make(tmp_path / "missing" / "data")
     made = modes(tmp_path)
@@ -87,7 +85,7 @@ def test_a_file_that_is_replaced_keeps_its_mode_and_follows_no_link(tmp_path: Pa
     assert (kept.read_bytes(), modes(tmp_path)) == (b"new", {"kept": 0o640})
 
 
-def test_what_others_can_reach_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_names_paths_that_others_can_reach_and_the_remedy(tmp_path: Path) -> None:
     data, closed = tmp_path / "data", tmp_path / "closed"
     for folder, mode in ((data, 0o755), (closed, 0o700)):
         folder.mkdir(mode=mode)

@@ -40,7 +40,7 @@ def test_two_processes_have_one_each(tmp_path: Path) -> None:
     second.close()
 
 
-def test_what_a_killed_process_left_goes_with_the_next_start(tmp_path: Path) -> None:
+def test_the_next_start_removes_files_of_a_killed_process(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", CODE, str(tmp_path)],
         cwd=ROOT,
@@ -72,7 +72,7 @@ def test_keeps_the_files_of_a_jvm_that_may_still_be_starting(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_ours_stays(tmp_path: Path) -> None:
+def test_foreign_files_stay(tmp_path: Path) -> None:
     (tmp_path / "kraal-notes").mkdir()
     (tmp_path / "kraal-file").write_text("mine")
     (tmp_path / "other").mkdir()

@@ -59,7 +59,7 @@ def test_a_name_that_is_only_about_one_does_not(name: str) -> None:
     assert not names_secret(name)
 
 
-def test_a_long_value_is_hidden_wherever_it_stands() -> None:
+def test_a_long_secret_is_hidden_everywhere() -> None:
     assert hiding("hunter2hunter2").scrub("xhunter2hunter2y") == "x[hidden]y"
 
 
@@ -80,7 +80,7 @@ def test_the_longer_of_two_wins() -> None:
     assert hiding("password1", "password1password2").scrub("password1password2") == "[hidden]"
 
 
-def test_what_is_hidden_is_not_hidden_twice() -> None:
+def test_a_hidden_value_is_not_hidden_twice() -> None:
     known = hiding("long enough value")
     once = known.scrub("a long enough value")
     assert known.scrub(once) == once == "a [hidden]"

@@ -64,7 +64,7 @@ def test_a_process_that_does_not_end_shows_where_it_hangs(hanging: Hanging) -> N
         hanging.wait(0.1)
 
 
-def test_a_frozen_process_is_said_to_be_frozen(hanging: Hanging) -> None:
+def test_reports_a_frozen_process(hanging: Hanging) -> None:
     hanging.signal(signal.SIGSTOP)
     try:
         assert "no stacks were written: the process is frozen" in stacks_of(hanging.pid, hanging.log, SIGNAL)
@@ -72,7 +72,7 @@ def test_a_frozen_process_is_said_to_be_frozen(hanging: Hanging) -> None:
         hanging.signal(signal.SIGCONT)
 
 
-def test_of_a_process_that_is_gone_nothing_is_said(tmp_path: Path) -> None:
+def test_a_process_that_has_ended_has_no_report(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert stacks_of(gone.pid, tmp_path / "log", SIGNAL) == ""

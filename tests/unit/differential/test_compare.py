@@ -22,7 +22,7 @@ def verdict(java: Answer, kraal: Answer, *allowed: Allowance) -> Verdict:
     return judge(ask("a step", "GET /", None, *allowed), [java], [kraal])
 
 
-def test_what_is_the_same_is_right() -> None:
+def test_equal_answers_pass() -> None:
     assert verdict(GOOD, GOOD) == Verdict((), frozenset())
 
 
@@ -51,7 +51,7 @@ def test_every_difference_is_a_fault(other: Answer, begin: str) -> None:
     assert faults[0].startswith(begin)
 
 
-def test_what_is_allowed_is_no_fault_and_names_its_row() -> None:
+def test_an_allowed_difference_is_not_a_fault_and_names_its_row() -> None:
     assert verdict(REFUSED, REFUSED_BETTER, allow.error("row", 500, 400)) == Verdict((), frozenset({"row"}))
 
 
@@ -101,7 +101,7 @@ def test_no_more_is_allowed_than_that(java: Answer, kraal: Answer, allowance: Al
     assert verdict(java, kraal, allowance).faults != ()
 
 
-def test_order_is_allowed_where_it_is_said_to_be() -> None:
+def test_allows_unordered_results_where_declared() -> None:
     other = replace(GOOD, body='{"a":1,"b":[2,1]}')
     assert verdict(GOOD, other, allow.in_any_order("row", "b")) == Verdict((), frozenset({"row"}))
 
@@ -110,7 +110,7 @@ def test_an_allowance_that_is_not_needed_is_a_fault() -> None:
     assert verdict(GOOD, GOOD, allow.status("row", 200, 202)).faults == ("the row row is not needed here",)
 
 
-def test_one_about_chance_is_none() -> None:
+def test_an_allowance_that_depends_on_chance_may_be_unused() -> None:
     assert verdict(GOOD, GOOD, allow.in_any_order("row", "b")) == Verdict((), frozenset())
 
 

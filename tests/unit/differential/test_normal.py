@@ -72,7 +72,7 @@ def test_a_request_is_filled_in() -> None:
         (404, "Cannot complete request momentarily", False),
     ],
 )
-def test_what_a_rebalance_refuses_is_asked_again(status: int, message: str, *, expected: bool) -> None:
+def test_repeats_requests_that_a_rebalance_refused(status: int, message: str, *, expected: bool) -> None:
     answer = Answer(status=status, body=f'{{"error_code":{status},"message":"{message}"}}')
     assert is_momentary(answer) is expected
 
@@ -99,6 +99,6 @@ def test_an_id_twice_is_counted_twice() -> None:
 
 
 @pytest.mark.parametrize("cell", ["one", "`One`", "`one` `two`", ""])
-def test_what_is_no_id_is_an_error(cell: str) -> None:
+def test_rejects_an_invalid_id(cell: str) -> None:
     with pytest.raises(ValueError, match="is no id"):
         ids_in(PAGE.replace("`one`", cell))

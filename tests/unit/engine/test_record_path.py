@@ -61,7 +61,7 @@ def test_a_converter_without_columns_sends_records_one_by_one(part: str) -> None
         ),
     ],
 )
-def test_what_a_sources_pass_writes_a_sinks_pass_reads(
+def test_a_sinks_pass_reads_what_a_sources_pass_wrote(
     value_converter: str, data: bytes, refused: str
 ) -> None:
     with schema_registry() as registry:

@@ -127,12 +127,12 @@ def events_of(host: Threads, work: Fickle) -> list[RunEvent]:
     return events
 
 
-def test_every_poll_that_is_tried_again_is_said(host: Threads) -> None:
+def test_logs_every_retried_poll(host: Threads) -> None:
     again = Waiting("poll is tried again: the source is away", retry=True)
     assert events_of(host, Fickle(polls=3)) == [Opened(version="1.0"), again, again, again, DONE]
 
 
-def test_every_job_that_is_tried_again_is_said(host: Threads) -> None:
+def test_logs_every_retried_job(host: Threads) -> None:
     again = Waiting("batch 1 is tried again: the sink is away", retry=True)
     assert events_of(host, Fickle(jobs=2)) == [Opened(version="1.0"), again, again, DONE]
 
@@ -264,7 +264,7 @@ def test_a_pause_during_a_poll_that_fails_is_answered_before_the_next(host: Thre
     run.cancel()
 
 
-def test_a_run_without_trouble_says_nothing_of_it(host: Threads) -> None:
+def test_a_run_without_problems_reports_none(host: Threads) -> None:
     assert events_of(host, Fickle()) == [Opened(version="1.0"), DONE]
 
 

@@ -145,9 +145,7 @@ def test_the_next_task_has_a_thread_although_a_call_of_an_ended_one_keeps_its_ow
 
 
 @pytest.mark.parametrize("where", ["open", "job", "poll"])
-def test_what_a_call_comes_to_after_its_run_was_left_behind_is_dropped_and_the_plugin_closed(
-    bench: Bench, where: str
-) -> None:
+def test_the_result_of_an_abandoned_call_is_dropped_and_the_plugin_closed(bench: Bench, where: str) -> None:
     work = bench.stuck_run("stuck", where)
     work.let_go.set()
     until(lambda: len(work.closed) == 1)

@@ -101,7 +101,7 @@ def test_a_refresh_that_fails_leaves_the_last_token_and_is_tried_again(
 @pytest.mark.parametrize(
     "answer", [{"error": "hush"}, [], "hush", {"access_token": "hush", "expires_in": "soon"}]
 )
-def test_an_answer_without_a_token_is_told_without_what_it_held(
+def test_reports_a_response_without_a_token_but_not_its_content(
     endpoint: TokenEndpoint, answer: object
 ) -> None:
     endpoint.answer = lambda _: answer

@@ -138,7 +138,7 @@ def test_offsets_alone_are_a_transaction(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("where", ["produce", "commit"])
-def test_what_may_pass_aborts_and_may_be_done_again(broker: Broker, where: str) -> None:
+def test_retriable_errors_abort_the_transaction_and_may_be_retried(broker: Broker, where: str) -> None:
     one = producer()
     broker.trouble[where] = [failure(TIMED_OUT, txn_requires_abort=True)]
     with pytest.raises(StoreAway, match=r"^Failed to flush offsets and/or records for task x-0: "):
@@ -149,7 +149,7 @@ def test_what_may_pass_aborts_and_may_be_done_again(broker: Broker, where: str) 
     assert len(broker.committed) == 3
 
 
-def test_what_would_fail_again_aborts_and_says_so(broker: Broker) -> None:
+def test_permanent_errors_abort_the_transaction_and_are_reported(broker: Broker) -> None:
     one = producer()
     broker.trouble["commit"] = [failure(TIMED_OUT, txn_requires_abort=True)]
     one.write("lines", ROWS)
@@ -169,9 +169,7 @@ def test_a_commit_that_nobody_answers_is_asked_again(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("where", ["begin", "produce", "commit"])
-def test_a_newer_producer_is_told_in_connect_s_words_and_nothing_is_aborted(
-    broker: Broker, where: str
-) -> None:
+def test_a_fenced_producer_fails_with_connects_text_and_aborts_nothing(broker: Broker, where: str) -> None:
     one = producer()
     broker.trouble[where] = [failure(KafkaError._FENCED, fatal=True)]
     with pytest.raises(Fenced) as raised:
@@ -180,7 +178,7 @@ def test_a_newer_producer_is_told_in_connect_s_words_and_nothing_is_aborted(
     assert "abort" not in broker.calls
 
 
-def test_a_transaction_that_took_too_long_is_told_in_connect_s_words(
+def test_a_transaction_that_timed_out_fails_with_connects_text(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]

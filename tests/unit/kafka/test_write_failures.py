@@ -65,5 +65,5 @@ def test_the_sentence_is_connects(records: list[ConfigRecord], sentence: str) ->
     assert config_failure([Entry(*encode(record)) for record in records]) == sentence
 
 
-def test_what_is_no_config_record_has_a_plain_sentence() -> None:
+def test_a_record_that_is_not_a_config_has_a_plain_sentence() -> None:
     assert config_failure([Entry("what", b"ever")]) == "Error writing to the config topic"

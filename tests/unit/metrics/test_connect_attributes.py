@@ -56,7 +56,7 @@ def test_every_attribute_is_shown_or_excused() -> None:
     assert ALL - names.shown() - excused() == set()
 
 
-def test_what_is_shown_needs_no_excuse() -> None:
+def test_exported_attributes_have_no_excuse() -> None:
     assert names.shown() & excused() == set()
 
 

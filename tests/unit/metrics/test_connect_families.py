@@ -127,7 +127,7 @@ def test_restarting_is_shown_as_rest_shows_it() -> None:
     assert found.value(CONNECT + "connector_failed_task_count", connector="a") == 0
 
 
-def test_what_a_connector_is() -> None:
+def test_the_type_of_a_connector() -> None:
     metrics = metrics_of(A)
     metrics.changed(A, State.RUNNING, "2.1")
     found = shown(snapshot({A: [State.STOPPED]}, kind="sink"), metrics)
@@ -143,7 +143,7 @@ def test_what_a_connector_is() -> None:
     }
 
 
-def test_what_is_not_known_yet_is_absent_or_unassigned() -> None:
+def test_unknown_values_are_absent_or_unassigned() -> None:
     found = shown(snapshot({}), metrics_of(A, TaskId(A, 0)))
     assert found.label_of("kafka_connect_connector_metrics", "connector_class") == set()
     assert found.label_of("kafka_connect_connector_metrics", "connector_version") == set()
@@ -169,7 +169,7 @@ def test_starts_are_counted_once_a_life() -> None:
     assert [found.value(f"{CONNECT}task_startup_{kind}") for kind in kinds] == [2, 1, 1, 0.5, 0.5]
 
 
-def test_what_is_gone_leaves_nothing() -> None:
+def test_removed_instances_leave_nothing() -> None:
     metrics, task = metrics_of(A, TaskId(A, 0)), TaskId(A, 0)
     meter = TaskMeter(task, is_source=False, time=Watch(), windows=Windows(), publish=metrics.publish)
     meter.state(State.RUNNING)

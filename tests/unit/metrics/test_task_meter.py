@@ -114,7 +114,7 @@ def test_a_failure_in_a_commit_is_a_failed_commit() -> None:
     assert math.isnan(story.numbers.commit_ms.average(100))
 
 
-def test_a_failure_elsewhere_is_none() -> None:
+def test_a_failure_elsewhere_does_not_count() -> None:
     story = Story(is_source=False)
     story.after(5).failed()
     assert shares(story.numbers.commit_results, 105) == (0, 0)
@@ -136,7 +136,7 @@ def test_a_late_commit_is_skipped() -> None:
     assert story.numbers.commits_total == 0
 
 
-def test_what_was_published_stays_as_it_was() -> None:
+def test_published_values_do_not_change() -> None:
     story = Story(is_source=True)
     story.meter.batch(records=1, duration_s=0, poll_s=0)
     before = story.numbers

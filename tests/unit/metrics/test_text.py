@@ -33,7 +33,7 @@ def test_any_connector_name_survives_as_a_label() -> None:
     assert found.value("x", connector=ODD, task="0") == 1
 
 
-def test_half_a_surrogate_pair_does_not_spoil_the_scrape() -> None:
+def test_a_lone_surrogate_does_not_break_the_scrape() -> None:
     text = render(Family("x", "gauge", "h", [(labels(("connector", "a\ud800")), 1)]))
     assert scraped(text.encode().decode()).value("x", connector="a?") == 1
 

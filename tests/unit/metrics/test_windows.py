@@ -56,7 +56,7 @@ def test_the_rate_of_one_event(now_s: float, rate: float) -> None:
     assert recorded((0, 30)).rate(now_s) == pytest.approx(rate)
 
 
-def test_a_steady_rate_is_shown_as_it_is() -> None:
+def test_a_steady_rate_is_shown_exactly() -> None:
     sampled = recorded(*((float(second), 5.0) for second in range(300)))
     assert sampled.rate(300) == pytest.approx(5)
     assert len(sampled.samples) == 3, "two windows, and the one that the memory cuts through"
@@ -79,7 +79,7 @@ def test_shares_of_failures_and_successes() -> None:
     assert shares(recorded((0, 0)), 1) == (1, 0)
 
 
-def test_what_was_recorded_before_is_not_changed() -> None:
+def test_recorded_values_do_not_change() -> None:
     before = recorded((0, 1))
     before.record(9, 1)
     assert before.most(1) == 1

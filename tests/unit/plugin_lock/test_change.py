@@ -80,7 +80,7 @@ def test_a_wheel_comes_with_what_it_needs_and_goes_with_it(index: Path, tmp_path
     assert names(path) == []
 
 
-def test_what_an_extra_needs_stays_when_something_else_is_added(index: Path, tmp_path: Path) -> None:
+def test_adding_a_package_keeps_those_of_an_extra(index: Path, tmp_path: Path) -> None:
     path = tmp_path / "k.lock"
     wheel(index, "mine", "1.0", needs="helping; extra == 'more'\nProvides-Extra: more")
     wheel(index, "helping", "1.0")
@@ -122,7 +122,7 @@ def test_jars_are_resolved_together_and_what_spark_has_is_left_to_it(maven: Jars
     assert "No plugins" in kraal("list", "--lock", str(path)).stderr
 
 
-def test_what_spark_has_itself_cannot_be_added(maven: Jars, tmp_path: Path) -> None:
+def test_sparks_own_packages_cannot_be_added(maven: Jars, tmp_path: Path) -> None:
     del maven
     result = kraal("add", "org.slf4j:slf4j-api:2.0.17", "--lock", str(tmp_path / "k.lock"))
     assert (result.exit_code, "because Spark already provides slf4j-api" in result.stderr) == (1, True)

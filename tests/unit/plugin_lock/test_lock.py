@@ -97,7 +97,7 @@ def test_a_worker_finds_the_connector_of_a_wheel_and_gives_spark_the_jars(lock: 
     assert done.stdout == f"['org__driver__1.jar'] 7.8 {site}\n"
 
 
-def test_a_worker_that_names_no_lock_loads_none(
+def test_a_worker_without_a_configured_lock_loads_none(
     lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(lock.parent)
@@ -123,7 +123,7 @@ def test_a_file_that_is_not_what_was_locked_stops_the_start_before_anything_is_l
     assert not list((lock.parent / "plugins").glob("site-*"))
 
 
-def test_a_standalone_worker_says_so_in_one_sentence_and_exits_with_2(lock: Path, tmp_path: Path) -> None:
+def test_a_standalone_worker_prints_one_sentence_and_exits_with_2(lock: Path, tmp_path: Path) -> None:
     (lock.parent / "plugins" / "org__driver__1.jar").write_bytes(b"another")
     worker = tmp_path / "worker.properties"
     worker.write_text(f"kraal.plugins.lock={lock}\n", encoding="utf-8")
@@ -158,7 +158,7 @@ def test_a_standalone_worker_says_so_in_one_sentence_and_exits_with_2(lock: Path
         ("version=1\nadded=[]\njar=[7]", "not subscriptable"),
     ],
 )
-def test_what_is_no_lock_is_said(tmp_path: Path, text: str, why: str) -> None:
+def test_rejects_a_file_that_is_not_a_lock(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "a.lock"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PluginsUnfit, match="Invalid plugin lock ") as caught:
@@ -199,7 +199,7 @@ def test_versions_are_cut_off_the_names_of_jars() -> None:
 
 
 @pytest.mark.parametrize("text", ["a b", "-r x", "a@file:///x", "org:name", "http://x/y.zip", "a==1\n"])
-def test_what_names_nothing_is_refused_before_pip_is_asked(tmp_path: Path, text: str) -> None:
+def test_an_invalid_requirement_is_rejected_before_pip_runs(tmp_path: Path, text: str) -> None:
     with pytest.raises(PluginsUnfit, match="expected Maven coordinates"):
         change.add(tmp_path / "a.lock", [text])
     assert not (tmp_path / "a.lock").exists()

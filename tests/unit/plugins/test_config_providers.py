@@ -110,13 +110,13 @@ def test_a_class_that_nobody_knows_ends_the_start() -> None:
         (lambda: 5, "5 is not a ConfigProvider"),
     ],
 )
-def test_a_class_that_is_no_provider_ends_the_start(load: Callable[[], object], reason: str) -> None:
+def test_a_class_that_is_not_a_provider_aborts_startup(load: Callable[[], object], reason: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"Invalid value com\.x for configuration k: ") as caught:
         ProviderClasses({"com.x": load}).make("k", "com.x")
     assert str(caught.value).endswith(reason)
 
 
-def test_a_short_name_that_two_classes_have_is_none() -> None:
+def test_an_ambiguous_short_name_is_unknown() -> None:
     with pytest.raises(ConfigInvalid, match="Invalid value Same"):
         CLASSES.make("k", "Same")
 
@@ -164,14 +164,14 @@ def test_the_shortest_time_to_live_counts() -> None:
     assert providers.resolve({"c": "nothing"}).ttl_ms is None
 
 
-def test_what_a_provider_raises_says_what_was_asked() -> None:
+def test_a_providers_error_names_the_request() -> None:
     providers = open_providers(worker(), CLASSES)
     with pytest.raises(ProviderFailed) as caught:
         providers.resolve({"a": "${vault:broken:k}"})
     assert str(caught.value) == "The config provider vault could not read k at broken: the vault is sealed"
 
 
-def test_what_a_provider_resolved_is_a_secret_from_then_on() -> None:
+def test_values_of_providers_are_secrets() -> None:
     open_providers(worker(), CLASSES).resolve({"greeting": "${vault:p:k}"})
     assert secrets.scrub("it is k of p by t") == "it is [hidden]"
 

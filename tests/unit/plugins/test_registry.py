@@ -69,7 +69,7 @@ def test_connectors_are_listed_sinks_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["Nope", "", "JsonConverter", "FileStreamSource "])
-def test_what_is_no_connector_is_refused_in_connects_words(name: str) -> None:
+def test_a_class_that_is_not_a_connector_is_rejected_in_connects_words(name: str) -> None:
     with pytest.raises(BadRequest) as raised:
         registry().connector(name)
     assert str(raised.value).startswith(
@@ -79,7 +79,7 @@ def test_what_is_no_connector_is_refused_in_connects_words(name: str) -> None:
     )
 
 
-def test_what_is_no_converter_is_refused() -> None:
+def test_rejects_a_class_that_is_not_a_converter() -> None:
     with pytest.raises(BadRequest, match="implements Converter and which name matches FileStreamSource"):
         registry().converter_class("FileStreamSource")
 
@@ -107,13 +107,13 @@ def test_a_plugin_that_cannot_be_imported_hurts_only_who_names_it(caplog: pytest
         found.connector_class("BrokenSource")
 
 
-def test_what_is_no_plugin_cannot_be_one() -> None:
+def test_a_class_that_is_not_a_plugin_cannot_be_registered() -> None:
     found = Registry([_Entry("a.Odd", CONVERTERS_GROUP, lambda: 1)])
     with pytest.raises(PluginFailed, match="which is no plugin"):
         found.converter_class("a.Odd")
 
 
-def test_errors_are_told_in_connects_words() -> None:
+def test_errors_have_connects_texts() -> None:
     config: dict[str, str | None] = {"connector.class": "FileStreamSource", "tasks.max": "zero", "name": "q"}
     with pytest.raises(ConfigInvalid) as raised:
         raise_if_invalid(validate_connector(registry(), Worker(), config))

@@ -76,7 +76,7 @@ def test_transforms_are_applied_in_the_order_of_the_config() -> None:
     assert value(chain("b,a", transforms_a_text="A", transforms_b_text="B")) == "-BA"
 
 
-def test_without_transforms_a_record_passes_as_it_is() -> None:
+def test_without_transforms_a_record_passes_unchanged() -> None:
     made = make_chain(REGISTRY, {"name": "c"})
     record = Record(topic="t")
     assert made.apply(record) is record
@@ -150,7 +150,7 @@ def test_a_predicate_s_failure_is_its_transform_s() -> None:
         ),
     ],
 )
-def test_what_cannot_be_set_up_is_refused(keys: dict[str, str], expected: str) -> None:
+def test_rejects_a_transform_that_cannot_be_configured(keys: dict[str, str], expected: str) -> None:
     with pytest.raises(ChainInvalid) as raised:
         chain("a", **keys)
     assert str(raised.value).startswith(expected)

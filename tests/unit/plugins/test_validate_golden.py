@@ -121,7 +121,7 @@ def test_validate_answers_as_java_does(golden: Any) -> None:
 
 
 @pytest.mark.parametrize("case", BETTER)
-def test_what_breaks_java_is_errors_of_keys(case: str) -> None:
+def test_requests_that_break_java_are_errors_of_keys(case: str) -> None:
     golden = RECORDED[case]
     infos = validate_for_rest(registry(), Worker.of(golden), golden["plugin"], golden["request"])
     assert golden["status"] == 500

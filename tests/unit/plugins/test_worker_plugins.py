@@ -107,7 +107,7 @@ def test_a_config_is_checked_with_values_and_described_with_variables() -> None:
     assert "so many" not in text
 
 
-def test_a_config_without_variables_is_described_as_ever() -> None:
+def test_a_config_without_variables_is_described_unchanged() -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "tasks.max": "x"}
     assert KEPT.check(config).to_json() == PLUGINS.check(config).to_json()
 
@@ -129,7 +129,7 @@ def test_an_unknown_class_behind_a_variable_is_not_named() -> None:
     assert "which name matches [hidden], available" in str(caught.value)
 
 
-def test_a_provider_that_fails_is_told_in_its_words() -> None:
+def test_reports_a_failing_provider_with_its_own_message() -> None:
     config = {"name": "n", "connector.class": FAKE_SOURCE, "x": "${k:broken:y}"}
     with pytest.raises(ProviderFailed, match=r"^Could not read properties from file broken$"):
         KEPT.check(config)
@@ -140,7 +140,7 @@ def test_a_provider_that_fails_is_told_in_its_words() -> None:
     )
 
 
-def test_validation_over_rest_says_as_much_as_ever() -> None:
+def test_validation_over_rest_is_unchanged() -> None:
     good = {"name": "n", "connector.class": FAKE_SOURCE}
     assert KEPT.check_for_rest("FakeSource", good).error_count == 0
     with pytest.raises(BadRequest, match="does not match request type Other"):

@@ -35,7 +35,7 @@ MEMBERS = captured("group.jsonl")
 
 
 @pytest.mark.parametrize("row", MEMBERS)
-def test_what_members_sent_and_were_told_is_written_again_byte_for_byte(row: dict[str, str]) -> None:
+def test_captured_messages_are_encoded_again_byte_for_byte(row: dict[str, str]) -> None:
     metadata, assignment = bytes.fromhex(row["metadata"]), bytes.fromhex(row["assignment"])
     joined, told = decode_metadata(metadata), decode_assignment(assignment)
     assert encode_metadata(joined) == metadata

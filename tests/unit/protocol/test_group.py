@@ -127,7 +127,7 @@ def test_an_empty_list_is_not_null() -> None:
     assert decode_metadata(encode_metadata(empty)) == empty
 
 
-def test_a_failed_allocation_is_null_unless_work_goes_on_under_it() -> None:
+def test_a_failed_allocation_is_null_unless_its_work_still_runs() -> None:
     failed = assignment(2, error=AssignmentError.CONFIG_MISMATCH)
     running = replace(failed, assigned=BOTH)
     sent = [
@@ -145,7 +145,7 @@ def test_a_failed_allocation_is_null_unless_work_goes_on_under_it() -> None:
         pytest.param(GroupProtocol.STATIC, True, True, id="static"),
     ],
 )
-def test_what_a_protocol_brings(protocol: GroupProtocol, *, cooperative: bool, signed: bool) -> None:
+def test_the_capabilities_of_a_protocol(protocol: GroupProtocol, *, cooperative: bool, signed: bool) -> None:
     assert (protocol.cooperative, protocol.signed) == (cooperative, signed)
 
 
@@ -221,7 +221,7 @@ def test_malformed_assignments_are_refused_with_a_reason(data: str, reason: str)
         pytest.param(assignment(1, assigned=(Job(C1, 2**31),)), id="a task number too large"),
     ],
 )
-def test_what_does_not_fit_is_refused(value: GroupAssignment) -> None:
+def test_rejects_values_that_do_not_fit(value: GroupAssignment) -> None:
     with pytest.raises(ProtocolError):
         encode_assignment(value)
 

@@ -66,7 +66,7 @@ def test_target_states_are_read_from_either_field(value: bytes, target: TargetSt
     assert decode("target-state-x", value) == TargetStateRecord(X, target)
 
 
-def test_names_may_hold_dashes_and_the_task_number_stands_after_the_last() -> None:
+def test_names_may_contain_dashes_and_the_task_number_follows_the_last() -> None:
     record = decode("task-a-1-b-2", b'{"properties":{"k":null},"extra":1}')
     assert record == TaskConfigRecord(TaskId(ConnectorName("a-1-b"), 2), {"k": None})
 
@@ -109,7 +109,7 @@ def test_malformed_config_records_are_refused_with_a_reason(
         decode(key, value)
 
 
-def test_only_what_is_no_json_at_all_is_told_apart() -> None:
+def test_distinguishes_only_texts_that_are_not_json() -> None:
     with pytest.raises(NotJson):
         decode("connector-x", b"{")
     with pytest.raises(ProtocolError) as caught:

@@ -105,7 +105,7 @@ def test_a_flipped_bit_is_never_passed_off_as_sound(path: Path, tmp_path: Path) 
         assert damaged.read_bytes() == bytes(bad), "a damaged file is left as it is"
 
 
-def test_a_file_that_is_no_log_is_refused_and_left_alone(path: Path) -> None:
+def test_rejects_a_file_that_is_not_a_log_and_leaves_it_unchanged(path: Path) -> None:
     path.parent.mkdir()
     path.write_text("precious")
     with pytest.raises(StoreError, match="does not start with the header of a Kraal log"):
@@ -127,7 +127,7 @@ def test_a_directory_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> 
         FileLog(tmp_path / "file" / "config.log", "config")
 
 
-def test_compaction_keeps_the_latest_of_each_key_and_offsets_go_on_rising(path: Path) -> None:
+def test_compaction_keeps_the_latest_record_of_each_key_and_offsets_keep_rising(path: Path) -> None:
     filled(
         path,
         [[Entry("k", str(n).encode()), Entry(f"gone-{n}", b"x"), Entry(f"gone-{n}", None)] for n in range(9)],
@@ -141,7 +141,7 @@ def test_compaction_keeps_the_latest_of_each_key_and_offsets_go_on_rising(path: 
     log.close()
 
 
-def test_offsets_go_on_rising_when_compaction_leaves_nothing(path: Path) -> None:
+def test_offsets_keep_rising_when_compaction_leaves_nothing(path: Path) -> None:
     filled(path, [[Entry("k", b"1")], [Entry("k", None)]])
     for _ in range(2):
         log = FileLog(path, "config", compact_from=0)
@@ -151,14 +151,14 @@ def test_offsets_go_on_rising_when_compaction_leaves_nothing(path: Path) -> None
     assert path.stat().st_size == HEADER_SIZE
 
 
-def test_what_compaction_would_hardly_shrink_is_left_alone(path: Path) -> None:
+def test_does_not_compact_a_log_that_would_hardly_shrink(path: Path) -> None:
     filled(path, [[Entry(f"k{n}", b"v" * 50)] for n in range(10)])
     before = path.read_bytes()
     FileLog(path, "config", compact_from=0).close()
     assert path.read_bytes() == before
 
 
-def test_a_compaction_of_ones_own_decides_what_stays(path: Path) -> None:
+def test_a_custom_compaction_decides_which_records_stay(path: Path) -> None:
     def only_last(records: list[Record]) -> list[Record]:
         return records[-1:]
 
@@ -201,7 +201,7 @@ def test_one_sync_is_enough_for_a_batch(path: Path, monkeypatch: pytest.MonkeyPa
     log.close()
 
 
-def test_a_key_that_is_no_text_fails_before_anything_is_written(path: Path) -> None:
+def test_a_key_that_is_not_text_fails_before_anything_is_written(path: Path) -> None:
     log = FileLog(path, "config")
     with pytest.raises(StoreError, match="not valid text"):
         log.append([Entry("a", b""), Entry("\ud800", b"")])

@@ -26,7 +26,7 @@ JAVA_FILES = sorted(
 
 
 @pytest.mark.parametrize("name", JAVA_FILES)
-def test_what_java_wrote_is_written_again_byte_for_byte(name: str) -> None:
+def test_writes_javas_file_again_byte_for_byte(name: str) -> None:
     data = (GOLDEN / name).read_bytes()
     assert dump(load(data)) == data
 
@@ -110,7 +110,7 @@ def test_one_partition_that_java_stored_under_two_orders_is_one_here(tmp_path: P
     assert load(path.read_bytes()) == []
 
 
-def test_a_missing_and_an_empty_file_are_no_offsets(tmp_path: Path) -> None:
+def test_a_missing_or_empty_file_means_no_offsets(tmp_path: Path) -> None:
     assert OffsetFile(tmp_path / "sub" / "offsets").load(SOURCE) == {}
     (tmp_path / "empty").write_bytes(b"")
     store = OffsetFile(tmp_path / "empty")
@@ -118,7 +118,7 @@ def test_a_missing_and_an_empty_file_are_no_offsets(tmp_path: Path) -> None:
     assert OffsetFile(tmp_path / "empty").load(SOURCE) == {IN: {"position": 1}}
 
 
-def test_a_file_cut_at_any_byte_is_an_error_that_names_it_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_byte_is_rejected_by_name_and_left_unchanged(tmp_path: Path) -> None:
     data = (GOLDEN / "standalone-two.bin").read_bytes()
     path = tmp_path / "offsets"
     for cut in range(1, len(data)):
@@ -136,7 +136,7 @@ def test_a_file_cut_at_any_byte_is_an_error_that_names_it_and_stays_as_it_is(tmp
         pytest.param((GOLDEN / "java-empty.bin").read_bytes() + b"x", "1 bytes follow", id="more than a map"),
     ],
 )
-def test_what_is_no_map_of_bytes_is_refused_with_a_reason(data: bytes, reason: str) -> None:
+def test_rejects_a_file_that_is_not_a_map_of_bytes_with_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises(ProtocolError, match=reason):
         load(data)
 

@@ -213,7 +213,7 @@ def test_a_source_s_own_code_runs_and_its_records_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_killed_task_goes_on_at_its_offsets_and_at_most_one_batch_comes_twice(seed: int) -> None:
+def test_a_killed_task_continues_at_its_offsets_and_repeats_at_most_one_batch(seed: int) -> None:
     with Cluster(2, plugins=[Counter], seed=seed) as c:
         c.create("c", counter())
         c.wait_until("some ticks were written", lambda: len(c.values("ticks")) >= 20)
@@ -226,7 +226,7 @@ def test_a_killed_task_goes_on_at_its_offsets_and_at_most_one_batch_comes_twice(
     assert len([line for line in CounterTask.told if line.startswith("start")]) == 2
 
 
-def test_what_a_plugin_raises_fails_its_task_with_its_trace() -> None:
+def test_a_plugins_error_fails_its_task_with_its_trace() -> None:
     with Cluster(1, plugins=[Counter]) as c:
         c.create("c", counter(**{"at.20": "fail"}))
         c.wait_for_states("c", ["RUNNING", "FAILED"])
@@ -237,7 +237,7 @@ def test_what_a_plugin_raises_fails_its_task_with_its_trace() -> None:
         c.wait_until("the rest was written", lambda: c.values("ticks") == ticks())
 
 
-def test_what_a_plugin_wants_tried_again_is() -> None:
+def test_retries_a_plugins_retriable_error() -> None:
     with Cluster(1, plugins=[Counter]) as c:
         c.create("c", counter(**{"at.20": "retry"}))
         c.wait_until("all ticks were written", lambda: c.values("ticks") == ticks())
@@ -276,7 +276,7 @@ def test_transforms_and_converters_are_the_real_ones() -> None:
         assert c.values("all-ticks")[0] == '{"text":"tick 0"}'
 
 
-def test_a_sink_gets_what_is_written_and_goes_on_behind_what_it_committed() -> None:
+def test_a_sink_receives_records_and_continues_after_its_commit() -> None:
     with Cluster(2, plugins=[Keeper]) as c:
         c.create("k", {"connector.class": "Keeper", "topics": "lines"})
         c.write("lines", "one", b"two")
@@ -303,7 +303,7 @@ def test_a_sink_reports_a_record_which_is_counted_or_fails_it() -> None:
         c.delete("strict")
 
 
-def test_a_sink_that_wants_a_real_frame_says_so() -> None:
+def test_a_sink_that_needs_a_spark_frame_raises_a_clear_error() -> None:
     with Cluster(1, plugins=[Keeper]) as c:
         c.create("k", {"connector.class": "Keeper", "topics": "lines", "wants": "sql"})
         c.write("lines", "one")
@@ -351,7 +351,7 @@ def test_a_task_that_is_failed_stays_so_until_it_is_restarted() -> None:
         c.wait_for_states("n", ["PAUSED"] * 3)
 
 
-def test_what_cannot_be_done_is_said_with_what_there_is() -> None:
+def test_an_impossible_request_names_the_alternatives() -> None:
     with pytest.raises(ValueError, match="at least 1 worker, got 0"):
         Cluster(0)
     with Cluster(2, seed=5) as c:

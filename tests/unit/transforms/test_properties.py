@@ -54,7 +54,7 @@ def test_a_date_is_written_as_python_writes_it(moment: dt.datetime) -> None:
 
 @CALM
 @given(st.integers(-62_135_769_600_000, 253_402_300_799_999))
-def test_what_was_written_is_read_again(ms: int) -> None:
+def test_written_values_are_read_back(ms: int) -> None:
     assert parsed(ISO, formatted(ISO, ms)) == ms
     abutting = elements("yyyyMMddHHmmssSSS")
     assert parsed(abutting, formatted(abutting, ms)) == ms
@@ -155,5 +155,5 @@ def leaves(value: dict[str, Any], path: tuple[str, ...]) -> list[tuple[str, Any]
 
 
 @pytest.mark.parametrize("regex", ["[a-z&&[^b]]", "[a[bc]]", "\\G", "\\R", "\\p{IsGreek}", "(?<a", "\\k<"])
-def test_what_is_not_known_of_java_is_refused_with_a_reason(regex: str) -> None:
+def test_rejects_unknown_java_patterns_with_a_reason(regex: str) -> None:
     assert why_refused(regex)

@@ -109,7 +109,7 @@ def test_expressions(expression: str, expected: object) -> None:
         ),
     ],
 )
-def test_what_cannot_be_computed_is_the_record_s_error(expression: str, reason: str) -> None:
+def test_a_computation_error_fails_the_record(expression: str, reason: str) -> None:
     with pytest.raises(DataException) as raised:
         one(expression, {"a": 1})
     assert str(raised.value) == reason
@@ -151,7 +151,7 @@ def test_fields_that_the_schema_lacks_are_refused() -> None:
         (f"'{'a' * 10_000}' AS x", "the expressions have 10007 characters; at most 10000 are allowed"),
     ],
 )
-def test_what_is_refused_when_the_config_is_checked(text: str, reason: str) -> None:
+def test_rejects_invalid_sql_when_the_config_is_checked(text: str, reason: str) -> None:
     key = SQL.config_def.get("expressions")
     assert key is not None
     assert key.validator is not None

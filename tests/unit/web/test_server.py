@@ -159,7 +159,7 @@ CHUNKS = b"PUT /connectors/a/config HTTP/1.1\r\nContent-Type: application/json\r
         pytest.param(CHUNKS + b"1\r\n{\r\n1;", id="a chunk's size"),
     ],
 )
-def test_what_has_no_end_is_refused(server: HttpServer, begun: bytes) -> None:
+def test_rejects_an_endless_body(server: HttpServer, begun: bytes) -> None:
     with socket.create_connection(("127.0.0.1", server.bound[0].port), timeout=10) as endless:
         endless.sendall(begun)
         with pytest.raises(ConnectionError):  # noqa: PT012 - some send fails, once the answer was given

@@ -130,7 +130,7 @@ def test_an_actor_that_is_named_dies_and_is_restarted(stage: Stage) -> None:
     assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 1}
 
 
-def test_threads_are_told_by_name(stage: Stage) -> None:
+def test_threads_are_grouped_by_name(stage: Stage) -> None:
     threads = stage.say(b'{"do": "threads"}\n')["threads"]
     assert isinstance(threads, list)
     assert {"clock", "test-control"} <= set(threads)
@@ -149,7 +149,7 @@ class Owner:
         self.client = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
 
 
-def test_clients_are_told_by_who_has_them_also_those_the_collector_passes_over(stage: Stage) -> None:
+def test_counts_open_clients_by_owner_including_untracked_ones(stage: Stage) -> None:
     owner = Owner()
     gc.freeze()
     try:
@@ -178,7 +178,7 @@ def test_clients_are_told_by_who_has_them_also_those_the_collector_passes_over(s
         (b"x" * LONGEST, f"A request is one line of at most {LONGEST} bytes."),
     ],
 )
-def test_what_is_no_request_is_told_why_and_kills_nobody(stage: Stage, line: bytes, error: str) -> None:
+def test_an_invalid_request_gets_the_reason_and_kills_nothing(stage: Stage, line: bytes, error: str) -> None:
     assert stage.say(line) == {"error": error}
     assert ask(stage.supervisor, ListActors(), timeout_s=5) == {"idler": 0}
 
@@ -193,7 +193,7 @@ def test_it_listens_on_loopback_only(stage: Stage) -> None:
     ("host", "expected"),
     [("127.0.0.1", True), ("::1", True), ("10.0.0.1", False), ("0.0.0.0", False), ("localhost", False)],  # noqa: S104
 )
-def test_loopback_is_told_from_the_rest(host: str, *, expected: bool) -> None:
+def test_distinguishes_loopback_addresses(host: str, *, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
@@ -204,7 +204,7 @@ def test_a_port_that_is_taken_is_named(stage: Stage) -> None:
         ControlPort(stage.control.port, stage.supervisor)
 
 
-def test_a_worker_has_it_only_when_its_file_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_worker_opens_it_only_if_it_is_configured(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plain = {
         **DEFAULTS,
         "offset.storage.file.filename": str(tmp_path / "o"),
@@ -225,6 +225,6 @@ def test_a_worker_has_it_only_when_its_file_says_so(tmp_path: Path, caplog: pyte
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "0.0.0.0:1", "any"])
-def test_what_is_no_port_is_refused(port: str) -> None:
+def test_rejects_an_invalid_port(port: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"kraal\.test\.control\.port"):
         parse_standalone({**DEFAULTS, "kraal.test.control.port": port})

@@ -145,7 +145,7 @@ def test_without_admin_listeners_the_main_ones_have_it_all(tmp_path: Path) -> No
         assert get(main.port, "/admin/loggers", https=False).status == 404
 
 
-def test_a_taken_port_of_administrators_is_told(tmp_path: Path) -> None:
+def test_names_an_admin_port_that_is_in_use(tmp_path: Path) -> None:
     raw = properties(tmp_path)  # once: the first process may still be reading its key store
     with running(raw) as process:
         port = process._server.bound[-1].port
@@ -194,7 +194,7 @@ def test_herders_that_die_while_connectors_of_files_are_made_do_not_end_the_work
     assert process._exit_code == 0
 
 
-def test_what_is_there_when_spark_is_up_is_kept_from_the_garbage_collector() -> None:
+def test_objects_that_exist_when_spark_is_up_are_frozen_for_the_garbage_collector() -> None:
     gc.unfreeze()
     keep_what_lives(EngineStarting("Spark is starting"))
     assert gc.get_freeze_count() == 0

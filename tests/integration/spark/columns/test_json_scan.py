@@ -94,7 +94,7 @@ def texts(seed: int) -> list[bytes]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(("before", "after"), [(b"", ""), (b'{"schema":{},"payload":', "}")])
-def test_what_is_scanned_is_what_spark_reads_and_writes_again(
+def test_scanned_values_equal_those_that_spark_parses_and_writes_again(
     spark: SparkSession, seed: int, before: bytes, after: str
 ) -> None:
     """Not the other way round: what is not scanned may be good all the same."""

@@ -308,9 +308,7 @@ def test_json_without_schemas(
         {"type": "ReplaceField$Value", "renames": "id:text"},
     ],
 )
-def test_what_columns_do_not_know_of_maps_goes_by_records(
-    spark: SparkSession, transform: dict[str, str]
-) -> None:
+def test_unknown_maps_go_by_records(spark: SparkSession, transform: dict[str, str]) -> None:
     raw = spark.createDataFrame(table_of([FULL], [None]))
     steps = plain_steps(chained(transform))
     assert SinkColumns(steps, "text").frame(raw, Sample(None, FULL), "t") is None
@@ -319,7 +317,7 @@ def test_what_columns_do_not_know_of_maps_goes_by_records(
 @pytest.mark.parametrize(
     "sample", [b"[1]", b"7", b'"a"', b"{}", b'{"a":{}}', b'{"a":[[1]]}', b'{"a":[{"b":1}]}']
 )
-def test_what_does_not_look_like_a_record_goes_by_records(spark: SparkSession, sample: bytes) -> None:
+def test_values_that_do_not_look_like_records_go_by_records(spark: SparkSession, sample: bytes) -> None:
     steps = plain_steps(chained({"type": "ReplaceField$Value", "exclude": "z"}))
     raw = spark.createDataFrame(table_of([sample], [None]))
     assert SinkColumns(steps, "text").frame(raw, Sample(None, sample), "t") is None
@@ -343,7 +341,7 @@ def test_text_in_and_a_row_in_doubt_fails_the_job(spark: SparkSession) -> None:
         assert is_doubt(raised.value)
 
 
-def test_what_no_sample_vouches_for_goes_by_records(spark: SparkSession) -> None:
+def test_values_that_no_sample_covers_go_by_records(spark: SparkSession) -> None:
     steps = steps_of(make_chain(Registry.load(), CHAINS[0]))
     raw = spark.createDataFrame(table_of([b"{}"], [None]))
     dated = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "optional": True}

@@ -175,9 +175,7 @@ def test_any_rows_of_a_struct_come_out_the_same(
 
 @CALM
 @given(lines=st.lists(LINES, min_size=60, max_size=90))
-def test_any_lines_come_out_the_same_also_those_that_are_no_utf_8(
-    spark: SparkSession, lines: list[bytes]
-) -> None:
+def test_copies_any_lines_unchanged_including_invalid_utf_8(spark: SparkSession, lines: list[bytes]) -> None:
     if is_simplest(lines):
         return
     raw = pa.array(lines, pa.binary())
@@ -193,7 +191,7 @@ def test_any_lines_come_out_the_same_also_those_that_are_no_utf_8(
             assert by_columns(spark, steps, batch, table) == by_records(steps, batch, table), config
 
 
-def test_a_null_where_none_may_be_is_left_to_records(spark: SparkSession) -> None:
+def test_a_null_in_a_required_field_falls_back_to_records(spark: SparkSession) -> None:
     table = pa.table({"value": pa.array(["a", None])})
     batch = SourceBatch(offsets={}, topic="lines", value_schema=STRING, timestamp_ms=1)
     hoist = {"type": "HoistField$Value", "field": "line"}

@@ -148,7 +148,7 @@ def test_a_task_that_is_stopped_while_it_waits_never_claims(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_not_ours_or_of_older_configs_is_refused(seed: int) -> None:
+def test_refuses_claims_of_tasks_that_are_not_ours_or_have_older_configs(seed: int) -> None:
     cluster, _ = made(seed)
     cluster.create(X, config(2))
     cluster.settle()

@@ -96,7 +96,7 @@ def test_the_worker_says_it_for_connectors_that_do_not() -> None:
     assert worker.states("other") == ["RUNNING", "FAILED"]
 
 
-def test_no_more_than_the_budget_and_then_it_stays_failed_and_says_so(
+def test_stays_failed_and_logs_it_when_the_budget_is_used_up(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     worker = made()

@@ -102,7 +102,7 @@ def test_a_leader_that_cannot_be_reached_is_not_waited_for_again_and_again() -> 
     assert stage.on_their_way == [0, 1, 3]
 
 
-def test_what_a_leader_refuses_concerns_only_the_one_request() -> None:
+def test_a_leaders_refusal_concerns_only_that_request() -> None:
     stage = Stage()
     for token in range(AT_A_TIME + 1):
         stage.publish(f"c{token}", token)

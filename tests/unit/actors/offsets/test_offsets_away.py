@@ -26,7 +26,7 @@ def worker_whose_store_raises(error: StoreError, seed: int) -> tuple[EmbeddedWor
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_task_waits_for_a_store_that_is_away_and_says_so(seed: int) -> None:
+def test_a_task_waits_for_an_unavailable_store_and_logs_it(seed: int) -> None:
     worker, errors = worker_whose_store_raises(StoreAway("no broker answers"), seed)
     worker.create(NAME, CONFIG)
     worker.advance(10)

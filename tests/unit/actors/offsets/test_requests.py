@@ -123,7 +123,7 @@ def test_stopped_same_with_offsets_can_be_altered_before_first_start(plugin: str
 
 
 @BOTH
-def test_if_alter_offsets_returned_true_there_are_no_others(plugin: str) -> None:
+def test_offsets_that_the_connector_manages_itself_are_not_stored(plugin: str) -> None:
     worker = stopped(plugin, more={"fake.offsets": "managed"})
     done = "The offsets for this connector have been {} successfully"
     assert worker.ask(alter(pair(plugin, 0, 1))) == done.format("altered")
@@ -230,7 +230,7 @@ def test_in_standalone_a_modification_right_after_a_stop_waits_for_the_tasks(see
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_waited_is_looked_at_again(seed: int) -> None:
+def test_waiting_requests_are_checked_again(seed: int) -> None:
     engine = _Stubborn()
     worker = EmbeddedWorker(seed=seed, engine=engine)
     worker.create(X, config(FAKE_SOURCE))

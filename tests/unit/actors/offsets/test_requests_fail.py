@@ -77,7 +77,7 @@ def test_offsets_of_a_topic_that_does_not_exist_cannot_be_altered() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("actor", ["offset desk", "offsets", "config reader"])
-def test_who_dies_with_a_request_is_asked_again_or_says_so_and_the_next_one_works(
+def test_a_request_whose_actor_died_is_repeated_or_failed_and_the_next_one_works(
     actor: str, seed: int
 ) -> None:
     worker = stopped(FAKE_SOURCE, seed=seed)

@@ -33,7 +33,9 @@ def test_the_initial_state_counts_when_it_is_created(kraal: Kraal, worker: Conne
     assert worker.states("a") == ["RUNNING", "RUNNING"]
 
 
-def test_what_was_created_meanwhile_is_reconfigured(kraal: Kraal, worker: Connect, write: Files) -> None:
+def test_reconfigures_a_connector_that_was_created_meanwhile(
+    kraal: Kraal, worker: Connect, write: Files
+) -> None:
     worker.refuse("POST", "/connectors", 409, "Connector a already exists")
     assert kraal.out("apply", "-f", write("a.json", create_request("a", "PAUSED"))) == "a configured\n"
     assert worker.asked(*CHANGING) == ["POST /connectors", "PUT /connectors/a/config"]
@@ -141,7 +143,7 @@ def test_waiting_says_what_runs_and_what_failed(
     assert worker.states("b") == ["FAILED"]
 
 
-def test_a_worker_without_an_answer_to_the_path_is_no_empty_worker(
+def test_a_worker_that_does_not_know_the_path_is_not_an_empty_worker(
     kraal: Kraal, worker: Connect, folder: str
 ) -> None:
     kraal.env = {"KRAAL_URL": f"{worker.url}/wrong"}

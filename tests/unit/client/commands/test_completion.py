@@ -66,7 +66,7 @@ def test_the_url_may_stand_on_the_command_line(three: Connect) -> None:
     "said",
     [Said(500, {"error_code": 500, "message": "no"}), Said(200, "<html>"), Said(200, {"a": 1}), Said(200, 7)],
 )
-def test_trouble_completes_to_nothing_and_is_not_said(worker: Connect, said: Said) -> None:
+def test_errors_give_no_completions_and_no_output(worker: Connect, said: Said) -> None:
     worker.script("GET", "/connectors", said)
     assert complete("status", "x", url=worker.url) == []
     assert complete("status", "x", url="ftp://nonsense") == []

@@ -6,7 +6,7 @@ from tests.fakes.workers.connect import Connect, Said
 from tests.unit.client.conftest import Kraal
 
 
-def test_delete_goes_on_after_an_error(kraal: Kraal, worker: Connect, folder: str) -> None:
+def test_delete_continues_after_an_error(kraal: Kraal, worker: Connect, folder: str) -> None:
     kraal.out("apply", "-f", folder)
     result = kraal("delete", "a", "nobody", "b")
     assert (result.exit_code, result.stdout) == (1, "a deleted\nb deleted\n")

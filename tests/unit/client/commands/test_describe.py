@@ -95,7 +95,7 @@ def test_describe_takes_what_java_answers(kraal: Kraal, two: Connect) -> None:
     assert "Supervision" not in kraal.out("describe", "orders")
 
 
-def test_what_describe_prints_can_be_applied_unless_something_is_hidden(
+def test_the_output_of_describe_can_be_applied_unless_values_are_hidden(
     kraal: Kraal, worker: Connect, write: Files
 ) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE, "my.password": "hunter2"})

@@ -26,7 +26,7 @@ def test_loggers_are_shown_and_set(kraal: Kraal, worker: Connect) -> None:
     assert kraal("loggers", "a", "--cluster").exit_code == 2
 
 
-def test_a_worker_without_loggers_says_so(kraal: Kraal, worker: Connect) -> None:
+def test_reports_a_worker_without_the_loggers_endpoint(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("GET", "/admin/loggers", 404, "HTTP 404 Not Found")
     assert "does not serve /admin/loggers on this listener" in kraal.error("loggers")
     worker.refuse("GET", "/admin/loggers/x", 404, "Logger x not found.")

@@ -19,7 +19,7 @@ def test_a_list_of_connectors(kraal: Kraal, two: Connect) -> None:
     assert two.asked("POST", "PUT", "PATCH", "DELETE") == []
 
 
-def test_nothing_is_said_on_standard_error_so_that_scripts_see_an_empty_list(kraal: Kraal) -> None:
+def test_standard_error_stays_empty_for_an_empty_list(kraal: Kraal) -> None:
     result = kraal("ls")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No connectors.\n")
     assert json.loads(kraal.out("ls", "-o", "json")) == []

@@ -35,7 +35,7 @@ def test_offsets_of_a_source_and_of_a_sink(kraal: Kraal, worker: Connect) -> Non
 
 
 @pytest.mark.parametrize("style", ["json", "yaml"])
-def test_what_is_shown_of_offsets_can_be_set(kraal: Kraal, worker: Connect, write: Files, style: str) -> None:
+def test_shown_offsets_can_be_set_again(kraal: Kraal, worker: Connect, write: Files, style: str) -> None:
     worker.script("GET", "/connectors/a/offsets", Said(200, OFFSETS))
     worker.script("PATCH", "/connectors/a/offsets", Said(200, {"message": "done"}))
     path = write(f"offsets.{style}", kraal.out("offsets", "get", "a", "-o", style))
@@ -67,7 +67,7 @@ def test_a_connector_that_runs_is_an_error_that_says_what_to_do(kraal: Kraal, wo
     )
 
 
-def test_a_worker_without_offsets_says_so(kraal: Kraal, worker: Connect) -> None:
+def test_reports_a_worker_without_the_offsets_endpoint(kraal: Kraal, worker: Connect) -> None:
     worker.refuse("GET", "/connectors/a/offsets", 404, "HTTP 404 Not Found")
     assert "this worker does not support offset requests" in kraal.error("offsets", "get", "a")
 

@@ -39,7 +39,7 @@ def test_a_dry_patch_shows_the_difference_and_what_is_wrong(kraal: Kraal, worker
         (["patch", "a", "name=b"], 1, "doesn't match"),
     ],
 )
-def test_a_patch_that_is_none(
+def test_rejects_an_invalid_patch(
     kraal: Kraal, worker: Connect, arguments: list[str], code: int, why: str
 ) -> None:
     worker.create("a", {"connector.class": FAKE_SOURCE})

@@ -35,7 +35,7 @@ def test_restarts_are_those_of_kip_745(
     assert orders.asked() == [f"POST /connectors/orders/{target}"]
 
 
-def test_what_failed_anywhere_is_restarted_and_waited_for(kraal: Kraal, orders: Connect) -> None:
+def test_restarts_failed_instances_of_all_workers_and_waits_for_them(kraal: Kraal, orders: Connect) -> None:
     orders.fail("other", 0, "no")
     assert kraal.out("restart", "--all", "--tasks", "--only-failed", "--wait") == (
         "orders: nothing to restart\nother restarting: task 0\norders is RUNNING\nother is RUNNING\n"
@@ -43,7 +43,7 @@ def test_what_failed_anywhere_is_restarted_and_waited_for(kraal: Kraal, orders: 
     assert kraal.clock.time >= 2  # an old RUNNING could be shown for a moment
 
 
-def test_what_fails_again_is_an_error(kraal: Kraal, worker: Connect) -> None:
+def test_an_instance_that_fails_again_is_an_error(kraal: Kraal, worker: Connect) -> None:
     worker.create("bad", {"connector.class": FAKE_SOURCE, "fail.in": "start"})
     result = kraal("restart", "bad", "--tasks", "--wait")
     assert (result.exit_code, "Error: bad failed: it is FAILED" in result.stderr) == (1, True)

@@ -33,7 +33,7 @@ def test_data_is_what_the_worker_says(kraal: Kraal, two: Connect, command: str, 
     assert found[1] == two.worker.status("orders")
 
 
-def test_a_status_of_a_stranger_is_an_error_beside_the_others(kraal: Kraal, two: Connect) -> None:
+def test_one_unknown_connector_is_an_error_next_to_the_other_statuses(kraal: Kraal, two: Connect) -> None:
     result = kraal("status", "nobody", "archive")
     assert (result.exit_code, result.stdout.count("archive")) == (1, 2)
     assert result.stderr == f"Error: nobody: {two.url} answered 404: Connector nobody not found\n"

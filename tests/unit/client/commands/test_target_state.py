@@ -19,7 +19,7 @@ def test_states_are_set_and_waited_for(kraal: Kraal, orders: Connect) -> None:
 
 
 @pytest.mark.parametrize("command", ["pause", "resume", "stop", "restart"])
-def test_names_or_all_but_not_both_nor_none(kraal: Kraal, orders: Connect, command: str) -> None:
+def test_requires_either_names_or_all(kraal: Kraal, orders: Connect, command: str) -> None:
     for arguments in ([], ["orders", "--all"]):
         result = kraal(command, *arguments)
         assert (result.exit_code, "Specify connector names or --all." in result.stderr) == (2, True)

@@ -9,7 +9,7 @@ from tests.fakes.workers.connect import Connect
 from tests.unit.client.conftest import Kraal
 
 
-def test_topics_that_are_not_tracked_are_no_error(kraal: Kraal, two: Connect) -> None:
+def test_untracked_topics_are_not_an_error(kraal: Kraal, two: Connect) -> None:
     two.refuse("GET", "/connectors/orders/topics", 403, "Topic tracking is disabled.")
     assert "Topics:  not tracked\n" in kraal.out("describe", "orders")
     result = kraal("topics", "orders")

@@ -140,7 +140,7 @@ def test_every_member_receives_the_same_delay() -> None:
     assert answer.owners == {}
 
 
-def test_a_connector_with_inconsistent_tasks_has_none() -> None:
+def test_a_connector_with_inconsistent_task_configs_has_no_tasks() -> None:
     entry = ConnectorEntry(name=C1, config={}, task_count=3, inconsistent=True)
     assert jobs_of(ClusterState(connectors={C1: entry})) == {Job(C1)}
 
@@ -173,7 +173,7 @@ def test_m2_an_eager_member_keeps_nothing() -> None:
     assert applied(OLD, told) == told
 
 
-def test_what_the_herder_is_to_run() -> None:
+def test_the_work_that_the_herder_receives() -> None:
     assert work_of(OLD) == Assignment(
         connectors=frozenset({C1}), tasks=frozenset({TaskId(C1, 0), TaskId(C1, 1)})
     )

@@ -29,7 +29,7 @@ def stock(told: Round, memory: AssignorState = MEMORY) -> Stock:
     return take_stock(told.members, told, memory)
 
 
-def test_what_is_lost_created_deleted_and_duplicated() -> None:
+def test_lost_created_deleted_and_duplicated_work() -> None:
     memory = AssignorState(assigned=frozenset({A, B, C}), generation=6)
     found = stock(round_of(A, B, D, w1=(A, C), w2=(A,)), memory)
     assert found == Stock(
@@ -40,7 +40,7 @@ def test_what_is_lost_created_deleted_and_duplicated() -> None:
     )
 
 
-def test_a_memory_of_another_generation_than_the_last_one_received_is_no_memory() -> None:
+def test_ignores_the_remembered_assignment_of_another_generation() -> None:
     heard, missed = round_of(A, B, w1=(A,)), round_of(A, B, last_generation=5, w1=(A,))
     assert (stock(heard).lost, stock(heard).created) == (frozenset({B}), NONE)
     assert (stock(missed).lost, stock(missed).created) == (NONE, frozenset({B}))

@@ -222,7 +222,7 @@ def test_in_balance_nothing_moves_whoever_leads(
 
 @settings(max_examples=40, deadline=None)
 @given(histories)
-def test_what_comes_out_depends_on_nothing_but_what_goes_in(
+def test_the_assignment_depends_only_on_its_input(
     history: list[tuple[list[tuple[str, int]], frozenset[int]]],
 ) -> None:
     one, other = Group(max_delay_ms=1_000), Group(max_delay_ms=1_000)

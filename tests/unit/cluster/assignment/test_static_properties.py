@@ -272,7 +272,7 @@ def _wildcard(how: object) -> object:
 
 @settings(max_examples=60, deadline=None)
 @given(max_delays, histories)
-def test_what_comes_out_depends_on_nothing_but_what_goes_in(max_delay_ms: int, history: History) -> None:
+def test_the_assignment_depends_only_on_its_input(max_delay_ms: int, history: History) -> None:
     one, other = group_of(max_delay_ms), group_of(max_delay_ms)
     for happenings, unheard in history:
         for event in happenings:

@@ -81,7 +81,7 @@ UNREADABLE = "The value of orders-0@41 cannot be converted: Converting byte[] to
         pytest.param(UNREADABLE, Failure.RECORD, id="converter, its sentence alone"),
     ],
 )  # fmt: skip
-def test_what_a_restart_may_cure(trace: str, expected: Failure) -> None:
+def test_the_failures_that_a_restart_may_fix(trace: str, expected: Failure) -> None:
     assert classify(trace) is expected
 
 
@@ -126,7 +126,7 @@ def test_pauses_are_bounded_and_jitter_takes_half_of_them_at_most(
     ("restarted_", "task", "connector"),
     [(Restarted.NONE, False, False), (Restarted.TASK, True, False), (Restarted.ALL, True, True)],
 )
-def test_what_is_supervised(restarted_: Restarted, *, task: bool, connector: bool) -> None:
+def test_the_instances_that_are_supervised(restarted_: Restarted, *, task: bool, connector: bool) -> None:
     policy = replace(POLICY, restarted=restarted_)
     assert (applies(policy, TASK), applies(policy, NAME)) == (task, connector)
 
@@ -138,7 +138,7 @@ def waiting() -> Watched:
     return watched
 
 
-def test_a_plan_stands_however_often_one_looks() -> None:
+def test_planning_again_does_not_change_a_plan() -> None:
     watched = waiting()
     later = replace(NOW, now_s=1001.0, now_ms=5_001_000, chance=0.7)
     assert next_watched(TASK, watched, later) == watched

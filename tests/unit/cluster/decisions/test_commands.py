@@ -87,7 +87,7 @@ def test_a_patch_cannot_rename_nor_take_the_name_away() -> None:
     assert commands.patched(STATE, BAD, {"name": None})["name"] == "bad"
 
 
-def test_what_brokers_would_not_take_is_refused_however_it_came_about() -> None:
+def test_refuses_records_that_brokers_would_reject() -> None:
     large = {f"k{number}": "ü" * 1_000 for number in range(400)}
     [entry] = commands.put(ConnectorName("x"), large)
     assert entry.value is not None
@@ -126,6 +126,6 @@ def test_topics_can_be_reset_of_a_connector_that_is_gone() -> None:
     assert commands.reset_topics(status, BAD) == []
 
 
-def test_what_exists_may_be_restarted() -> None:
+def test_existing_instances_may_be_restarted() -> None:
     commands.check_restart(STATE, BAD)
     commands.check_restart_task(STATE, TaskId(BAD, 0))

@@ -170,7 +170,7 @@ def test_a_sink_shows_the_committed_offsets_of_its_consumer_group() -> None:
     ]
 
 
-def test_what_is_said_when_it_is_done() -> None:
+def test_the_message_of_a_successful_change() -> None:
     assert (
         modified(reset=False, managed=True) == "The offsets for this connector have been altered successfully"
     )

@@ -49,7 +49,7 @@ def test_task_configs_are_published_when_something_differs(
     assert should_publish(stored, new) is publish
 
 
-def test_tasks_are_told_their_class_and_their_topics() -> None:
+def test_task_configs_contain_class_and_topics() -> None:
     config = {"topics": "a", "topics.regex": None, "file": "f"}
     made = with_task_class([{"file": "f"}, {"topics": "b"}], "Task", config)
     assert made == [

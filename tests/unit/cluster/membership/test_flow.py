@@ -240,7 +240,7 @@ def test_m7_member_outside_the_group_requests_no_rebalance() -> None:
 
 
 @pytest.mark.parametrize("protocol", [SESSIONED, DEFAULT])
-def test_m8_without_a_coordinator_all_work_stops_and_the_member_comes_back_with_none(
+def test_m8_without_a_coordinator_all_work_stops_and_the_member_rejoins_without_work(
     protocol: GroupProtocol,
 ) -> None:
     story = working(*ALL, protocol=protocol)

@@ -56,7 +56,7 @@ def replayed(*pairs: Pair) -> ClusterState:
     return reduced.state
 
 
-def test_what_java_wrote_comes_to_what_java_says() -> None:
+def test_replaying_javas_records_gives_javas_answers() -> None:
     rows = (GOLDEN / "distributed-configs.jsonl").read_text(encoding="utf-8").strip().split("\n")
     read = [json.loads(row) for row in rows]
     log = [Record(r["offset"], r["key"], r["value"] and r["value"].encode()) for r in read]

@@ -47,7 +47,7 @@ def after(*entries: Entry) -> StatusState:
     return apply_status(StatusState(), log(*entries)).state
 
 
-def test_what_java_wrote_comes_to_what_java_says() -> None:
+def test_replaying_javas_records_gives_javas_answers() -> None:
     rows = [json.loads(r) for r in (GOLDEN / "distributed-status.jsonl").read_text().strip().split("\n")]
     reduced = apply_status(
         StatusState(), [Record(i, r["key"], r["value"] and r["value"].encode()) for i, r in enumerate(rows)]
@@ -126,7 +126,7 @@ def test_the_offset_is_that_of_the_last_record_also_of_a_bad_one() -> None:
     assert [str(s).split(":")[0] for s in reduced.skipped] == ["4", "7"]
 
 
-def test_every_record_about_an_instance_is_told() -> None:
+def test_traces_every_record_about_an_instance() -> None:
     entries = [
         put_entry(X, status(State.RUNNING)),
         put_entry(T0, status(State.RUNNING)),

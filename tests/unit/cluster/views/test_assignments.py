@@ -152,7 +152,7 @@ def test_of_a_standalone_worker() -> None:
     assert (worker["url"], worker["connectors"], worker["tasks"]) == (W1, ["c1"], ["c1-0"])
 
 
-def test_a_leader_that_lags_says_so() -> None:
+def test_a_lagging_leader_reports_it() -> None:
     leader = Leader(c1=0)
     joined = Joined(
         protocol=GroupProtocol.STATIC,

@@ -74,7 +74,7 @@ def test_a_setting_reaches_a_client_or_its_text_says_that_it_does_nothing(
     assert any(each != tell({}, tmp_path) for each in told)
 
 
-def test_what_a_worker_warns_of_has_no_effect_in_the_manual() -> None:
+def test_the_manual_marks_settings_that_a_worker_warns_of() -> None:
     warned = unknown_to_librdkafka({key.name: "" for key in client_def("admin")})
     assert warned
     assert [name for name in warned if not client_def("admin")[name].no_effect] == []

@@ -47,7 +47,7 @@ def test_a_login_module_is_read_as_java_reads_it(text: str, options: dict[str, s
         pytest.param(f'{SCRAM} required a="b"; {SCRAM} required c="d";', "several login modules", id="two"),
     ],
 )
-def test_what_is_wrong_is_told_without_the_secret(text: str, reason: str) -> None:
+def test_reports_errors_without_the_secret(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as raised:
         parse_jaas(text)
     assert "secret" not in str(raised.value)

@@ -28,7 +28,7 @@ def test_java_gets_java_settings_as_they_are() -> None:
     assert java_options(settings) == settings
 
 
-def test_an_empty_setting_of_a_store_is_none() -> None:
+def test_an_empty_store_setting_counts_as_unset() -> None:
     kept = {
         "security.protocol": "SSL",
         "ssl.endpoint.identification.algorithm": "",
@@ -93,7 +93,7 @@ def test_somebodys_own_handler_is_left_alone() -> None:
     assert java_options(settings) == settings
 
 
-def test_a_broken_login_module_is_told_without_its_secret() -> None:
+def test_reports_a_broken_login_module_without_its_secret() -> None:
     with pytest.raises(ConfigInvalid, match="it must end with a semicolon") as raised:
         java_options({**SETTINGS, "sasl.jaas.config": 'a.B required clientSecret="hush"'})
     assert "hush" not in str(raised.value)

@@ -139,7 +139,7 @@ def test_a_key_on_its_way_is_for_nobody_else(tmp_path: Path, monkeypatch: pytest
     assert text.endswith(CLIENT.chain_pem)
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_reports_all_errors_at_once() -> None:
     with pytest.raises(ConfigInvalid) as raised:
         options_of({"request.timeout.ms": "soon", "retry.backoff.ms": "later", "security.protocol": "?"})
     assert len(raised.value.errors) == 3

@@ -25,7 +25,7 @@ def test_a_connectors_overrides_win_over_the_workers() -> None:
     assert layered(WORKER, connector, "consumer") == {**SECURITY, "linger.ms": "2"}
 
 
-def test_listeners_for_admin_are_no_settings_of_admin_clients() -> None:
+def test_admin_listeners_are_not_admin_client_settings() -> None:
     assert layered(WORKER, {}, "admin") == {**SECURITY, "retries": "2"}
 
 

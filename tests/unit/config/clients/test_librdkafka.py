@@ -84,7 +84,7 @@ def test_librdkafka_takes_whatever_number_java_may_have(number: str) -> None:
             ck.Producer(options)
 
 
-def test_a_number_that_is_none_is_told() -> None:
+def test_rejects_a_value_that_is_not_a_number() -> None:
     with pytest.raises(ConfigInvalid) as raised:
         librdkafka_options({"linger.ms": "soon", "security.protocol": "?"}, lambda key: f"admin.{key}")
     number, protocol = raised.value.errors
@@ -154,7 +154,7 @@ def test_client_credentials() -> None:
     AdminClient({**options, "log_level": "0"})
 
 
-def test_what_somebody_may_miss_is_named() -> None:
+def test_names_settings_without_an_equivalent() -> None:
     settings = {
         "interceptor.classes": "a.B",
         "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384",

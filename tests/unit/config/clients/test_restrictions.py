@@ -76,7 +76,7 @@ def test_the_workers_own_url_needs_no_permission() -> None:
     assert layered({f"producer.{TOKEN}": URL}, {}, "producer")[TOKEN] == URL
 
 
-def test_sparks_jvm_is_told_what_is_allowed() -> None:
+def test_the_allowed_protocols_reach_sparks_jvm() -> None:
     assert java_properties({}, {}) == {ALLOWED_URLS: ""}
     worker = {ALLOWED_URLS: OTHER, f"producer.{TOKEN}": URL}
     assert java_properties(worker, {}) == {ALLOWED_URLS: f"{OTHER},{URL}"}

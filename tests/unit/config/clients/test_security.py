@@ -35,7 +35,7 @@ def test_without_a_word_connections_are_plain() -> None:
     assert (security.protocol, security.tls, security.login) == (SecurityProtocol.PLAINTEXT, None, None)
 
 
-def test_what_the_protocol_does_not_use_is_not_looked_at() -> None:
+def test_ignores_settings_that_the_protocol_does_not_use() -> None:
     security = read_security({"ssl.truststore.location": "/nowhere", "sasl.jaas.config": "nonsense"})
     assert (security.tls, security.login) == (None, None)
 
@@ -177,11 +177,11 @@ def test_tls_versions_can_be_chosen() -> None:
         ),
     ],
 )
-def test_what_is_not_allowed_is_told_with_key_and_value(settings: dict[str, str], error: str) -> None:
+def test_reports_forbidden_values_with_key_and_value(settings: dict[str, str], error: str) -> None:
     assert errors_of(settings) == (error,)
 
 
-def test_all_errors_are_told_at_once_with_the_keys_as_they_were_written() -> None:
+def test_reports_all_errors_at_once_with_the_keys_as_written() -> None:
     settings = {
         "security.protocol": "SASL_SSL",
         "ssl.truststore.type": "JCEKS",
@@ -244,7 +244,7 @@ def test_a_token_endpoint_has_a_trust_store_of_its_own(tmp_path: Path) -> None:
     assert "[hidden] for configuration sasl.jaas.config: its option ssl.truststore.location is wrong" in error
 
 
-def test_other_ways_to_tokens_are_refused_and_all_told() -> None:
+def test_rejects_and_lists_unsupported_token_settings() -> None:
     errors = errors_of(
         {
             **OAUTH_SETTINGS,

@@ -30,7 +30,7 @@ ALLOWED = (
         ({"max.records.per.batch": "10000001"}, {"max.records.per.batch": "7"}, Batches(max_records=7)),
     ],
 )
-def test_a_connectors_value_counts_then_its_workers_and_what_is_no_value_does_not(
+def test_the_connectors_value_overrides_the_workers_and_invalid_values_are_ignored(
     connector: dict[str, str], worker: dict[str, str], wanted: Batches
 ) -> None:
     assert batches_of(connector, worker) == wanted

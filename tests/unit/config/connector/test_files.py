@@ -91,7 +91,7 @@ def test_the_rest_is_properties(tmp_path: Path, name: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_the_path(tmp_path: Path, text: str, message: str) -> None:
+def test_an_error_names_the_path(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(BadRequest) as raised:
         read(tmp_path, text)
     assert str(raised.value) == message.replace("{p}", str(tmp_path / "c.any"))

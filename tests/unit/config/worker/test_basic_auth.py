@@ -42,7 +42,7 @@ def test_without_the_extension_everybody_may() -> None:
 
 
 @pytest.mark.parametrize("name", [CLASS, "BasicAuthSecurityRestExtension"])
-def test_the_jaas_file_stands_in_the_workers_file(tmp_path: Path, name: str) -> None:
+def test_the_workers_file_names_the_jaas_file(tmp_path: Path, name: str) -> None:
     raw = {"rest.extension.classes": name, "java.security.auth.login.config": str(files(tmp_path))}
     auth = read_basic_auth(raw, {})
     assert auth is not None
@@ -59,13 +59,13 @@ def test_the_jaas_file_stands_in_the_workers_file(tmp_path: Path, name: str) -> 
         "'-Djava.security.auth.login.config={}'",
     ],
 )
-def test_or_where_a_jvm_would_be_told(tmp_path: Path, opts: str) -> None:
+def test_the_jaas_file_may_be_in_kafka_opts(tmp_path: Path, opts: str) -> None:
     auth = read_basic_auth(ON, {"KAFKA_OPTS": opts.format(files(tmp_path))})
     assert auth is not None
     assert set(auth.users) == {"ann"}
 
 
-def test_the_entry_other_stands_in_for_a_missing_one(tmp_path: Path) -> None:
+def test_the_entry_other_replaces_a_missing_one(tmp_path: Path) -> None:
     jaas = (
         "KafkaClient {{ a.ScramLoginModule required password='x'; }};\n"
         "other {{ {module} optional file='{at}/users.properties'; }};"
@@ -149,7 +149,7 @@ def test_a_user_with_the_right_password_is_admitted(header: str | None, *, admit
         ),
     ],
 )
-def test_what_is_wrong_ends_the_start(tmp_path: Path, users: str, jaas: str | None, reason: str) -> None:
+def test_an_invalid_setting_aborts_startup(tmp_path: Path, users: str, jaas: str | None, reason: str) -> None:
     path = files(tmp_path, users, jaas)
     for raw, environment in (
         ({"java.security.auth.login.config": str(path)}, {}),

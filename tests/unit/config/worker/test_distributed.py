@@ -140,7 +140,7 @@ def test_keys_without_effect_are_warned_of() -> None:
     }
 
 
-def test_what_only_java_can_do_is_warned_of() -> None:
+def test_warns_of_settings_that_only_java_supports() -> None:
     config = parse(ssl__cipher__suites="TLS_AES_256_GCM_SHA384", ssl__protocol="TLSv1.3")
     assert config.warnings == (
         "ssl.cipher.suites does nothing for the worker's own Kafka clients: they are not Java.",
@@ -225,7 +225,7 @@ def test_another_key_algorithm_and_size() -> None:
     assert parse(inter__worker__key__size="65").session_key_size == 9
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_reports_all_errors_at_once() -> None:
     errors = errors_of(
         {
             "value.converter": STRING,

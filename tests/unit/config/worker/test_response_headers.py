@@ -78,7 +78,7 @@ BLANK = "Invalid header name '{}'. The '[header name]' cannot contain whitespace
         ),
     ],
 )
-def test_what_is_wrong_is_told_in_connects_words(text: str, error: str) -> None:
+def test_reports_errors_in_connects_words(text: str, error: str) -> None:
     assert check_header_rules(KEY, text) == error
 
 

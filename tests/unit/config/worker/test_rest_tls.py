@@ -63,7 +63,7 @@ def test_one_key_with_the_prefix_and_only_those_count(tmp_path: Path, prefix: st
     )
 
 
-def test_everything_that_is_wrong_is_told_by_the_name_it_has_in_the_file(tmp_path: Path) -> None:
+def test_reports_every_error_with_the_name_in_the_file(tmp_path: Path) -> None:
     java = tmp_path / "me.jks"
     java.write_bytes(b"\xfe\xed\xfe\xed\0\0\0\2")
     errors = errors_of(
@@ -108,7 +108,7 @@ def test_only_listeners_that_speak_https_need_keys() -> None:
     assert len(https_errors({f"{LISTENERS}ssl.client.auth": "none"}, [plain, secure], [secure])) == 2
 
 
-def test_keys_of_listeners_without_effect_are_told() -> None:
+def test_warns_of_listener_keys_without_effect() -> None:
     raw = {
         f"{LISTENERS}ssl.cipher.suites": "x",
         f"{ADMIN_LISTENERS}ssl.keystore.locatoin": "y",
@@ -132,7 +132,7 @@ def test_keys_leave_nothing_in_the_scratch_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "checked"), [({}, True), ({"algorithm": ""}, False)])
-def test_names_of_workers_are_checked_unless_told_otherwise(
+def test_worker_host_names_are_verified_by_default(
     tmp_path: Path, algorithm: dict[str, str], *, checked: bool
 ) -> None:
     raw = {f"ssl.endpoint.identification.{name}": value for name, value in algorithm.items()}

@@ -90,7 +90,7 @@ def test_metrics_can_be_switched_off_and_their_windows_set() -> None:
     assert config.warnings == ()
 
 
-def test_a_level_of_metrics_has_no_effect_and_says_so() -> None:
+def test_a_metrics_recording_level_has_no_effect_and_logs_a_warning() -> None:
     config = parse(metrics__recording__level="DEBUG")
     assert config.warnings == ("metrics.recording.level is ignored: all metrics have the level INFO.",)
 
@@ -114,7 +114,7 @@ def test_prefixes_pass_through() -> None:
     assert config.warnings == ()
 
 
-def test_all_errors_are_told_at_once() -> None:
+def test_reports_all_errors_at_once() -> None:
     errors = errors_of(
         {
             "bootstrap.servers": "",
@@ -168,7 +168,7 @@ def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
     )
 
 
-def test_rest_is_told_what_the_file_says(tmp_path: Path) -> None:
+def test_rest_uses_the_settings_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "jaas.conf").write_text(
         f'KafkaConnect {{ PropertyFileLoginModule required file="{tmp_path}/users"; }};'
     )

@@ -67,7 +67,7 @@ def test_a_last_line_that_others_left_without_end_stays(path: Path, tmp_path: Pa
     assert path.read_bytes() == b"theirs"
 
 
-def test_what_others_appended_after_a_torn_batch_stays(path: Path, tmp_path: Path) -> None:
+def test_keeps_lines_that_others_appended_after_a_torn_batch(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"x" * 50)
     torn(path, 10, 20)
     AppendTarget(str(path), str(tmp_path)).close()
@@ -114,7 +114,7 @@ def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
         AppendTarget(str(tmp_path / "none" / "out"), str(tmp_path))
 
 
-def test_a_rotated_file_is_begun_anew(path: Path, tmp_path: Path) -> None:
+def test_a_rotated_file_is_read_from_its_start(path: Path, tmp_path: Path) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     put(target, b"a\n")
     path.rename(tmp_path / "old")
@@ -172,7 +172,7 @@ def workers(path: Path, tmp_path: Path, no_files: None) -> Callable[[str], Appen
     return worker
 
 
-def test_workers_that_cannot_write_beside_the_target_do_not_mix(
+def test_rejects_workers_that_cannot_write_next_to_the_target(
     workers: Callable[[str], AppendTarget], path: Path
 ) -> None:
     """While one of them is in the middle of an append, the other waits."""
@@ -196,7 +196,7 @@ def test_workers_that_cannot_write_beside_the_target_do_not_mix(
     assert path.read_bytes() == b"one\ntwo\nthree\n"
 
 
-def test_what_another_worker_left_torn_is_taken_back_and_nothing_of_ours_later(
+def test_truncates_the_torn_batch_of_another_worker_but_no_later_record_of_ours(
     workers: Callable[[str], AppendTarget], path: Path, tmp_path: Path
 ) -> None:
     first = workers("a")
@@ -247,9 +247,7 @@ def test_a_target_that_nobody_can_keep_a_journal_for_is_refused(
         AppendTarget(str(path), str(tmp_path))
 
 
-def test_a_lock_that_is_not_given_back_is_not_waited_for_forever(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waits_a_bounded_time_for_a_lock(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = AppendTarget(str(path), str(tmp_path))
     monkeypatch.setattr(append, "LOCK_WAIT_S", 0.1)
     script = (

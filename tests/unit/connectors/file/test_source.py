@@ -98,7 +98,7 @@ def test_an_idle_poll_costs_microseconds(tail: Tail) -> None:
     assert (time.perf_counter() - begin) / 1000 < 100e-6
 
 
-def test_it_goes_on_at_the_stored_position(path: Path) -> None:
+def test_continues_at_the_stored_position(path: Path) -> None:
     path.write_bytes(b"one\ntwo\n")
     assert Tail(path, 4).poll() == (["two"], 8)
 
@@ -126,7 +126,7 @@ def test_another_file_under_the_name_is_an_error(tail: Tail) -> None:
         tail.poll()
 
 
-def test_a_file_replaced_before_it_was_read_is_no_error(tail: Tail) -> None:
+def test_a_file_replaced_before_it_was_read_does_not_fail(tail: Tail) -> None:
     tail.add(b"no end")
     assert tail.poll() is None
     tail.path.unlink()
@@ -179,7 +179,7 @@ def test_a_line_without_end_is_refused_at_the_bound(path: Path, monkeypatch: pyt
         tail.poll()
 
 
-def test_bytes_that_are_no_utf_8_pass(tail: Tail) -> None:
+def test_invalid_utf_8_passes(tail: Tail) -> None:
     tail.add(b"\xff\xfe\n")
     batch = tail.task.poll()
     assert batch is not None

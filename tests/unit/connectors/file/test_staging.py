@@ -42,7 +42,7 @@ def test_runs_that_overlap_leave_each_others_directories_alone(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_killed_runs_left_goes_when_nothing_was_written_there_for_long(tmp_path: Path) -> None:
+def test_removes_files_of_killed_runs_after_a_long_silence(tmp_path: Path) -> None:
     left, alive, other = (
         make(tmp_path / name / "batch", 1) for name in (".a.kraal-1", ".a.kraal-2", ".b.kraal-1")
     )
@@ -56,9 +56,7 @@ def test_what_killed_runs_left_goes_when_nothing_was_written_there_for_long(tmp_
 
 
 @pytest.mark.parametrize("written", [Written(2, 7), Written(0, 0), None])
-def test_what_somebody_removed_is_not_taken_for_an_empty_batch(
-    tmp_path: Path, written: Written | None
-) -> None:
+def test_removed_files_are_not_an_empty_batch(tmp_path: Path, written: Written | None) -> None:
     for directory in (tmp_path / "gone", make(tmp_path / "emptied", success=False)):
         with pytest.raises(
             RetriableError, match="has no _SUCCESS: another process removed what Spark wrote there"
@@ -77,7 +75,7 @@ def test_what_somebody_removed_is_not_taken_for_an_empty_batch(
         ((3, 4), 1, None, "wrote 2 rows to .*; expected at most 1"),
     ],
 )
-def test_what_is_there_is_compared_with_what_spark_wrote(
+def test_compares_staged_files_with_what_spark_wrote(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     sizes: tuple[int, ...],

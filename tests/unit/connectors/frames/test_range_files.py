@@ -54,7 +54,7 @@ def test_names_say_what_is_in_them() -> None:
         ),  # killed before the old files were removed
     ],
 )
-def test_what_is_written_and_what_is_replaced(
+def test_chooses_the_files_to_write_and_to_replace(
     tmp_path: Path, there: list[Span], wanted: Span | None, left: list[Span]
 ) -> None:
     assert missing((10, 20), [file(*span) for span in there]) == wanted

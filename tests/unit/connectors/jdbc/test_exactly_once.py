@@ -113,7 +113,9 @@ def offsets(connect: Connect) -> dict[TopicPartition, int]:
 
 
 @pytest.mark.parametrize("again", [(0, 10), (0, 20), (3, 7), (5, 15), (9, 10), (0, 30), (19, 25)])
-def test_what_comes_again_after_a_kill_with_other_bounds_is_there_once(connect: Connect, again: Span) -> None:
+def test_records_repeated_after_a_kill_with_other_bounds_are_there_once(
+    connect: Connect, again: Span
+) -> None:
     first = Owner(connect)
     first.write({A: (0, 10)})
     first.write({B: (5, 8), A: (10, 20)})  # killed here: nothing of it was committed in Kafka
@@ -148,7 +150,7 @@ def test_a_batch_whose_partition_was_lost_is_not_committed(connect: Connect) -> 
     assert (rows(connect), offsets(connect)) == ([0, 1, 2, 3, 4], {A: 5})
 
 
-def test_what_is_killed_before_the_commit_leaves_neither_rows_nor_offsets(
+def test_a_kill_before_the_commit_leaves_neither_rows_nor_offsets(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, database = Owner(connect), connect()
@@ -218,7 +220,7 @@ def test_records_that_spark_staged_twice_are_staged_again(connect: Connect) -> N
     assert rows(connect) == [0, 1, 2]
 
 
-def test_a_row_that_the_table_refuses_is_no_reason_to_try_again(connect: Connect) -> None:
+def test_a_row_that_the_table_rejects_is_not_retried(connect: Connect) -> None:
     owner, database = Owner(connect), connect()
     database.change("CREATE UNIQUE INDEX once ON got (n)")
     database.change("INSERT INTO got VALUES (2, 'mine')")
@@ -275,7 +277,7 @@ def test_a_table_that_another_task_makes_at_the_same_time_will_do(connect: Conne
         ("a.`b.c`.[d.e]", "a.`b.c`."),
     ],
 )
-def test_staging_tables_are_beside_their_targets(target: str, before: str) -> None:
+def test_staging_tables_are_in_the_schema_of_their_targets(target: str, before: str) -> None:
     staging = Tables.of("sink", 0, target, "o").staging
     assert staging.startswith(f"{before}kraal_staging_")
     assert len(staging) == len(before) + 30

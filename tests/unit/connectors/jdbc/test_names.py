@@ -49,11 +49,11 @@ def test_the_databases_own_quotes_are_doubled_within_a_name() -> None:
         quoted("mysql", "a\x00b")
 
 
-def test_staging_tables_are_beside_names_with_doubled_quotes() -> None:
+def test_staging_tables_of_names_with_doubled_quotes() -> None:
     for kind, written in (("mysql", 's."a`b.c"'), ("derby", 's.`a"b.c`')):
         staging = Tables.of("sink", 0, in_sql(kind, written), "o").staging
         assert staging.startswith("s.kraal_staging_")
 
 
-def test_the_address_says_which_database_it_is() -> None:
+def test_the_url_names_the_database() -> None:
     assert address_kind({"user": "x", "URL": "jdbc:mysql://h/d"}) == "mysql"

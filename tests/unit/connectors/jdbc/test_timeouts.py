@@ -55,7 +55,7 @@ def test_each_driver_has_its_own_properties(url: str, set_: dict[str, str]) -> N
         ),
     ],
 )
-def test_what_the_user_has_set_stays(options: dict[str, str], missing: set[str]) -> None:
+def test_settings_of_the_user_stay(options: dict[str, str], missing: set[str]) -> None:
     url = options.get("url") or options["URL"]
     every = set(with_timeouts({"url": url.split("?")[0].split(";")[0].split("(")[0]}, LIMITS)) - {"url"}
     made = with_timeouts(options, LIMITS)

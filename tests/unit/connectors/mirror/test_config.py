@@ -45,7 +45,7 @@ def test_a_good_config_needs_three_keys() -> None:
         ("offset-syncs.topic.location", "here", "String must be one of: source, target"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_value(key: str, value: str, says: str) -> None:
+def test_an_error_names_the_value(key: str, value: str, says: str) -> None:
     (found,) = errors({key: value})
     assert says in found
 

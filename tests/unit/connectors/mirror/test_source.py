@@ -85,7 +85,7 @@ def found(task: MirrorSourceTask) -> SourceBatch | None:
     return batch.discover(spark)
 
 
-def test_a_task_goes_on_behind_what_is_stored_and_then_waits_to_be_told() -> None:
+def test_a_task_continues_after_the_stored_offset_and_then_waits_for_notice() -> None:
     task = started("t-0,u-1", {A: 4})
     Source.made.reach = {A: Bounds(0, 7), B: Bounds(2, 2)}
     batch = found(task)
@@ -116,7 +116,7 @@ def test_a_batch_has_no_more_records_than_the_connector_wants() -> None:
     assert ends == [{"t": 3, "u": 7}, {"u": 17}]
 
 
-def test_what_was_found_is_found_again_until_it_is_stored() -> None:
+def test_new_topics_are_found_again_until_they_are_stored() -> None:
     task = started("t-0", {})
     Source.made.reach = {A: Bounds(3, 5)}
     batch = task.poll()
@@ -129,7 +129,7 @@ def test_what_was_found_is_found_again_until_it_is_stored() -> None:
     assert one.offsets == again.offsets
 
 
-def test_trouble_of_the_consumer_has_the_task_look_a_little_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_polls_later_after_a_consumer_error(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     monkeypatch.setattr("kraal.connectors.mirror.source.time.monotonic", lambda: now)
     task = started("t-0", {})
@@ -155,7 +155,7 @@ def test_an_offset_that_is_gone_is_reset_or_fails(caplog: pytest.LogCaptureFixtu
         found(task)
 
 
-def test_a_stream_goes_on_behind_what_is_stored_and_says_what_to_store() -> None:
+def test_a_stream_continues_after_the_stored_offset_and_returns_the_next_one() -> None:
     task = started("t-0,u-1,gone-0", {A: 4}, source_consumer_auto_offset_reset="latest")
     Source.made.reach = {A: Bounds(0, 7), B: Bounds(2, 9)}
     stream = task.stream({source_partition("west", A): {"offset": 4}})
@@ -171,7 +171,7 @@ def test_a_stream_goes_on_behind_what_is_stored_and_says_what_to_store() -> None
         started("t-0", {}).stream({})
 
 
-def test_a_mirror_streams_where_its_trigger_says_so() -> None:
+def test_a_mirror_streams_if_its_trigger_is_real_time() -> None:
     assert [MirrorSourceTask.is_stream(config) for config in ({}, {"trigger": "batch"})] == [False, False]
     assert MirrorSourceTask.is_stream({"trigger": " realtime "})
 
@@ -241,7 +241,7 @@ def test_new_partitions_ask_for_new_task_configs(clusters: tuple[Topics, Topics]
     connector.stop()
 
 
-def test_what_the_target_refuses_is_left_out(
+def test_leaves_out_topic_settings_that_the_target_refuses(
     clusters: tuple[Topics, Topics], caplog: pytest.LogCaptureFixture
 ) -> None:
     source, target = clusters

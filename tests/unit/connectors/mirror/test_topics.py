@@ -81,7 +81,7 @@ def test_partitions_are_dealt_out_as_java_deals_them() -> None:
         assigned_of("nothing")
 
 
-def test_what_the_target_lacks() -> None:
+def test_finds_topics_that_the_target_lacks() -> None:
     naming = Naming(alias="west", target="east")
     found = missing({"a": 3, "b": 1, "c": 2}, {"west.a": 2, "west.b": 4, "a": 1}, naming)
     assert found == Missing(create={"west.c": 2}, grow={"west.a": 3})
@@ -90,11 +90,11 @@ def test_what_the_target_lacks() -> None:
 @pytest.mark.parametrize(
     ("offset", "following"), [(None, None), ({"offset": 4}, 5), ({"offset": 0}, 1), ({"offset": -1}, None), ({}, None)]
 )  # fmt: skip
-def test_where_to_go_on(offset: Offset | None, following: int | None) -> None:
+def test_the_offset_to_continue_at(offset: Offset | None, following: int | None) -> None:
     assert next_offset(offset) == following
 
 
-def test_a_stored_offset_that_is_none() -> None:
+def test_rejects_an_invalid_stored_offset() -> None:
     with pytest.raises(ValueError, match="has no whole number for 'offset'"):
         next_offset({"offset": "4"})
 

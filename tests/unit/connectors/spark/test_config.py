@@ -173,11 +173,11 @@ STREAM = {"spark_format": "rate", "path": "", "checkpoint_location": CHECKPOINT}
         ),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_source(config: Mapping[str, str], expected: Mapping[str, str]) -> None:
+def test_finds_the_errors_of_a_source(config: Mapping[str, str], expected: Mapping[str, str]) -> None:
     assert errors(SPARK_SOURCE, config) == expected
 
 
-def test_what_is_wrong_with_a_sink(tmp_path: Path) -> None:
+def test_finds_the_errors_of_a_sink(tmp_path: Path) -> None:
     good = {"spark.format": "parquet", "path": str(tmp_path / "made" / "later")}
     assert errors(SPARK_SINK, good) == {}
     (tmp_path / "file").write_text("")
@@ -194,7 +194,7 @@ def test_what_is_wrong_with_a_sink(tmp_path: Path) -> None:
     assert set(errors(SPARK_SINK, {"spark.format": "jdbc", "jdbc.table": "(select 1) x"})) == {"jdbc.table"}
 
 
-def test_what_a_sink_can_guarantee(tmp_path: Path) -> None:
+def test_the_guarantees_of_a_sink(tmp_path: Path) -> None:
     once = {"delivery.guarantee": "exactly_once"}
     table = {"spark.format": "jdbc", "jdbc.table": "got", **once}
     assert errors(SPARK_SINK, table) == {}
@@ -239,7 +239,7 @@ def test_the_examples_are_valid(path: Path, tmp_path: Path) -> None:
     }
 
 
-def test_rest_is_told_the_same() -> None:
+def test_rest_reports_the_same() -> None:
     config = {"connector.class": "SparkSource", "name": "x", "spark.format": "csv", "path": "/nowhere/x"}
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
     answer = validate_for_rest(registry, Worker(), "SparkSource", config)
@@ -247,7 +247,7 @@ def test_rest_is_told_the_same() -> None:
     assert {"path", "spark.schema", "topic"} <= set(found)
 
 
-def test_rest_is_told_of_settings_of_spark_and_of_batches_where_a_config_has_them() -> None:
+def test_validation_lists_configured_spark_and_batch_settings() -> None:
     registry = Registry.of({"kraal.connectors.spark_source.SparkSourceConnector": SparkSourceConnector})
     config = {"connector.class": "SparkSource", "name": "x", **source()}
     plain = {info.value.name for info in validate_for_rest(registry, Worker(), "SparkSource", config).configs}

@@ -45,7 +45,7 @@ def test_columns_and_their_types() -> None:
         ("id " + "array<" * 60 + "int" + ">" * 60, "nested deeper than 50 levels"),
     ],
 )
-def test_what_is_wrong_is_named(ddl: str, says: str) -> None:
+def test_names_the_error(ddl: str, says: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the text is looked at
         columns_of(ddl)
     assert says in str(caught.value)

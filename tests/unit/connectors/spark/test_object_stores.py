@@ -57,7 +57,7 @@ def test_other_jars_offer_nothing(jar: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["s3a:", "s3a://", "s3a:///x", "s3a:/bucket/x", "s3a://b/x\ny"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_rejects_an_invalid_address(text: str) -> None:
     offer(["hadoop-aws-3.5.0.jar"])
     with pytest.raises(ValueError, match="it must be s3a://BUCKET"):
         object_address(text)

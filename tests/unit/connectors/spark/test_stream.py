@@ -143,7 +143,7 @@ def place(bench: Bench, batch: int) -> dict[SourcePartition, Offset]:
     return {partition_of("rate", str(bench.checkpoint)): {"batch": batch, "query": "q"}}
 
 
-def test_the_query_goes_on_when_a_batch_is_stored_and_not_before(bench: Bench) -> None:
+def test_the_query_continues_only_when_a_batch_is_stored(bench: Bench) -> None:
     reader = bench.reader()
     batch = bench.take(reader)
     assert (batch.topic, batch.offsets) == ("rows of 0", place(bench, 0))
@@ -210,7 +210,7 @@ def test_a_batch_number_that_is_not_in_the_checkpoint_is_refused(number: int) ->
     assert handover.batch is None
 
 
-def test_what_ended_the_query_is_raised(bench: Bench) -> None:
+def test_raises_the_error_that_ended_the_query(bench: Bench) -> None:
     reader = bench.reader()
     bench.take(reader)
     bench.queries[0].fault = ValueError("no such stream")
@@ -236,7 +236,7 @@ def test_a_checkpoint_that_lacks_what_is_stored_is_refused(bench: Bench) -> None
     check_checkpoint(where, None)
 
 
-def test_offsets_that_are_none_of_a_stream() -> None:
+def test_rejects_offsets_that_are_not_a_streams() -> None:
     assert Place.of({"batch": 1, "query": "q"}) == Place(1, "q")
     with pytest.raises(ValueError, match="has no batch or no query"):
         Place.of({"position": 7})

@@ -153,12 +153,12 @@ def test_rows_behind_a_mark_and_up_to_one() -> None:
 @pytest.mark.parametrize(
     "offset", [{"incrementing": "1 OR 1=1"}, {"timestamp": "x'"}, {"incrementing": True}]
 )
-def test_an_offset_that_is_none_is_no_part_of_a_query(offset: dict[str, Any]) -> None:
+def test_an_invalid_offset_cannot_inject_sql(offset: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="the stored offset's"):
         Mark.of(offset)
 
 
-def test_a_column_of_texts_is_no_part_of_a_query_either() -> None:
+def test_a_text_column_cannot_inject_sql() -> None:
     with pytest.raises(
         ValueError, match=r"the column of jdbc.timestamp.column has \"2026' OR '1'='1\", not a time"
     ):

@@ -226,14 +226,14 @@ def test_fields_defaults_docs_and_parameters_are_read() -> None:
     assert e.default is None, "a default that is none of its type is left out"
 
 
-def test_a_record_that_holds_itself_is_refused_in_so_many_words() -> None:
+def test_rejects_a_record_that_contains_itself() -> None:
     said = {"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}
     with pytest.raises(DataException, match="The Avro record L contains itself"):
         connect_schema(parse_schema(json.dumps(said)), PLAIN)
 
 
 @pytest.mark.parametrize("text", ["{", "5", '{"type": "no.such"}', '{"type": "array"}', '{"x": 1}'])
-def test_a_text_that_is_no_schema_is_refused(text: str) -> None:
+def test_rejects_a_text_that_is_not_a_schema(text: str) -> None:
     with pytest.raises(SchemaInvalid):
         parse_schema(text)
 

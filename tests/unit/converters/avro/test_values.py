@@ -92,7 +92,7 @@ def test_values_are_the_bytes_that_fastavro_writes_and_reads() -> None:
     assert shown(value) == shown(Struct(WIDE, VALUES))
 
 
-def test_a_null_becomes_its_schemas_default_unless_the_converter_is_told_otherwise() -> None:
+def test_null_becomes_the_schemas_default_unless_configured_otherwise() -> None:
     schema = struct("N", x=Schema(type=Type.STRING, optional=True, default="d"))
     value = Struct(schema, {"x": None})
     assert written(schema, value) == b"\x00\x02d"
@@ -132,7 +132,7 @@ def test_a_union_is_a_struct_with_one_field_for_each_type() -> None:
         assert written(schema, record, UNION, options) == b"\x06\x02z"
 
 
-def test_what_is_written_with_a_later_schema_has_its_defaults() -> None:
+def test_values_written_with_a_later_schema_have_its_defaults() -> None:
     schema = struct("R", a=INT, gone=STRING)
     later = {
         "type": "record",
@@ -186,7 +186,7 @@ def test_names_that_avro_does_not_take_are_refused_or_replaced() -> None:
         (MONEY, Decimal("1.234"), "mismatching scale"),
     ],
 )
-def test_a_value_that_is_none_of_its_schema_is_refused(schema: Schema, value: Any, message: str) -> None:
+def test_rejects_a_value_that_does_not_fit_its_schema(schema: Schema, value: Any, message: str) -> None:
     with pytest.raises(DataException, match=message):
         written(schema, value)
 

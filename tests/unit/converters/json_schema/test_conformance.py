@@ -21,7 +21,7 @@ CHECKED = JsonSchemaOptions(fail_invalid=True, numeric_decimals=True)
 SHORT = {"type": "object", "properties": {"id": {"type": "string", "maxLength": 2}}, "required": ["id"]}
 
 
-def test_what_the_converter_writes_matches_the_schema_that_it_registers() -> None:
+def test_written_values_match_the_registered_schema() -> None:
     schema = struct("Order", id=STRING, n=optional(Schema(type=Type.INT64)), b=Schema(type=Type.BYTES))
     assert written(schema, Struct(schema, {"id": "a", "n": None, "b": b"x"}), CHECKED)
 

@@ -260,6 +260,6 @@ def test_singletons_stay_choices_where_that_is_asked_for() -> None:
         ('{"properties":{"next":{"$ref":"#"}}}', DataException, "contains itself"),
     ],
 )
-def test_a_text_that_is_no_schema_is_refused(said: str, kind: type[Exception], message: str) -> None:
+def test_rejects_a_text_that_is_not_a_schema(said: str, kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         read(said, "{}")

@@ -131,7 +131,7 @@ def test_a_choice_is_a_struct_with_a_field_for_each(text: str, at: int | None) -
     assert written(schema, found) == text
 
 
-def test_what_fits_no_choice_is_refused() -> None:
+def test_rejects_a_value_that_fits_no_choice() -> None:
     with pytest.raises(DataException, match="No schema of the oneOf matches"):
         read(text_of(UNION), "true")
 
@@ -157,13 +157,13 @@ def test_what_fits_no_choice_is_refused() -> None:
         (MONEY, '"*"', "Invalid bytes for Decimal field"),
     ],
 )
-def test_values_that_are_none_of_their_schema_are_refused(schema: Schema, text: str, message: str) -> None:
+def test_rejects_values_that_do_not_fit_their_schema(schema: Schema, text: str, message: str) -> None:
     with pytest.raises(DataException, match=message):
         read(text_of(schema), text)
 
 
 @pytest.mark.parametrize("text", ["{", '{"z":', "nope", '{"z":1'])
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_rejects_a_text_that_is_not_json(text: str) -> None:
     with pytest.raises(SerializationException, match="JSON value does not match its schema with ID 1: "):
         read(text_of(INNER), text)
 

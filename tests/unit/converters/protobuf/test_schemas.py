@@ -130,7 +130,7 @@ def test_a_record_is_written_as_confluents_serializer_prints_it() -> None:
     assert proto_of(WIDE, PLAIN) == (WIDE_TEXT, "a.b.Wide")
 
 
-def test_what_was_written_is_read_again() -> None:
+def test_written_values_are_read_back() -> None:
     found = read(WIDE_TEXT)
     said = fields_of(found)
     assert (found.name, list(said)) == (
@@ -154,7 +154,7 @@ def test_the_same_message_is_written_again_from_what_was_read() -> None:
     assert {line.strip() for line in again.splitlines()} == {line.strip() for line in WIDE_TEXT.splitlines()}
 
 
-def test_what_is_no_record_is_one_of_googles_wrappers() -> None:
+def test_a_schema_that_is_not_a_struct_becomes_one_of_googles_wrappers() -> None:
     wrappers = linked(WRAPPERS_TEXT)
     for kind, name, at in (
         (Type.INT16, "Int32Value", 4),
@@ -212,7 +212,7 @@ def test_unions_and_enums_are_called_as_the_config_says(
     assert said["e"].parameters == {ENUM: "E", f"{ENUM}.A": "0", f"{ENUM}.B": "1", TAG: "3"}
 
 
-def test_each_kind_of_number_is_told_by_a_parameter() -> None:
+def test_a_parameter_names_each_integer_kind() -> None:
     kinds = [
         "int32",
         "sint32",
@@ -273,7 +273,7 @@ def test_records_and_maps_without_names_are_counted() -> None:
         ),
     ],
 )
-def test_what_protobuf_has_no_word_for_is_refused(schema: Schema | None, message: str) -> None:
+def test_rejects_schemas_that_protobuf_cannot_express(schema: Schema | None, message: str) -> None:
     with pytest.raises(DataException, match=message):
         proto_of(schema, PLAIN)
 
@@ -321,7 +321,7 @@ service Shop { rpc Get (Order) returns (stream Order) { option (y) = { z: "}" };
 """
 
 
-def test_what_others_wrote_is_read() -> None:
+def test_reads_schemas_of_others() -> None:
     message = linked(FOREIGN).message_at([0])
     found = {each.name: each for each in message.fields}
     assert (message.full_name, message.oneofs) == ("shop.v1.Order", ["pay"])
@@ -379,12 +379,12 @@ def test_types_are_looked_up_from_the_inside_out_and_in_what_is_imported() -> No
         ('syntax = "proto3"; ' + "message M { " * 200, "more than 100 levels deep"),
     ],
 )
-def test_a_text_that_is_no_proto_file_is_refused(text: str, message: str) -> None:
+def test_rejects_a_text_that_is_not_a_proto_file(text: str, message: str) -> None:
     with pytest.raises(ProtoInvalid, match=message):
         linked(text)
 
 
-def test_a_message_that_holds_itself_is_refused_in_so_many_words() -> None:
+def test_rejects_a_message_that_contains_itself() -> None:
     for text in (
         'syntax = "proto3"; message L { L next = 1; }',
         'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Struct any = 1; }',
@@ -393,7 +393,7 @@ def test_a_message_that_holds_itself_is_refused_in_so_many_words() -> None:
             read(text)
 
 
-def test_proto2_knows_what_is_absent_unless_it_is_told_not_to() -> None:
+def test_proto2_distinguishes_absent_fields_by_default() -> None:
     text = "message M { optional int32 a = 1; required int32 b = 2; repeated int32 c = 3; }"
     strict: Any = ProtobufOptions(optional_for_nullables=True)
     said = fields_of(read(text, strict))

@@ -162,7 +162,7 @@ def test_logical_types_are_messages_of_their_own(schema: Schema, value: Any, dat
     assert read(own.text, bytes.fromhex(data)).values == value.values
 
 
-def test_members_of_a_oneof_are_told_apart_even_when_they_are_empty() -> None:
+def test_members_of_a_oneof_are_distinguished_even_when_empty() -> None:
     text = f"{P3}message M {{ oneof kind {{ string s = 1; int32 i = 2; }} }}"
     found = read(text, b"\x10\0")
     assert found.values["kind_0"].values == {"i": 0}
@@ -206,7 +206,7 @@ def test_proto2_has_defaults_and_required_fields() -> None:
         read(text, b"")
 
 
-def test_what_is_read_is_merged_as_the_specification_says() -> None:
+def test_merges_repeated_messages_as_specified() -> None:
     text = f"{P3}message M {{ message I {{ int32 a = 1; int32 b = 2; }} I i = 1; repeated int32 p = 2; "
     text += "int32 last = 3; }"
     data = bytes.fromhex("0a 02 08 05 0a 02 10 06 10 01 12 02 02 03 18 01 18 02")
@@ -263,7 +263,7 @@ def test_which_message_it_is_the_bytes_say() -> None:
         (b"\x02\x02", b"\x00\x01", "invalid field number 0"),
     ],
 )
-def test_bytes_that_are_no_message_are_refused(head: bytes, data: bytes, message: str) -> None:
+def test_rejects_bytes_that_are_not_a_message(head: bytes, data: bytes, message: str) -> None:
     with pytest.raises(
         SerializationException, match=f"Protobuf value does not match its schema with ID 1: .*{message}"
     ):
@@ -301,7 +301,7 @@ def test_bytes_that_are_no_message_are_refused(head: bytes, data: bytes, message
         ),
     ],
 )
-def test_a_value_that_is_none_of_its_message_is_refused(
+def test_rejects_a_value_that_does_not_fit_its_message(
     schema: Schema, value: dict[str, Any], text: str | None, message: str
 ) -> None:
     with pytest.raises(DataException, match=message):
@@ -331,7 +331,7 @@ def test_a_value_of_another_schema_is_refused() -> None:
         ),
     ],
 )
-def test_logical_values_that_are_none_are_refused(schema: Schema, data: bytes, message: str) -> None:
+def test_rejects_invalid_logical_values(schema: Schema, data: bytes, message: str) -> None:
     own = ProtobufFormat(PLAIN).described(struct("M", a=schema)).schema
     with pytest.raises((DataException, SerializationException), match=message):
         read(own.text, data)

@@ -47,7 +47,7 @@ def order(text: str = "a") -> Struct:
     return Struct(ORDER, {"id": text})
 
 
-def test_a_schema_is_registered_once_and_stands_before_each_value(registry: SchemaRegistryServer) -> None:
+def test_a_schema_is_registered_once_and_its_id_starts_each_value(registry: SchemaRegistryServer) -> None:
     converter = avro(registry)
     assert converter.encode("t", ORDER, order()) == b"\0\0\0\0\1\x02a"
     assert converter.encode("t", ORDER, order("b")) == b"\0\0\0\0\1\x02b"
@@ -256,7 +256,7 @@ def test_in_another_process_it_asks_for_itself(registry: SchemaRegistryServer) -
     assert len(registry.schemas) == 1
 
 
-def test_what_is_remembered_is_bounded(registry: SchemaRegistryServer) -> None:
+def test_the_cache_is_bounded(registry: SchemaRegistryServer) -> None:
     converter = avro(registry, schemas_cache_config="2")
     for number in range(5):
         schema = Schema(type=Type.STRUCT, name=f"R{number}", fields=ORDER.fields)

@@ -51,7 +51,7 @@ def order(text: str = "a") -> Struct:
 
 
 @every_format
-def test_a_schema_is_registered_once_and_its_id_stands_before_each_value(
+def test_a_schema_is_registered_once_and_its_id_precedes_each_value(
     registry: SchemaRegistryServer, made: type[RegistryConverter], kind: str, text: str, data: bytes
 ) -> None:
     one = converter(made, registry)
@@ -153,7 +153,7 @@ def test_bytes_that_are_not_from_here_are_refused(
     assert "Caused by: org.apache.kafka.common.errors.SerializationException: " in stack_of(raised.value)
 
 
-def test_what_the_registry_has_wrong_is_the_records_fault(registry: SchemaRegistryServer) -> None:
+def test_an_invalid_registered_schema_fails_the_record(registry: SchemaRegistryServer) -> None:
     for made, kind, words in (
         (ProtobufConverter, "PROTOBUF", "Invalid Protobuf schema: "),
         (JsonSchemaConverter, "JSON", "Invalid JSON Schema: "),

@@ -81,7 +81,9 @@ def test_a_sink_that_leaves_nothing_is_asked_at_once(columns: SinkColumns, given
 
 
 @pytest.mark.parametrize("all_or_nothing", [True, False])
-def test_what_the_sink_raises_is_no_doubt(columns: SinkColumns, given: Any, *, all_or_nothing: bool) -> None:
+def test_an_error_of_the_sink_is_not_a_doubt(
+    columns: SinkColumns, given: Any, *, all_or_nothing: bool
+) -> None:
     def full(_: object) -> None:
         raise OSError("no space left")
 

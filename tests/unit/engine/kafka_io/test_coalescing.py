@@ -98,7 +98,7 @@ def stage() -> Iterator[Stage]:
     pool.close(WAIT_S)
 
 
-def test_what_comes_while_a_job_is_at_work_goes_in_one_job_after_it(stage: Stage) -> None:
+def test_batches_that_arrive_during_a_job_share_the_next_one(stage: Stage) -> None:
     stage.put("first")
     first = stage.gate.arrived()
     stage.put("second")

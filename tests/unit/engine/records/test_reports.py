@@ -106,7 +106,7 @@ def test_many_reports_go_in_pieces() -> None:
     assert [len(piece) for piece in graves.pieces] == [AT_ONCE, 10]
 
 
-def test_where_nothing_is_tolerated_the_first_report_ends_the_task_even_if_the_plugin_goes_on() -> None:
+def test_without_tolerance_the_first_report_fails_the_task_even_if_the_plugin_continues() -> None:
     reports, graves = Reports(RANGES, Tolerance()), Graveyard()
     for offset in (12, 11):
         with pytest.raises(ToleranceExceeded):
@@ -143,7 +143,7 @@ def test_a_report_after_the_batch_is_an_error_of_the_plugin() -> None:
         reports.report(T0, 12, WRONG)
 
 
-def test_a_batch_without_a_runtime_says_so() -> None:
+def test_a_batch_without_a_runtime_raises_a_clear_error() -> None:
     batch = SinkBatch(frame=None, ranges=RANGES)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="no error reporter is set for this batch"):
         batch.report(T0, 12, WRONG)

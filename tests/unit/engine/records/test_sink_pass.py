@@ -29,7 +29,7 @@ PASS = SinkPass(steps=steps(), shown="text")
 TOLERANT = replace(PASS, steps=steps(ALL), keeps_dead=True)
 
 
-def test_good_records_around_a_bad_one_go_on_and_it_becomes_a_dead_letter_with_its_own_bytes() -> None:
+def test_good_records_pass_and_a_bad_one_becomes_a_dead_letter_with_its_own_bytes() -> None:
     headers = [{"key": "h", "value": b"7"}]
     bad = kafka_row(b"bad \xc3\xa4", 1, key=b"\x00k", headers=headers)
     rows, faults, summary = sink([kafka_row(b"a", 0), bad, kafka_row(None, 2)], TOLERANT)
@@ -79,7 +79,7 @@ def test_a_transform_that_fails_is_named_and_its_topic_counts() -> None:
     assert summary.topics == {"t"}
 
 
-def test_without_tolerance_nothing_after_the_bad_record_goes_on() -> None:
+def test_without_tolerance_nothing_after_the_bad_record_passes() -> None:
     rows, faults, summary = sink([kafka_row(b"a", 0), kafka_row(b"bad", 1), kafka_row(b"b", 2)], PASS)
     assert [row["offset"] for row in rows] == [0]
     assert faults == []
@@ -99,7 +99,7 @@ def test_a_dead_letter_is_wanted_also_of_the_record_that_fails_the_task() -> Non
     assert summary.fatal is not None
 
 
-def test_what_the_log_says_is_connects_text() -> None:
+def test_logs_connects_text() -> None:
     one = replace(PASS, steps=steps(Tolerance(all=True, logs=True)))
     _, _, summary = sink([kafka_row(b"bad", 1)], one)
     fault = summary.faults[0]

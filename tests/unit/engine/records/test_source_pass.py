@@ -112,7 +112,7 @@ def test_a_null_topic_is_an_error_and_never_a_lost_record() -> None:
         source(["a"], one, topic=pa.array([None], pa.string()))
 
 
-def test_bytes_that_are_no_text_become_the_replacement_character() -> None:
+def test_bytes_that_are_not_text_become_the_replacement_character() -> None:
     raw = pa.array([b"a\xff"], pa.binary())
     texts = pa.StringArray.from_buffers(1, *raw.buffers()[1:])
     rows, _ = source(texts, given())

@@ -8,12 +8,12 @@ from kraal.core.errors import ConfigInvalid
 from kraal.engine.records.tolerance import Retries, Tolerance, delay_ms, read_tolerance
 
 
-def test_nothing_said_means_the_first_error_fails_the_task() -> None:
+def test_by_default_the_first_error_fails_the_task() -> None:
     assert read_tolerance({"name": "x"}) == Tolerance()
     assert Tolerance().is_default
 
 
-def test_all_that_can_be_said() -> None:
+def test_every_field_of_the_format() -> None:
     config = {
         "errors.tolerance": "all",
         "errors.retry.timeout": "-1",

@@ -44,13 +44,13 @@ def test_only_deaths_without_a_batch_in_between_add_up() -> None:
     assert verdict.suspects == {B: Suspect(1, 3.0)}
 
 
-def test_what_is_long_ago_counts_no_more() -> None:
+def test_old_failures_do_not_count() -> None:
     suspects = exhausted({}, [A], 0.0, RULES).suspects
     suspects = exhausted(suspects, [A], 1.0, RULES).suspects
     assert exhausted(suspects, [A], 700.0, RULES).suspects == {A: Suspect(1, 700.0)}
 
 
-def test_suspects_take_turns_for_a_while_others_never() -> None:
+def test_suspects_take_turns_for_a_while_and_other_tasks_do_not() -> None:
     suspects = finished(exhausted({}, [A], 0.0, RULES).suspects, A)
     assert takes_turns(suspects, A, 599.0, RULES)
     assert not takes_turns(suspects, A, 600.0, RULES)
@@ -78,7 +78,7 @@ def test_suspects_take_turns_for_a_while_others_never() -> None:
         pytest.param(1, "Error: could not find java", None, id="anything else"),
     ],
 )
-def test_what_a_jvm_died_of(code: int, output: str, expected: str | None) -> None:
+def test_finds_the_cause_of_a_jvms_death(code: int, output: str, expected: str | None) -> None:
     assert heap_death(code, output) == expected
 
 
@@ -167,7 +167,7 @@ def test_the_guilty_task_is_found_among_busy_ones(bench: Bench) -> None:
     bench.end(A)
 
 
-def test_others_work_beside_a_suspect(bench: Bench) -> None:
+def test_other_tasks_work_next_to_a_suspect(bench: Bench) -> None:
     bench.exhaust([A])
     assert bench.begin(A)
     assert bench.begin(B)
@@ -190,7 +190,7 @@ def test_a_sink_without_its_turn_stays_in_its_group(bench: Bench) -> None:
     assert bench.jobs[B].polls == [False]
 
 
-def test_what_is_tried_again_waits_for_its_turn(bench: Bench) -> None:
+def test_a_retried_batch_waits_for_its_turn(bench: Bench) -> None:
     bench.exhaust([A, B])
     launch = bench.quarantine.poll(A, bench.jobs[A], asked=True)
     assert launch is not None
@@ -225,7 +225,7 @@ def test_a_job_that_failed_before_was_not_at_work(bench: Bench) -> None:
     assert bench.begin(A)
 
 
-def test_who_is_started_anew_has_no_past(bench: Bench) -> None:
+def test_a_restarted_instance_has_no_history(bench: Bench) -> None:
     assert [bench.exhaust([A]) for _ in range(3)] == [frozenset(), frozenset(), {A}]
     bench.quarantine.forget(A)
     assert bench.exhaust([A]) == frozenset()
@@ -243,7 +243,7 @@ def test_a_turn_ends_with_the_probation_of_who_has_it(bench: Bench) -> None:
     assert bench.begin(B), "A takes no turns any more, and its job is one like any other"
 
 
-def test_what_a_run_that_was_left_behind_comes_to_late_does_not_count_for_the_next_one(bench: Bench) -> None:
+def test_a_late_result_of_an_abandoned_run_does_not_count_for_the_next_one(bench: Bench) -> None:
     bench.exhaust([A, B])
     assert bench.begin(A)
     left = bench.jobs[A]

@@ -9,7 +9,7 @@ import pytest
 from kraal.engine.session.settings import prepare_environment, spark_settings
 
 
-def test_what_a_killed_jvm_left_is_removed_before_the_next(tmp_path: Path) -> None:
+def test_removes_files_of_a_killed_jvm_before_the_next_start(tmp_path: Path) -> None:
     scratch = tmp_path / "a scratch"
     prepare_environment(scratch)
     local = Path(spark_settings({}, (), scratch)["spark.local.dir"])

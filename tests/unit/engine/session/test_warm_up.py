@@ -27,7 +27,7 @@ def test_a_task_that_waits_ends_the_warm_up(
     assert ("with nothing" in caplog.text) == (before == 0)
 
 
-def test_a_step_that_fails_is_told_and_the_next_one_taken(
+def test_a_failing_step_is_logged_and_the_next_one_runs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     taken: list[str] = []

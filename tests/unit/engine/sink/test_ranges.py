@@ -28,7 +28,7 @@ def test_start(committed: int | None, policy: str, expected: Start) -> None:
     assert start_of(P0, committed, Bounds(5, 9), policy) == expected
 
 
-def test_policy_none_fails_with_the_place() -> None:
+def test_policy_none_fails_with_the_key() -> None:
     with pytest.raises(OffsetOutOfRange, match="t-0: no committed offset"):
         start_of(P0, None, Bounds(5, 9), "none")
 

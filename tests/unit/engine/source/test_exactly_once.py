@@ -215,7 +215,7 @@ def test_an_interval_ends_before_a_pause_or_a_stop() -> None:
     assert transactions.committed == [(["1", "2"], {PART: {"position": 2}})]
 
 
-def test_what_fails_behind_an_earlier_batch_of_the_transaction_is_not_done_again() -> None:
+def test_a_failure_after_an_earlier_batch_of_the_transaction_is_not_retried() -> None:
     one, _, transactions = work(INTERVAL)
     run(one.poll(asked=True))
     transactions.trouble["write"] = [StoreAway("no broker answers")]

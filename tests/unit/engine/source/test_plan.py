@@ -166,13 +166,13 @@ def test_batches_go_in_one_job_when_their_plans_hold_the_same() -> None:
     assert identity(STRING, "a", HOIST) != identity(STRING, "a", {**HOIST, "field": "other"})
 
 
-def test_what_goes_again_by_records() -> None:
+def test_the_errors_that_repeat_a_batch_by_records() -> None:
     assert is_doubt(ValueError("Invalid schema type"))
     assert is_doubt(RuntimeError("[USER_RAISED_EXCEPTION] no"))
     assert not is_doubt(RuntimeError("the broker is gone"))
 
 
-def test_columns_must_be_of_the_type_that_their_schema_stands_for() -> None:
+def test_columns_must_have_the_type_of_their_schema() -> None:
     from pyspark.sql import types as T  # noqa: N812, PLC0415 - Spark's own convention
 
     row = T.StructType([T.StructField("a", T.IntegerType()), T.StructField("b", T.StringType())])

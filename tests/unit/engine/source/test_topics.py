@@ -149,7 +149,7 @@ NOT_CREATED = (
         ),
     ],
 )
-def test_what_is_in_the_way_is_told_in_connects_words_and_asked_again(
+def test_a_failed_topic_creation_has_connects_text_and_is_retried(
     describe: int | None, create: int | None, kind: type[Exception], text: str
 ) -> None:
     brokers = Brokers(describe_error=describe, create_error=create)
@@ -168,7 +168,7 @@ def test_a_topic_that_somebody_else_creates_meanwhile_is_there() -> None:
     assert found.unseen(["t"]) == []
 
 
-def test_what_asks_goes_to_sparks_processes_and_shows_no_secret() -> None:
+def test_the_topic_client_is_pickled_without_showing_secrets() -> None:
     cluster = KafkaCluster({"bootstrap.servers": "b:1", "sasl.password": "hush"})
     rules = read_rules(CONFIG)
     assert rules is not None

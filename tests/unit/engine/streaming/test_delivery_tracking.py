@@ -30,7 +30,7 @@ STREAM = SourceStream(
 )
 
 
-def test_what_the_interceptor_says_is_read() -> None:
+def test_reads_the_interceptors_text() -> None:
     assert places_of("{}") == {}
     assert places_of("{west.t 0=2 -1 0, west.u_v 12=0 8400 17}") == {
         A: Place(waiting=2, done=None, written=0),

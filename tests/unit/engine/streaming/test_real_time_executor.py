@@ -175,7 +175,7 @@ def query(number: int) -> Query:
     return Query.made[number - 1]
 
 
-def test_a_pause_ends_the_query_and_reports_what_it_wrote_and_going_on_starts_behind_that(
+def test_a_pause_ends_the_query_and_reports_its_writes_and_a_resume_starts_after_them(
     bench: Bench,
 ) -> None:
     bench.run.start()
@@ -213,7 +213,7 @@ def test_a_query_that_fails_reports_what_it_wrote_first(bench: Bench) -> None:
     assert bench.hear(Failed).trace.startswith("ValueError: broken")
 
 
-def test_a_query_that_brokers_ended_starts_again_and_says_so(bench: Bench) -> None:
+def test_a_query_ended_by_broker_errors_restarts_and_logs_it(bench: Bench) -> None:
     bench.run.start()
     bench.run.next()
     bench.hear(Opened)

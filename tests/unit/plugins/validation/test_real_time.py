@@ -48,7 +48,7 @@ def test_a_mirror_of_bytes_may_be_in_real_time() -> None:
         ),
     ],
 )
-def test_what_needs_records_one_by_one_is_refused_and_batches_may_have_it(
+def test_settings_that_need_single_records_are_rejected_in_real_time_only(
     changes: dict[str, str], says: str
 ) -> None:
     (found,) = errors(changes)

@@ -50,7 +50,7 @@ BUSY = "The worker is too busy: "
         ),
     ],
 )
-def test_what_is_too_much(what: Scarce, taken: int, more: int, expected: str | None) -> None:
+def test_the_limits_of_admission(what: Scarce, taken: int, more: int, expected: str | None) -> None:
     assert refusal(what, taken, more, LIMITS) == expected
 
 
@@ -155,7 +155,7 @@ def test_health_metrics_and_reads_are_answered_without_a_free_slot() -> None:
     )
 
 
-def test_what_other_workers_ask_for_is_never_one_too_many() -> None:
+def test_requests_of_other_workers_are_always_admitted() -> None:
     api = Api(settings(waiting=0))
     api.herder.publish(protocol=GroupProtocol.COMPATIBLE)
     assert api.client.post("/connectors/a/tasks", json=[{}]).status_code == 204

@@ -68,7 +68,7 @@ def test_kept_answers_are_kept_from_strangers(api: Api) -> None:
     assert api.request("GET", "/connectors") == (401, REFUSED)
 
 
-def test_two_authorizations_are_none(api: Api) -> None:
+def test_rejects_two_authorization_headers(api: Api) -> None:
     headers = [("Authorization", ANN), ("Authorization", ANN)]
     assert api.client.request("GET", "/connectors", headers=headers).status_code == 401
 

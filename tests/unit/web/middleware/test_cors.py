@@ -85,7 +85,7 @@ def test_methods_are_jettys_unless_named() -> None:
     assert found["access-control-allow-methods"] == "GET,POST,HEAD"
 
 
-def test_options_without_a_method_are_no_preflight() -> None:
+def test_options_without_a_requested_method_is_not_a_preflight() -> None:
     assert set(ask(api("*"), "OPTIONS")) == {"vary", "access-control-allow-origin"}
 
 

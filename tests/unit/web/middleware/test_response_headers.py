@@ -40,7 +40,7 @@ def test_rules_are_carried_out_in_their_order() -> None:
     assert [value for name, value in found if name == "x-a"] == ["3"]
 
 
-def test_what_the_answer_has_of_its_own_counts() -> None:
+def test_the_responses_own_headers_win() -> None:
     one = api("set Content-Type: text/html,add Location: zz")
     assert dict(headers_of(one, "/connectors"))["content-type"] == "application/json"
     assert dict(headers_of(one, "/nowhere"))["content-type"] == "text/html"

@@ -114,7 +114,7 @@ def test_a_level_may_come_with_other_texts_and_offsets_are_at_least_one() -> Non
     assert found["components"]["schemas"]["SentOffsets"]["properties"]["offsets"]["minItems"] == 1
 
 
-def test_with_passwords_it_says_so() -> None:
+def test_describes_passwords_if_they_are_configured() -> None:
     assert "security" not in document(SETTINGS)
     found = document(SECURED)
     assert found["security"] == [{"password": []}]

@@ -169,6 +169,6 @@ def test_json_content_types_are_taken(api: Api, sent: str) -> None:
     assert api.request("PUT", "/connectors/a/config", "{}", Content_Type=sent)[0] == 201
 
 
-def test_a_command_takes_no_notice_of_its_body(api: Api) -> None:
+def test_a_command_ignores_its_body(api: Api) -> None:
     api.herder.put("a", {})
     assert api.request("PUT", "/connectors/a/pause", "no json") == (202, "")

@@ -36,7 +36,7 @@ def test_a_follower_creates_by_its_leader(follower: Worker, leader: Worker) -> N
     assert leader.api.herder.asked == follower.api.herder.asked
 
 
-def test_what_a_leader_replaces_was_not_created(follower: Worker, leader: Worker) -> None:
+def test_a_replacement_by_the_leader_is_not_a_creation(follower: Worker, leader: Worker) -> None:
     follow(follower, leader.url)
     answers = [follower.ask("PUT", "/connectors/a/config", "{}") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [201, 200]
@@ -61,7 +61,7 @@ ANYTHING = [
 
 @pytest.mark.parametrize(("method", "path", "query", "body"), ANYTHING)
 @pytest.mark.parametrize(("hop", "next_hop"), [("", "true"), ("true", "false"), ("TRUE", "false")])
-def test_the_very_request_goes_on(
+def test_forwards_the_identical_request(
     follower: Worker,
     peer: tuple[str, Stranger],
     method: str,

@@ -119,7 +119,7 @@ def no_context() -> object:
     raise ConfigInvalid("the key store is gone", [])
 
 
-def test_keys_that_are_gone_are_the_reason_that_is_told(secure_peer: tuple[str, Stranger]) -> None:
+def test_removed_keys_are_the_reported_reason(secure_peer: tuple[str, Stranger]) -> None:
     url, found = secure_peer
     found.forget()
     with worker(peer_tls=no_context) as one:

@@ -35,7 +35,7 @@ IDLE_TEXT = (
 )
 
 
-def test_root_says_who_the_worker_is() -> None:
+def test_root_identifies_the_worker() -> None:
     api = Api(SOON)
     answer = api.client.get("/")
     assert answer.text == '{"version":"4.3.0","commit":"abc","kafka_cluster_id":null}'

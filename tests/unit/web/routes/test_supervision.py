@@ -69,7 +69,7 @@ def test_the_policy_is_the_connectors_where_it_has_one(api: Api) -> None:
     assert told(api)["policy"] == {"restart": "task", "max": 5, "window_ms": 500, "backoff_ms": 1000}
 
 
-def test_what_has_failed_says_how_often_and_when_it_is_restarted(api: Api) -> None:
+def test_failed_instances_show_their_restarts_and_the_next_one(api: Api) -> None:
     running(api)
     api.clock.advance_to(100.0)
     watched = Watched(
@@ -140,7 +140,7 @@ def in_group(one: Worker, *, task: int, tasks: Mapping[int, str]) -> None:
     one.api.metrics.started(TaskId(NAME, task))
 
 
-def test_what_runs_elsewhere_is_told_by_who_runs_it(
+def test_the_owner_reports_instances_of_other_workers(
     follower: Worker, leader: Worker, peer: tuple[str, Stranger]
 ) -> None:
     url, found = peer
