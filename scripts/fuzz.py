@@ -103,7 +103,7 @@ def _worker(kind: str, place: Path) -> AbstractContextManager[Target]:
 
 @contextmanager
 def _process(place: Path) -> Iterator[Target]:
-    """Run `kraal standalone` beside a broker of its own."""
+    """Run `kraal standalone` next to a broker of its own."""
     broker = Broker(place / "kafka", free_port())
     broker.start()
     process = WorkerProcess(place / "worker", broker.bootstrap)

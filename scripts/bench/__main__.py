@@ -1,4 +1,4 @@
-"""The benchmarks: Kraal beside real Java Connect, in one run, on a broker of their own."""
+"""The benchmarks: Kraal next to real Java Connect, in one run, on a broker of their own."""
 
 from __future__ import annotations
 

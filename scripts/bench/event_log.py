@@ -23,7 +23,7 @@ class SharedJob:
 
     parts: int
     asked: int
-    """When Spark was asked to write: planning begins."""
+    """When Spark was asked to write: planning starts."""
     begun: int = 0
     """When its first task could be scheduled."""
     ended: int = 0
@@ -56,9 +56,9 @@ class Shares:
 
 
 def shared_jobs(lines: Iterable[str]) -> list[SharedJob]:
-    """Return the jobs of small batches that a log has from their beginning to their end.
+    """Return the jobs of small batches that a log has from their start to their end.
 
-    A last line that is cut off, as Spark goes on writing, counts for nothing.
+    A last line that is cut off, as Spark continues writing, counts for nothing.
     """
     jobs: dict[str, SharedJob] = {}
     executions: dict[str, str] = {}

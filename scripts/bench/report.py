@@ -82,7 +82,7 @@ def table(cases: Iterable[Case]) -> str:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the smallest value that so many percent of the values do not exceed. Raises IndexError without any."""
+    """Return the smallest value that `percent` percent of the values do not exceed. Raises IndexError without any."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 

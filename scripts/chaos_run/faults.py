@@ -40,9 +40,9 @@ class Faults:
         """What was carried out, by kind; a thread of its own for each half of the keys."""
         self.failed: list[str] = []
         self.half_open: list[tuple[int, int]] = []
-        """When connections of a worker were half-open: begin and end, in milliseconds since 1970."""
+        """When connections of a worker were half-open: start and end, in milliseconds since 1970."""
         self.ended: list[str] = []
-        """Workers that ended though nobody killed them."""
+        """Workers that ended though no one killed them."""
         self._members = members
         self._timeline = timeline
         self._scene = scene
@@ -74,7 +74,7 @@ class Faults:
                 self._kill_actor(step)
 
     def revive(self) -> None:
-        """Start what is down, and let go on what hangs; a worker that nobody killed is noted."""
+        """Start what is down, and let continue what hangs; a worker that no one killed is noted."""
         if self._scene is not None:
             self._scene.release()
         if self._members.broker.pid is None:
@@ -142,7 +142,7 @@ class Faults:
         return lambda: _go_on(processes)
 
     def _hurt_disk(self, fault: Heavy, member: Member) -> Callable[[], None] | None:
-        """Spark starts anew meanwhile, which takes files."""
+        """Spark starts again meanwhile, which takes files."""
         disk, jvm = self._members.disk, self._processes(Heavy.KILL_JVM, member)
         undo = disk.fill() if fault is Heavy.FULL_DISK else disk.protect(member.data)
         if undo is not None and jvm:
@@ -175,7 +175,7 @@ class Faults:
         self._timeline.say(f"actor killed: {name} of {member}")
 
     def _check(self, member: Member) -> None:
-        """Note a worker that has ended though nobody killed it, and start it again."""
+        """Note a worker that has ended though no one killed it, and start it again."""
         if member.process.alive or member.url is None:
             return
         what = f"{member} ended with {member.process.exit_code}"

@@ -1,4 +1,4 @@
-"""What workers hold after all is over, beside what they held before. Pure.
+"""What workers hold after all is over, next to what they held before. Pure.
 
 Pools grow when they are first used, so that a thread more is no leak by itself: what is bounded by design is judged
 by its bound, and the rest by what there was.

@@ -34,7 +34,7 @@ PROPERTIES: Final = {
     "errors.auto.restart.backoff.ms": "500",
     "kraal.test.control.port": "0",
 }
-"""Beside the cluster's own, so that what is lost is noticed in seconds, and what fails for a fault that passes comes
+"""Next to the cluster's own, so that what is lost is noticed in seconds, and what fails for a fault that passes comes
 back by itself."""
 _CONTROL: Final = re.compile(r"test control port at [\d.]+:(\d+)")
 _DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")

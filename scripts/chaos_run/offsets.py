@@ -1,6 +1,6 @@
-"""Whether an old owner committed after the new one had begun, by the records of Kafka's topics. Pure.
+"""Whether an old owner committed after the new one had started, by the records of Kafka's topics. Pure.
 
-Each task goes on from the offset that was committed last, and commits what it has done from there, so that offsets
+Each task continues from the offset that was committed last, and commits what it has done from there, so that offsets
 only ever rise, of sources in the worker's offset topic and of sinks in Kafka's own. What an old owner commits once the
 new one has committed is behind that, and seen here. Records do not say who wrote them: an old owner's commit that is
 not behind is not seen, and does no harm, for it tells of records that came out.

@@ -1,4 +1,4 @@
-"""Files through Kafka into files, what flows through them, and connectors beside them that come and go."""
+"""Files through Kafka into files, what flows through them, and connectors next to them that come and go."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Proxy:
     def set(self, mode: Mode) -> None:
         """Do so from now on.
 
-        What was half-open is as after a network that was away: every second connection goes on with all that was
+        What was half-open is as after a network that was away: every second connection continues with all that was
         held back, and the others are broken, as by a router that has forgotten them.
         """
         self._do(self._set(mode))

@@ -246,7 +246,7 @@ class _Stage:
 
 
 def _lives(process: psutil.Process) -> bool:
-    """Whether it is there and no zombie: whose parent was killed may have nobody who collects it."""
+    """Whether it is there and no zombie: whose parent was killed may have no one who collects it."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -90,7 +90,7 @@ KINDS: Final = (*map(kind_of, Heavy), ACTORS, CLIENTS)
 
 
 class Actor(StrEnum):
-    """Kinds of actors, as their addresses' names begin."""
+    """Kinds of actors, as their addresses' names start."""
 
     TASK = "task "
     CONNECTOR = "connector "
@@ -177,7 +177,7 @@ class RequestStep:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All steps, each kind in the order of time; seconds from the begin."""
+    """All steps, each kind in the order of time; seconds from the start."""
 
     heavy: tuple[HeavyStep, ...]
     actors: tuple[ActorStep, ...]

@@ -13,7 +13,7 @@ from scripts.chaos_run.pipes import HANGING, SIDES, Feeder, Pipe
 BOUND_S: Final = 120.0
 """So long the cluster may take, from the last repair on, until all is as it is wanted, on a machine at leisure."""
 STARTS: Final = 2.0
-"""On others so many times as long as it took to start all: a worker with a new JVM starts as much as that."""
+"""On others this many times the start-up time: a worker with a new JVM starts as much as that."""
 _EVERY_S: Final = 0.3
 _UNDO_EVERY_S: Final = 5.0
 _RUNNING: Final = "RUNNING"
@@ -56,7 +56,7 @@ class Settling:
     def wait(self, feeder: Feeder | None, deadline_s: float) -> str:
         """Wait until all is as it is wanted; return what was missing at `deadline_s`. `feeder`: was stopped.
 
-        A request that nobody answered may be carried out as late as now: what it changes is changed back.
+        A request that no one answered may be carried out as late as now: what it changes is changed back.
         """
         undone_s = time.monotonic()
         while missing := self.missing(feeder):

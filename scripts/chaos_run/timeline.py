@@ -7,7 +7,7 @@ import time
 
 
 class Timeline:
-    """Prints lines with the seconds since its begin; any thread."""
+    """Prints lines with the seconds since its start; any thread."""
 
     def __init__(self) -> None:
         """Begin now."""
@@ -15,11 +15,11 @@ class Timeline:
         self._lock = threading.Lock()
 
     def now_s(self) -> float:
-        """Return the seconds since the begin."""
+        """Return the seconds since the start."""
         return time.monotonic() - self._began_s
 
     def restart(self) -> None:
-        """Begin anew: when all is up."""
+        """Begin again: when all is up."""
         self._began_s = time.monotonic()
 
     def say(self, text: str) -> None:

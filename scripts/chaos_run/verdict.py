@@ -28,9 +28,9 @@ class Findings:
     missing: str
     """What was not as it is wanted in the end."""
     ended: Sequence[str]
-    """Workers that ended though nobody killed them, and such that did not end well when they were told to."""
+    """Workers that ended though no one killed them, and such that did not end well when they were told to."""
     died: Sequence[str]
-    """Deaths of actors that nobody asked for."""
+    """Deaths of actors that no one asked for."""
     backwards: Sequence[str]
     """Offsets of sources and sinks that went back: an old owner's commit after the new one's."""
     held_back: Sequence[str]

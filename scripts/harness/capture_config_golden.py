@@ -51,7 +51,7 @@ Question = dict[str, Any]
 
 
 def printed(program: str, *arguments: str) -> Any:
-    """Return the JSON that a Java program beside this file prints."""
+    """Return the JSON that a Java program next to this file prints."""
     source = Path(__file__).with_name(program)
     command = [str(find_java()), "-cp", classpath("connect"), str(source), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, encoding="utf-8", check=True, timeout=120)

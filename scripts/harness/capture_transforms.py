@@ -40,7 +40,7 @@ def write(name: str, text: str) -> None:
 
 
 def main() -> None:
-    """Ask Java, and write its answers beside the questions."""
+    """Ask Java, and write its answers next to the questions."""
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as asked:
         json.dump(CASES, asked)
         asked.flush()

@@ -55,7 +55,7 @@ class Cluster:
         return worker
 
     def start(self, count: int) -> None:
-        """Start so many workers and wait until each is in the group."""
+        """Start the given number of workers and wait until each is in the group."""
         for worker in [self.launch() for _ in range(count)]:
             self.wait_until_in(worker)
 

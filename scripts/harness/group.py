@@ -39,7 +39,7 @@ class Rebalance:
     begun: float
     """When the group noticed that it had to."""
     stable: float
-    """When all had joined and the generation began."""
+    """When all had joined and the generation started."""
     members: int
 
 
@@ -68,7 +68,7 @@ class Status:
 
 
 class Following:
-    """A consumer in a thread of its own that takes every record of some topics, from their beginnings."""
+    """A consumer in a thread of its own that takes every record of some topics, from their starts."""
 
     def __init__(self, bootstrap: str, topics: list[str], take: Callable[[float, Message], None]) -> None:
         """Begin; `take` is called in the thread, with the wall-clock time and the record. Topics must exist."""

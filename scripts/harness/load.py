@@ -72,7 +72,7 @@ class Load:
         return len(self.took) / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
-        """Return the milliseconds within which so many percent of the requests were answered."""
+        """Return the milliseconds within which `percent` percent of the requests were answered."""
         ordered = sorted(self.took)
         return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] * 1000
 
@@ -171,7 +171,7 @@ def request(method: str, path: str, body: Mapping[str, object] | None = None) ->
 
 
 def gets(port: int, paths: Sequence[str], *, connections: int, seconds: float) -> Load:
-    """Ask for the paths, one after another, over so many connections. Raises ScriptFailed for any answer but 200."""
+    """Ask for the paths, in turn, over the given number of connections. Raises ScriptFailed for any answer but 200."""
     asked = cycle([request("GET", path) for path in paths])
 
     def script() -> Script:

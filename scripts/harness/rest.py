@@ -46,7 +46,7 @@ class Rest:
             return False
 
     def connectors(self) -> list[str] | None:
-        """GET /connectors; None while that is refused or nobody listens."""
+        """GET /connectors; None while that is refused or no one listens."""
         try:
             answer = self._client.get("/connectors")
         except httpx2.HTTPError:

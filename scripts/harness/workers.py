@@ -20,7 +20,7 @@ REFUSED_S = 60.0
 """How long a distributed worker may answer 409, because its group rebalances, before that is a failure."""
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
-# What Connect's own connect-standalone.sh and kafka-run-class.sh give to Java when nobody says otherwise.
+# What Connect's own connect-standalone.sh and kafka-run-class.sh give to Java when no one says otherwise.
 JAVA_OPTIONS = (
     "-Xms256M -Xmx2G -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 "
     "-XX:+ExplicitGCInvokesConcurrent -XX:MaxInlineLevel=15 -Djava.awt.headless=true"
@@ -147,7 +147,7 @@ def _run_kraal(mode: str, directory: Path, properties: Path, *connectors: Path) 
 
 
 def _kraal() -> list[str]:
-    """Return what runs `kraal`: the command beside this Python, or the same for a checkout not installed."""
+    """Return what runs `kraal`: the command next to this Python, or the same for a checkout not installed."""
     command = Path(sys.executable).with_name("kraal")
     return (
         [str(command)]

@@ -46,7 +46,7 @@ class Told:
 
 
 def flood(worker: LoadedWorker, what: str, messages: Sequence[bytes], at_once: int | None = None) -> Told:
-    """Send all requests, so many at once or all; look at health and mailboxes meanwhile."""
+    """Send all requests, a limited number at once or all; look at health and mailboxes meanwhile."""
     return asyncio.run(_flood(worker, what, messages, at_once or len(messages)))
 
 
@@ -131,7 +131,7 @@ def bodies(size: int = 1_000, limits: Limits | None = None) -> list[Told]:
 
 
 def tasks(size: int = 1_000) -> list[Told]:
-    """A connector with so many tasks: created, restarted, deleted."""
+    """A connector with the given number of tasks: created, restarted, deleted."""
     with loaded_worker() as worker:
         created = flood(worker, f"a connector with {size} tasks", [put("wide", size)])
         took_s = until(
@@ -146,7 +146,7 @@ def tasks(size: int = 1_000) -> list[Told]:
 
 
 def replay(size: int = 200_000) -> list[Told]:
-    """A config topic of so many records."""
+    """A config topic of the given number of records."""
     told = []
     for records in (0, size):
         with loaded_worker(Shape(records=records)) as worker:

@@ -31,7 +31,7 @@ class Answers:
 
 
 async def ask_all(port: int, requests: Iterable[bytes], *, at_once: int = 1_000_000) -> Answers:
-    """Send all of them, so many at once, and take the answers."""
+    """Send all of them, a limited number at once, and take the answers."""
     answers, gate = Answers(), asyncio.Semaphore(at_once)
 
     async def one(message: bytes) -> None:
@@ -76,7 +76,7 @@ def request(
 
 
 def in_turns(count: int, *kinds: Sequence[bytes]) -> list[bytes]:
-    """Return so many requests, one of each kind after the other."""
+    """Return the given number of requests, one of each kind after the other."""
     return [
         kinds[number % len(kinds)][number // len(kinds) % len(kinds[number % len(kinds)])]
         for number in range(count)

@@ -36,7 +36,7 @@ class LoadedWorker:
     process: psutil.Process
 
     def peak_mb(self) -> float:
-        """Return the most memory that the process has had since it began, in MB."""
+        """Return the most memory that the process has had since it started, in MB."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii").splitlines()
         peak = next(line for line in lines if line.startswith("VmHWM:"))
         return int(peak.split()[1]) / 1024

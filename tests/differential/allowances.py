@@ -152,7 +152,7 @@ def _dumped(answer: Answer, value: Any) -> Answer:
 
 
 OWN = ("kraal.", "io.confluent.", "org.apache.kafka.connect.tools.")
-"""How names of plugins begin that come with Kraal, and not with Kafka: its own, and others' by their names."""
+"""How names of plugins start that come with Kraal, and not with Kafka: its own, and others' by their names."""
 _DESCRIBED = re.compile(r"PluginDesc\{klass=class ([^,]+), [^}]*\}(?:, )?")
 
 

@@ -8,7 +8,7 @@ import re
 def cause_of(trace: str) -> str:
     """Return what the tolerance was exceeded by in a trace of Java's, or what kept a task from starting.
 
-    It begins with its class, unless that is Connect's own for all that is wrong with a config.
+    It starts with its class, unless that is Connect's own for all that is wrong with a config.
     """
     causes = [line for line in trace.splitlines() if line.startswith("Caused by: ")]
     cause = causes[0].removeprefix("Caused by: ") if causes else trace.split("\n", maxsplit=1)[0]

@@ -136,7 +136,7 @@ def lacks(text: str) -> Condition:
     return lambda answer: answer.status == 200 and text not in answer.body
 
 
-# -- what is done beside REST ------------------------------------------------------------------------------
+# -- what is done next to REST ------------------------------------------------------------------------------
 
 
 def append(file: str, text: str) -> Act:

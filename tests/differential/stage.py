@@ -63,7 +63,7 @@ def workers(mode: str, directory: Path, bootstrap: str) -> Iterator[tuple[Worker
 def _start(worker: WorkerProcess) -> None:
     worker.start()
     worker.wait_until("it was well", lambda: bool(worker.get("/health").status == 200))
-    # Java answers nothing before it knows this id; Kraal asks Kafka for it beside everything else
+    # Java answers nothing before it knows this id; Kraal asks Kafka for it next to everything else
     worker.wait_until("it knew the Kafka cluster", lambda: bool(worker.get("/").body["kafka_cluster_id"]))
 
 

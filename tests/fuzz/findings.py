@@ -39,7 +39,7 @@ def from_schema(
     Args:
         url: the worker's, with a slash at its end.
         seed_: repeats a run.
-        examples: so many for each operation, and so many chains of operations.
+        examples: a number for each operation, and a number of chains of operations.
         operations: names that are left out.
         timeout_s: after it the run itself is what is wrong.
     """

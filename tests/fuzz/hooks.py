@@ -1,6 +1,6 @@
-"""What schemathesis is told beside our OpenAPI document: our own check, and data that gets past the first one.
+"""What schemathesis is told next to our OpenAPI document: our own check, and data that gets past the first one.
 
-Loaded by schemathesis, whose settings are in `schemathesis.toml` beside this file.
+Loaded by schemathesis, whose settings are in `schemathesis.toml` next to this file.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def before_generate_body(
 
 
 class Wrong(Failure):
-    """An answer with faults; of each operation, those that begin alike are one."""
+    """An answer with faults; of each operation, those that start alike are one."""
 
     kind_title = "Not as all answers are"
 

@@ -43,7 +43,7 @@ class RawRequest:
 
     @property
     def well_formed(self) -> bool:
-        """Whether it is HTTP, and of a size that HTTP servers take, so that there must be an answer of ours."""
+        """Whether it is HTTP, and of a size that HTTP servers take, so that there must be an answer of Kraal."""
         fits = len(self.head) < _LARGEST_HEAD
         return fits and not self.broken and not any(_forbidden(each) for each in self.headers)
 

@@ -14,7 +14,7 @@ HANGS_S: Final = 6.0
 """What takes longer hangs, however often it was asked: some requests cannot be repeated."""
 _JSON: Final = "application/json"
 NOT_HTTP: Final = (400, "text/plain; charset=utf-8")
-"""How the server's library answers what it cannot read as HTTP, before anything of ours sees it."""
+"""How the server's library answers what it cannot read as HTTP, before anything of Kraal sees it."""
 BARE: Final = frozenset({404, 405, 406, 415})
 """Errors that Connect may send without a Content-Type: those before a handler is found."""
 

@@ -1,8 +1,8 @@
-"""The broker is away for ten minutes: nothing is FAILED, and all goes on by itself when it is back.
+"""The broker is away for ten minutes: nothing is FAILED, and all continues by itself when it is back.
 
 So long is more than what clients wait by themselves: Spark's readers five minutes, members of groups as long, their
 administrators one. Two workers go through it at once: in a cluster work stops until the group is back, as in Java; a
-standalone worker's work has nobody to stop it, and its jobs are there all the time.
+standalone worker's work has no one to stop it, and its jobs are there all the time.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def test_a_broker_that_is_away_for_ten_minutes_fails_nothing_and_loses_nothing(
         for each in outlets:
             each.wait_until_flowing(BACK_S)
         broker.kill()
-        began, outage = time.monotonic(), threading.Event()  # nobody sets it: time has to pass
+        began, outage = time.monotonic(), threading.Event()  # no one sets it: time has to pass
         while time.monotonic() - began < OUTAGE_S and not outage.wait(EVERY_S):
             for each in outlets:
                 each.write(20)

@@ -44,7 +44,7 @@ Ways = dict[str, Callable[[SecuredKafka], dict[str, str]]]
 
 @pytest.fixture(scope="module", autouse=True)
 def _allowed(kafka_with_logins: SecuredKafka) -> None:
-    """Let `worker` use topics that begin with `allowed-`, and sinks' groups."""
+    """Let `worker` use topics that start with `allowed-`, and sinks' groups."""
     kafka_with_logins.allow("TOPIC", PREFIX, "READ", "WRITE")
     kafka_with_logins.allow("GROUP", "connect-", "READ")
 

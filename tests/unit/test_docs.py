@@ -20,7 +20,7 @@ DOCS = ROOT / "docs"
 ARCHITECTURE = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 PROPER_NAMES = {"Kafka", "Spark", "Engine"}
-"""What the picture may name beside actors, messages and events."""
+"""What the picture may name next to actors, messages and events."""
 PROTOCOLS = {"Behaviour", "Membership"}
 
 
@@ -145,7 +145,7 @@ def test_the_examples_without_spark_in_the_manual_of_tests_run(tmp_path: Path) -
 
 
 def run_examples(page: str, directory: Path, but: Sequence[str] = ()) -> None:
-    """Write a page's files as they stand there, and have a pytest of their own run them."""
+    """Write a page's files as printed, and have a pytest of their own run them."""
     examples = re.findall(
         r'```python\n("""([\w]+\.py)""".*?)```', (ROOT / page).read_text("utf-8"), re.DOTALL
     )

@@ -177,7 +177,7 @@ def test_dependents_are_declared_with_the_key() -> None:
 
 
 def test_every_key_without_effect_is_in_compat() -> None:
-    """`errors.*` there stands for all keys that begin so; settings of clients are there by what they are of."""
+    """`errors.*` there stands for all keys that start so; settings of clients are there by what they are of."""
     compat = (ROOT / "docs" / "compat.md").read_text("utf-8")
     named = set(re.findall(r"`([a-z][a-z.*-]+)`", compat))
     idle = {entry.name for page, entry in ENTRIES if entry.no_effect and page.file != "clients.md"}

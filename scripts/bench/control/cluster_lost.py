@@ -1,7 +1,7 @@
 """`cluster-lost`: one of three workers that run 60 file connectors, one task each, is killed with -9.
 
 session.timeout.ms=6000 and scheduled.rebalance.max.delay.ms=0 for both. The group notices when the broker's log says
-that a new generation has begun; a task runs again when its RUNNING by another worker is in the status topic. A task
+that a new generation has started; a task runs again when its RUNNING by another worker is in the status topic. A task
 of another worker stopped when any status of it was written meanwhile. A new worker replaces the lost one each time.
 """
 

@@ -3,7 +3,7 @@
 Each has a file of one line; all write to one topic. On a warm worker all times start with the first POST: until the
 last was answered, until every connector and task is RUNNING, and until every first record is in Kafka. Standalone
 workers of both, then distributed ones, each a cluster of its own; a 409, as while a group rebalances, is asked again
-after 5 ms. From cold, at last: a standalone worker's process starts, the POSTs begin as soon as `GET /` gives 200, and
+after 5 ms. From cold, at last: a standalone worker's process starts, the POSTs start as soon as `GET /` gives 200, and
 times start with the process.
 """
 

@@ -4,7 +4,7 @@ scheduled.rebalance.max.delay.ms=0 for both, so that work moves at once. Every 1
 each connector. Each worker is ended by SIGTERM, started again on its port, and is in the group and all is RUNNING
 before the next one ends. A connector stands still from the last line in Kafka before its task moves to the first one
 after it, added up for all moves; by its statuses, from UNASSIGNED to RUNNING. What else is slow, since a JVM starts
-beside it, is told apart: gaps that are longer than a second, and than any in the ten seconds before the first restart.
+next to it, is told apart: gaps that are longer than a second, and than any in the ten seconds before the first restart.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ inside Spark's job. Where Kraal's time goes is asked of a second worker, with Sp
 does one thing at a time, so it is told what one round of a task is made of, from poll to poll. Times of polls and of
 stored offsets and the size of batches are those of `/metrics`, all of Spark is from its log. What is left of a round is
 waiting, for a poll, a thread, a place in a job, and Python's part of a job, before Spark is asked. A line waits half a
-round on average until its batch begins.
+round on average until its batch starts.
 """
 
 from __future__ import annotations

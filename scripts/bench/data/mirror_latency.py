@@ -1,8 +1,8 @@
-"""`mirror-latency`: a record in the source until it is in the target, MirrorSource in real time beside Java's.
+"""`mirror-latency`: a record in the source until it is in the target, MirrorSource in real time next to Java's.
 
-Both workers mirror a topic of two partitions each, with one task, and have 20 idle FileStreamSource connectors beside
+Both workers mirror a topic of two partitions each, with one task, and have 20 idle FileStreamSource connectors next to
 it. Kraal has `trigger=realtime`, and slots for it. Records are sent by the clock, 20 a second to each side, whether
-those before have come or not; a consumer for each side is assigned and polls. It goes on for longer than three of
+those before have come or not; a consumer for each side is assigned and polls. It continues for longer than three of
 Spark's batches.
 """
 
@@ -64,7 +64,7 @@ def _late(delays: list[float]) -> list[float]:
 
 
 def _send(producer: Producer, mirrors: Mapping[str, _Mirror], count: int) -> None:
-    """Send so many records to each, one side half a step after the other."""
+    """Send the given number of records to each, one side half a step after the other."""
     begun_s = time.monotonic()
     for number in range(count):
         for place, mirror in enumerate(mirrors.values()):

@@ -94,7 +94,7 @@ def _spread(lab: Lab, worker: Worker, topic: str, lines: int, expected: str) -> 
 def drained(
     lab: Lab, worker: Worker, config: Mapping[str, str], written: Callable[[], int], wanted: int
 ) -> float:
-    """Run a fresh sink until `written` says that so many bytes are there; return the seconds since its POST."""
+    """Run a fresh sink until `written` says that all bytes are there; return the seconds since its POST."""
     connector = lab.fresh("sink")
     lab.settle()
     begun = time.monotonic()

@@ -13,7 +13,7 @@ from scripts.chaos_run.pipes import Pipe
 ASK_S: Final = 10.0
 _POLL_S: Final = 0.1
 _CLIENT: Final = "chaos"
-"""The range assignor serves members by their ids, which begin so: before those of the product's."""
+"""The range assignor serves members by their ids, which start so: before those of the product's."""
 
 
 def group_of(pipe: Pipe) -> str:

@@ -1,6 +1,6 @@
 """A partition of a sink moves to another member and back, and what that one wrote is not committed.
 
-This is what a task does that dies between its write and its commit: the next owner begins where the former one began,
+This is what a task does that dies between its write and its commit: the next owner starts where the former one started,
 and the target has some of its records already.
 """
 

@@ -48,7 +48,7 @@ def restart(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def freeze(scene: Scene, step: HeavyStep) -> Undo | None:
-    """Freeze the Python of the worker with the task that hangs; another worker takes over. Its JVM goes on."""
+    """Freeze the Python of the worker with the task that hangs; another worker takes over. Its JVM continues."""
     del step
     pid = _hanging(scene)
     member = None if pid is None else scene.member_of(pid)
@@ -83,7 +83,7 @@ def _hanging(scene: Scene) -> int | None:
 
 
 def _release(scene: Scene) -> None:
-    """Let the older run go on once the newer one has written."""
+    """Let the older run continue once the newer one has written."""
     try:
         _await_successor(scene)
     finally:
@@ -100,7 +100,7 @@ def _await_successor(scene: Scene) -> None:
 
 @contextmanager
 def _stopped(scene: Scene, member: Member | None) -> Iterator[None]:
-    """Stop the Python of a worker when it has staged a batch, and let it go on some seconds after the body."""
+    """Stop the Python of a worker when it has staged a batch, and let it continue some seconds after the body."""
     staging = scene.once.sink_file / STAGING
     if member is None or not _staged(staging):
         yield
@@ -127,7 +127,7 @@ def _staged(staging: Path) -> bool:
 
 
 def _successor(scene: Scene, frozen: Member) -> Member | None:
-    """Return the worker that runs the sink's task by now, as one that is not frozen says; None: nobody else."""
+    """Return the worker that runs the sink's task by now, as one that is not frozen says; None: no one else."""
     others = [each for each in scene.members.up() if each is not frozen]
     for member in others:
         answer = scene.ask(member, Call("GET", f"/connectors/{scene.once.name}-sink/status"))

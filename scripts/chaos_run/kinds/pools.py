@@ -1,7 +1,8 @@
 """More tasks that hang than a worker has threads: in their start, in a batch or in their stop.
 
 They are deleted while they hang, at once or after a restart, and released in the end. The threads that they keep are
-replaced, so that the pipes go on; where those of the restarted tasks hang as well, workers say that they are not well.
+replaced, so that the pipes continue; where those of the restarted tasks hang as well, workers say that they are not
+well.
 """
 
 from __future__ import annotations

@@ -48,6 +48,6 @@ def hang(scene: Scene, step: HeavyStep) -> Undo | None:
 
 
 def repeated(written: Sequence[str]) -> str:
-    """Name the batches that were written more than once, by where they begin; empty when none was. Pure."""
+    """Name the batches that were written more than once, by where they start; empty when none was. Pure."""
     starts = Counter(line.rpartition(" ")[0] for line in written)
     return ", ".join(f"{start} {count} times" for start, count in sorted(starts.items()) if count > 1)

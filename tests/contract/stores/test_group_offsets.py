@@ -26,7 +26,7 @@ P0, P1 = TopicPartition(FAKE_TOPIC, 0), TopicPartition(FAKE_TOPIC, 1)
 
 @dataclass
 class World:
-    """An implementation, and how somebody becomes a member of a sink's group, and leaves it."""
+    """An implementation, and how someone becomes a member of a sink's group, and leaves it."""
 
     groups: GroupOffsets
     join: Callable[[ConnectorName], Callable[[], object]]

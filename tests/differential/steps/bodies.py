@@ -1,4 +1,4 @@
-"""Bodies that nobody can read, of every endpoint that takes one."""
+"""Bodies that no one can read, of every endpoint that takes one."""
 
 from __future__ import annotations
 

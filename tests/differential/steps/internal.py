@@ -1,4 +1,4 @@
-"""What only workers ask of each other, asked by somebody else."""
+"""What only workers ask of each other, asked by someone else."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class StubHerder:
                     delay_s, worker.herder, Stopped(message.number, jobs(message.keep))
                 )
             case Stopped():
-                if message.number == worker.stopping:  # else it was begun in an earlier life
+                if message.number == worker.stopping:  # else it was started in an earlier life
                     worker.running &= message.keep
                     worker.membership.stopped(message.number)
             case AssignmentReceived():
@@ -214,7 +214,7 @@ class Cluster:
         return worker
 
     def configure(self, **tasks: int) -> None:
-        """Create connectors with so many tasks, or change them; -1 deletes."""
+        """Create connectors with the given number of tasks, or change them; -1 deletes."""
         connectors = dict(self.config.connectors)
         for name, count in tasks.items():
             if count < 0:

@@ -56,7 +56,7 @@ class MemoryKafka:
     def __exit__(self, *_: object) -> None: ...
 
     def spans(self, topic: str) -> dict[int, Span]:
-        """Return what there is; offsets begin at 0."""
+        """Return what there is; offsets start at 0."""
         return {
             number: Span(0, sum(each.partition == number for each in self.letters[topic]))
             for number in range(self.partitions[topic])

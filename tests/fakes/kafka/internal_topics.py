@@ -60,7 +60,7 @@ def fresh_topic(
 def produce(
     bootstrap: str, topic: str, pairs: Sequence[tuple[bytes | None, bytes | None]], partition: int = -1
 ) -> None:
-    """Write as somebody else: one batch, any bytes, any partition."""
+    """Write as someone else: one batch, any bytes, any partition."""
     producer = Producer({**options(bootstrap), "linger.ms": "1000", "partitioner": "murmur2_random"})
     for key, value in pairs:
         producer.produce(topic, value, key, partition=partition)

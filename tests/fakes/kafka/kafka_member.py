@@ -44,7 +44,7 @@ class Hooks:
     protocol: ConnectProtocol
     changed: threading.Condition = field(default_factory=threading.Condition)
     offset: int = 0
-    """Goes into the metadata: a rejoin with nothing new does not begin a round."""
+    """Goes into the metadata: a rejoin with nothing new does not start a round."""
     joins: list[JoinedOnce] = field(default_factory=list)
     plans: list[frozenset[str]] = field(default_factory=list)
     """The URLs of the members, by round led."""

@@ -1,4 +1,4 @@
-"""A broker that lets nobody in without a login, and nobody do what no ACL allows: as operators run theirs.
+"""A broker that lets no one in without a login, and no one do what no ACL allows: as operators run theirs.
 
 SASL_SSL    SCRAM-SHA-256, SCRAM-SHA-512, PLAIN, OAUTHBEARER
 SSL         for clients that show a certificate
@@ -102,7 +102,7 @@ class SecuredKafka:
         }
 
     def allow(self, kind: str, prefix: str, *operations: str) -> None:
-        """Let `worker` do `operations` (`READ`, …) on all of a `kind` (`TOPIC`, …) that begins with `prefix`."""
+        """Let `worker` do `operations` (`READ`, …) on all of a `kind` (`TOPIC`, …) that starts with `prefix`."""
         pattern = ck.ResourcePatternType.PREFIXED
         acls = [
             ck.AclBinding(
@@ -124,7 +124,7 @@ class SecuredKafka:
     def allow_worker(self, group: str, *data_topics: str) -> None:
         """Let `worker` run workers of a group, as docs/security.md says; all names are prefixes.
 
-        The storage topics' names begin with the group's.
+        The storage topics' names start with the group's.
         """
         self.allow("GROUP", group, "READ", "DESCRIBE")
         self.allow("TOPIC", group, "CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE")

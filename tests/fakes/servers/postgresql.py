@@ -79,7 +79,7 @@ class PostgreSQL:
 def postgresql() -> Iterator[PostgreSQL]:
     """Run a server on loopback, in a new directory, which is removed with it.
 
-    The server refuses to be root's: there it is nobody's, and so are copies of its programs, for nobody may not look
+    The server refuses to be root's: there it is no one's, and so are copies of its programs, for no one may not look
     into root's directories.
     """
     home = Path(tempfile.mkdtemp(prefix="kraal-postgresql-"))
@@ -137,7 +137,7 @@ def _copied(home: Path) -> Path:
 
 
 def _given_away(home: Path) -> dict[str, Any]:
-    """Where we are root, give all to nobody; return how to start programs."""
+    """Where we are root, give all to no one; return how to start programs."""
     if os.geteuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")

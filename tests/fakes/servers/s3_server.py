@@ -59,13 +59,13 @@ class S3Server:
         self._ask("PUT", f"{bucket}/{quote(name)}", content)
 
     def names(self, bucket: str, prefix: str) -> list[str]:
-        """Return the names of objects that begin so, without that; of 1,000 at most."""
+        """Return the names of objects that start so, without that; of 1,000 at most."""
         listing = self._ask("GET", f"{bucket}?list-type=2&prefix={quote(prefix)}")
         keys = ET.fromstring(listing).iterfind(".//{*}Key")  # noqa: S314 - our own server
         return [(key.text or "").removeprefix(prefix) for key in keys]
 
     def objects(self, bucket: str, prefix: str) -> Mapping[str, bytes]:
-        """Return these objects, which nobody removes meanwhile."""
+        """Return these objects, which no one removes meanwhile."""
         return {
             name: self._ask("GET", f"{bucket}/{quote(prefix + name)}") for name in self.names(bucket, prefix)
         }

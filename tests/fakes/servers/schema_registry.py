@@ -1,7 +1,7 @@
 """A schema registry on loopback: Confluent's REST protocol, kept in memory.
 
 Subjects, versions, ids that schemas share between subjects, references, compatibility, deletion, users. Avro's schemas
-are read by fastavro, so what Kraal writes is judged by somebody else. Compatible is what has no new field without a
+are read by fastavro, so what Kraal writes is judged by someone else. Compatible is what has no new field without a
 default: enough for tests of a refusal.
 Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html.
 """
@@ -52,7 +52,7 @@ class SchemaRegistryServer:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, subject: str, schema: object, kind: str = "AVRO", **more: object) -> int:
-        """Register a schema as somebody else would; return its id."""
+        """Register a schema as someone else would; return its id."""
         text = schema if isinstance(schema, str) else json.dumps(schema)
         return int(self.register(subject, {"schema": text, "schemaType": kind, **more})["id"])
 

@@ -59,7 +59,7 @@ def spark_table(database: PostgreSQL, guarantee: str) -> CountedSink:
 
     def rows() -> Sequence[int]:
         there = database.ask(f"SELECT to_regclass('{table}') IS NOT NULL") == ["t"]
-        return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if there else []  # noqa: S608 - a name of ours
+        return [int(n) for n in database.ask(f"SELECT n FROM {table}")] if there else []  # noqa: S608 - a name of Kraal
 
     config = {
         "connector.class": "SparkSink",

@@ -31,7 +31,7 @@ class Span(InputPartition):
 
 
 class NumbersReader(DataSourceStreamReader):
-    """Reads as many numbers as the file `limit` says there are; notes what was committed beside it."""
+    """Reads as many numbers as the file `limit` says there are; notes what was committed next to it."""
 
     def __init__(self, limit: str) -> None:
         self._limit = limit

@@ -65,7 +65,7 @@ class Outlets:
             worker.create(connector, dict(config))
 
     def write(self, count: int) -> None:
-        """Let so many more lines come: appended to the file, and whole in a file of their own."""
+        """Let the given number of further lines come: appended to the file, and whole in a file of their own."""
         numbers = range(self.written, self.written + count)
         text = "".join(f"{number:010d}{PADDING}\n" for number in numbers)
         with self._file.open("a", encoding="ascii") as file:

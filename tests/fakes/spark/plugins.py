@@ -92,7 +92,7 @@ class ListSourceTask(SourceTask):
 
 
 class ListSinkTask(SinkTask):
-    """Collects what it gets, but for values that begin with `refuse`, which it reports."""
+    """Collects what it gets, but for values that start with `refuse`, which it reports."""
 
     name: str
     number: int

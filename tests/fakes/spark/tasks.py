@@ -35,7 +35,7 @@ class Source:
         return opening
 
     def run(self, records: int) -> None:
-        """Start, go on until so many more records were written, end."""
+        """Start, continue until the given number of further records were written, end."""
         opening = self.open()
         count = 0
         while count < records:
@@ -71,7 +71,7 @@ def source(stage: Stage, config: Mapping[str, str]) -> Source:
 def run_sink(
     stage: Stage, config: Mapping[str, str], count: int, *, name: str = "", connector: str = "SparkSink"
 ) -> None:
-    """Have a sink write so many records and commit them; one of the same name goes on where it ended."""
+    """Have a sink write the given number of records and commit them; one of the same name continues where it ended."""
     common = {"key.converter": STRING, "consumer.override.auto.offset.reset": "earliest"}
     opening = stage.open(name or f"sink-{uuid.uuid4().hex[:8]}", connector, {**common, **config})
     opening.expect(Opened)

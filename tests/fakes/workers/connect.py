@@ -77,7 +77,7 @@ class Connect:
         self.url = ""
         self.worker = EmbeddedWorker(registry=fake_registry())
         self.lock = threading.RLock()
-        """Whoever uses `worker` beside the server holds it."""
+        """Whoever uses `worker` next to the server holds it."""
         self.seen: list[Seen] = []
         self._scripts: dict[tuple[str, str], list[Said]] = {}
         self._app: ASGIApp | None = None
@@ -185,7 +185,7 @@ def connect() -> Iterator[Connect]:
 
 
 class QuickClock(Clock):
-    """Time that passes when somebody waits. What is in `meanwhile` is done in the pauses, one thing in each."""
+    """Time that passes when someone waits. What is in `meanwhile` is done in the pauses, one thing in each."""
 
     def __init__(self) -> None:
         self.time = 0.0

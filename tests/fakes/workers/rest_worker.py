@@ -53,7 +53,7 @@ def rest_worker(
     config_log: MemoryLog | None = None,
     limits: Limits | None = None,
 ) -> Iterator[RestWorker]:
-    """Run one. Give its tasks records before they begin: `outside.supply`.
+    """Run one. Give its tasks records before they start: `outside.supply`.
 
     Args:
         registry: its plugins; None: the fake ones.

@@ -70,7 +70,7 @@ def end_of(bootstrap: str, topic: str, *, level: str = "read_uncommitted") -> in
 
 
 def ends_behind(bootstrap: str, topic: str, wanted: int) -> bool:
-    """Tell whether partition 0 has more than so many records, committed or not."""
+    """Tell whether partition 0 has more than the given number of records, committed or not."""
     return end_of(bootstrap, topic) > wanted
 
 

@@ -1,4 +1,4 @@
-"""A worker that is frozen for longer than its session: what moved stays moved, and nobody writes for both.
+"""A worker that is frozen for longer than its session: what moved stays moved, and no one writes for both.
 
 A broker of their own, for the last test stops it.
 """

@@ -48,7 +48,7 @@ def is_healthy(worker: WorkerProcess) -> bool:
     return worker.get("/health").status == 200
 
 
-@pytest.mark.slow  # a fourth Spark beside three takes a minute and a half to start on two cores
+@pytest.mark.slow  # a fourth Spark next to three takes a minute and a half to start on two cores
 def test_a_worker_that_joins_gets_its_share_in_two_rounds_and_one_that_ends_gives_it_back(
     flow: Flow, travellers: ProcessCluster
 ) -> None:

@@ -26,7 +26,7 @@ LINE = 84
 
 
 def pairs_of(pipe: Pipe, position: int) -> dict[str, list[Any]]:
-    """Return what is shown of a pipe's two connectors when so many lines are through."""
+    """Return what is shown of a pipe's two connectors when the given number of lines are through."""
     source = {"partition": {"filename": str(pipe.source_file)}, "offset": {"position": position * LINE}}
     sink = {
         "partition": {"kafka_topic": pipe.topic, "kafka_partition": 0},

@@ -70,7 +70,7 @@ class Trial:
         self.feed = feed
 
     def stop(self) -> None:
-        """Stop the connector, and let it go on."""
+        """Stop the connector, and let it continue."""
         self.cluster.stop(self.name)
         self.cluster.wait_for_states(self.name, ["STOPPED"])
         self.cluster.resume(self.name)

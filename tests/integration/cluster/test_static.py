@@ -153,7 +153,7 @@ def test_the_test_plan_of_the_kip(start: Start, protocol: str) -> None:
 
 
 def shows_what_waits(plan: Plan, asked: WorkerProcess) -> None:
-    """Every worker is static now: what nobody lists waits, and says so."""
+    """Every worker is static now: what no one lists waits, and says so."""
     asked.create("unlisted", plan.flow.pipes[0].source_config | {"name": "unlisted"})
     asked.wait_for_states("unlisted", ["UNASSIGNED"])
     [why] = asked.traces("unlisted")

@@ -1,4 +1,4 @@
-"""Static assignments (KIP-987) beside a real Java worker: ignored while it is there, and in effect without it."""
+"""Static assignments (KIP-987) next to a real Java worker: ignored while it is there, and in effect without it."""
 
 from __future__ import annotations
 

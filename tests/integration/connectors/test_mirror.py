@@ -57,7 +57,7 @@ class Mirror:
         return opening
 
     def run(self, records: int) -> None:
-        """Start, go on until so many more records were written, end."""
+        """Start, continue until the given number of further records were written, end."""
         opening = self.open()
         self.go_on(opening, records)
         opening.run.stop()

@@ -28,7 +28,7 @@ def real_time(stage: Stage, partitions: str, **more: str) -> Mirror:
 
 
 def take(mirror: Mirror, opening: Opening, last: int, place: TopicPartition) -> None:
-    """Go on until this offset is to be stored."""
+    """Continue until this offset is to be stored."""
     while mirror.offsets.get(source_partition("west", place)) != {"offset": last}:
         opening.run.next()
         mirror.offsets |= opening.expect(BatchDone).offsets

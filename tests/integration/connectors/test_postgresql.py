@@ -143,7 +143,7 @@ def test_repeated_records_become_rows_once_with_their_offsets(stage: Stage, data
     assert database.ask(
         'SELECT count(*), count(DISTINCT n), sum(n), count(doc), count(at) FROM once."Got"'
     ) == ["801|801|320400|800|801"]
-    offsets = f"SELECT kafka_partition, next_offset FROM once.offsets WHERE connector = '{name}' ORDER BY 1"  # noqa: S608 - of ours
+    offsets = f"SELECT kafka_partition, next_offset FROM once.offsets WHERE connector = '{name}' ORDER BY 1"  # noqa: S608 - of Kraal
     assert database.ask(offsets) == ["0|401", "1|400"]
     assert database.ask("SELECT tablename FROM pg_tables WHERE tablename LIKE 'kraal_staging%'") == []
     back = {TopicPartition(topic, 0): 399, TopicPartition(topic, 1): None}

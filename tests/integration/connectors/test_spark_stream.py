@@ -31,7 +31,7 @@ def note(made: Source, done: BatchDone) -> int:
 
 
 def go_on(made: Source, opening: Opening, records: int) -> None:
-    """Ask for batches until so many more records were written."""
+    """Ask for batches until the given number of further records were written."""
     while records > 0:
         opening.run.next()
         records -= note(made, opening.expect(BatchDone))

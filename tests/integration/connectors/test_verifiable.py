@@ -31,7 +31,7 @@ def seqnos(lines: Sequence[Any], kind: str) -> list[Any]:
 def run_source(
     stage: Stage, config: dict[str, str], offset: int | None, at_least: int
 ) -> tuple[int, list[BatchDone]]:
-    """Write so many records; return the number of the last one that is stored."""
+    """Write the given number of records; return the number of the last one that is stored."""
     offsets = {} if offset is None else {SourcePartition.of({"id": 1}): {"seqno": offset}}
     name = f"verifiable-{uuid.uuid4().hex[:8]}"
     opening = stage.open(name, "VerifiableSource", {**config, "id": "1"}, offsets)

@@ -1,4 +1,4 @@
-"""A task whose batch is more than Spark's heap holds: it ends alone, and the others go on. On the suite's engine."""
+"""A task whose batch is more than Spark's heap holds: it ends alone, and the others continue. On the suite's engine."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Hanging:
             time.sleep(0.05)
 
     def heal_without_its_producer(self) -> None:
-        """Reconnect it when its producer is gone; then somebody else writes."""
+        """Reconnect it when its producer is gone; then someone else writes."""
         self.wait_until(lambda: f"kafka-producer-network-thread | {self.client}" not in self.threads())
         self._proxy.set(Mode.STRAIGHT)
         self.stage.produce(self.topic, ["new"])

@@ -1,4 +1,4 @@
-"""A sink task's member of its group, beside another that is busy."""
+"""A sink task's member of its group, next to another that is busy."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Group:
         return time.monotonic() - began_s
 
     def until_stable(self) -> None:
-        """Wait until the broker has given every partition to somebody."""
+        """Wait until the broker has given every partition to someone."""
         name = f"connect-{self.name}"
         until_s = time.monotonic() + 30
         while True:

@@ -119,7 +119,7 @@ class Running:
     topics: set[str] = field(default_factory=set)
 
     def drain(self, count: int) -> None:
-        """Go on until so many records were read, then end."""
+        """Continue until the given number of records were read, then end."""
         self.opening.expect(Opened)
         read = 0
         while read < count:

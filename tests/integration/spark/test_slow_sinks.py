@@ -81,7 +81,7 @@ class SlowSink:
         return batch.records
 
     def take_all(self, number: int, count: int) -> None:
-        """Have batches of a task committed until they had so many records."""
+        """Have batches of a task committed until they had the given number of records."""
         while (count := count - self.take(number)) > 0:
             self.openings[number].run.next()
         assert count == 0

@@ -16,7 +16,7 @@ from tests.fakes.spark.pipe import RUNNING, Pipe, create_topic
 
 @pytest.fixture
 def healthy(pipe: Pipe) -> Iterator[Pipe]:
-    """A pipe that must not notice what fails beside it."""
+    """A pipe that must not notice what fails next to it."""
     pipe.write(10)
     yield pipe
     pipe.write(10)

@@ -1,6 +1,6 @@
 """The broker is away at start, and goes away in the middle. Mirrors ConnectWorkerIntegrationTest.testBrokerCoordinator.
 
-One broker and one worker of their own, in one story: to start each of them anew would cost half a minute.
+One broker and one worker of their own, in one story: to start each of them again would cost half a minute.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def test_an_outage_in_the_middle_fails_nothing_and_loses_nothing(pipe: Pipe, bro
     broker.kill()
     assert pipe.sink_size() < pipe.source_file.stat().st_size
     began, seen = time.monotonic(), set[str]()
-    outage = threading.Event()  # nobody sets it: time has to pass
+    outage = threading.Event()  # no one sets it: time has to pass
     while not outage.wait(0.5) and time.monotonic() - began < OUTAGE_S:
         seen |= set(pipe.states())
         assert pipe.worker.get("/health").status == 200

@@ -43,7 +43,7 @@ def mortal(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture
 def large(mortal: WorkerProcess, kafka: Broker, tmp_path: Path) -> Iterator[Pipe]:
-    """A large transfer, in its middle when the test begins."""
+    """A large transfer, in its middle when the test starts."""
     if not mortal.alive:
         mortal.start()
     pipe = Pipe(mortal, tmp_path)
@@ -110,7 +110,7 @@ def end_of(kafka: Broker, topic: str) -> int:
 
 
 def stored_position(pipe: Pipe) -> int:
-    """Where the source goes on, by Connect's offset file."""
+    """Where the source continues, by Connect's offset file."""
     stored = OffsetFile(pipe.worker.offset_file).load(ConnectorName(pipe.source))
     position = stored.get(SourcePartition.of({"filename": str(pipe.source_file)}), {}).get("position", 0)
     assert isinstance(position, int)

@@ -1,4 +1,4 @@
-"""A worker goes on with what an older version of Kraal has left: data directory, offsets, lock of plugins, plugin.
+"""A worker continues with what an older version of Kraal has left: data directory, offsets, lock of plugins, plugin.
 
 `tests/golden/worker/0.1.0` was written by Kraal 0.1.0 before its modules moved: a worker with three connectors, a lock
 of plugins with the wheel of a connector that `kraal new` has made, and the names of all metrics at its end.

@@ -1,4 +1,4 @@
-"""A worker listens on loopback only, and on nothing that nobody asked for (DESIGN.md, "Closed by default")."""
+"""A worker listens on loopback only, and on nothing that no one asked for (DESIGN.md, "Closed by default")."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def stored(worker: WorkerProcess) -> int:
 
 
 def go_on(worker: WorkerProcess, batches: int = 2) -> None:
-    """Wait until so many more batches were stored."""
+    """Wait until the given number of further batches were stored."""
     last = stored(worker) + batches
     worker.wait_until(f"batch {last} was stored", lambda: stored(worker) >= last)
 

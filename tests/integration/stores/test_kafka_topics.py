@@ -32,7 +32,7 @@ def settings(admin: TopicAdmin, topic: str) -> dict[str, str]:
 
 
 def make(admin: TopicAdmin, name: str, *, partitions: int = 1, policy: str | None = None) -> None:
-    """Make a topic as somebody else would."""
+    """Make a topic as someone else would."""
     config = {"cleanup.policy": policy} if policy else {}
     new = NewTopic(f"ensured-{name}", num_partitions=partitions, replication_factor=1, config=config)
     admin._client().create_topics([new])[new.topic].result(20)

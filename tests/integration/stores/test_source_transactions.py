@@ -159,7 +159,7 @@ def test_a_record_that_brokers_refuse_takes_its_whole_transaction_back(
     assert not isinstance(raised.value, StoreAway)
     assert lines(bootstrap, small) == []
     assert dict(one.load(name, {})) == {}
-    producer.close()  # the task fails; its next start claims anew
+    producer.close()  # the task fails; its next start claims again
     anew = one.claim(TaskId(name, 0), {})
     anew.write(small, {"value": [b"1"]})
     anew.commit({PART: {"position": 1}})

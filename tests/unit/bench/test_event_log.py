@@ -11,7 +11,7 @@ SQL = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecution"
 
 
 def job(number: int, what: str, times: tuple[int, int, int, int, int, int]) -> list[dict[str, Any]]:
-    """One job's events: asked, begun, its task launched and finished, ended, answered."""
+    """One job's events: asked, started, its task launched and finished, ended, answered."""
     asked, begun, launched, finished, ended, answered = times
     return [
         {"Event": f"{SQL}Start", "executionId": number, "description": what, "time": asked},

@@ -37,7 +37,7 @@ def offsets(worker: RestWorker) -> list[Any]:
 
 
 def wait_for_offsets(worker: RestWorker, count: int) -> None:
-    """Wait until a task has begun at an offset and stored `count`; requests take their time, so this is no spin."""
+    """Wait until a task has started at an offset and stored `count`; requests take their time, so this is no spin."""
     for _ in range(1000):
         if [count] in [list(each["offset"].values()) for each in offsets(worker)]:
             return

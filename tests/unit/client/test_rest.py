@@ -154,7 +154,7 @@ def test_distinguishes_a_missing_path_from_a_missing_connector(worker: Connect, 
 
 @pytest.fixture
 def https(tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Give the URL of a server whose authority nobody knows, and the authority's certificate."""
+    """Give the URL of a server whose authority no one knows, and the authority's certificate."""
     root = make_authority("somebody")
     certified = root.vouch_for("worker", address="127.0.0.1")
     pem, ca = tmp_path / "worker.pem", tmp_path / "ca.pem"

@@ -165,7 +165,7 @@ def test_names_a_stored_offset_that_is_not_kraals(counter: Counter, seqno: Any) 
 
 
 class Context(ConnectorContext):
-    """A context that nobody asks anything."""
+    """A context that no one asks anything."""
 
     @override
     def request_task_reconfiguration(self) -> None:

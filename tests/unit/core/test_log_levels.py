@@ -122,7 +122,7 @@ def test_levels_of_their_own_below_are_overridden(tree: Tree) -> None:
 
 
 def test_a_namespace_is_any_beginning_of_a_name_for_those_with_a_level(tree: Tree) -> None:
-    """`ab` has its level from root; with one of its own it is found by the beginning `a`."""
+    """`ab` has its level from root; with one of its own it is found by the start `a`."""
     tree.manager.getLogger("ab").setLevel(logging.ERROR)
     assert "ab" in tree.loggers.set_level("a", "DEBUG")
     assert tree.levels()["ab"] == "DEBUG"

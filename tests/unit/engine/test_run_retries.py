@@ -269,7 +269,7 @@ def test_a_run_without_problems_reports_none(host: Threads) -> None:
 
 
 class Account:
-    """What a run says of its steps: True when one begins or is tried again, False when it has ended."""
+    """What a run says of its steps: True when one starts or is tried again, False when it has ended."""
 
     def __init__(self) -> None:
         self.steps: list[bool] = []

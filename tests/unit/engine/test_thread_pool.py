@@ -184,7 +184,7 @@ def test_a_task_that_failed_is_reported_although_its_plugin_does_not_stop(bench:
 
 
 def test_a_call_that_gets_its_thread_after_its_run_was_left_behind_is_counted_as_well(bench: Bench) -> None:
-    """One thread and three plugins that do not stop: two of their calls begin after the runs were left behind."""
+    """One thread and three plugins that do not stop: two of their calls start after the runs were left behind."""
     names = ["a", "b", "c"]
     runs = [bench.run(name, Hanging("close")) for name in names]
     for name in names:

@@ -1,4 +1,4 @@
-"""A worker's process gives Spark the jars of its lock, beside its own."""
+"""A worker's process gives Spark the jars of its lock, next to its own."""
 
 from __future__ import annotations
 

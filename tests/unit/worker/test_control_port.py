@@ -72,7 +72,7 @@ def wait_for(look: Callable[[], T | None]) -> T:
 
 
 class Idle:
-    """Does nothing, and tells when it begins."""
+    """Does nothing, and tells when it starts."""
 
     def __init__(self, begun: threading.Semaphore) -> None:
         self._begun = begun
@@ -184,7 +184,7 @@ def test_an_invalid_request_gets_the_reason_and_kills_nothing(stage: Stage, line
 
 
 def test_it_listens_on_loopback_only(stage: Stage) -> None:
-    # Another address of this machine's own network: nobody listens there.
+    # Another address of this machine's own network: no one listens there.
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.2", stage.control.port)) != 0
 

@@ -52,7 +52,7 @@ HOLDS_THE_INTERPRETER = "ctypes.PyDLL(None).sleep(1000)"
 def worker(
     tmp_path: Path, *, bound_s: float, culprit: str, where: str = "_shut_down", started: str = "_started"
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a worker, up to where it has begun; its shutdown may take so many seconds."""
+    """Run a worker, up to where it has started; its shutdown may take the given number of seconds."""
     script = WORKER.format(bound_s=bound_s, culprit=culprit, where=where)
     if started != where:
         script = script.replace(

@@ -45,7 +45,7 @@ class Golden:
 
 
 def golden(casts: int) -> list[Golden]:
-    """Return those that go by columns; of hundreds of casts alone one of so many."""
+    """Return those that go by columns; of hundreds of casts alone one in that many."""
     reader = json_converter()
     found: list[Golden] = []
     cast = 0

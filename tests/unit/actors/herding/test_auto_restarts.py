@@ -1,4 +1,4 @@
-"""What has failed is restarted once for each failure, whoever dies meanwhile; and is not when somebody else acts."""
+"""What has failed is restarted once for each failure, whoever dies meanwhile; and is not when someone else acts."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def publish(name: str, token: int, *, url: str = OLD, reply_to: Address = HERDER
 
 @dataclass
 class Stage:
-    """A publisher whose requests do not begin by themselves: a test ends each as it likes."""
+    """A publisher whose requests do not start by themselves: a test ends each as it likes."""
 
     answers: list[tuple[str, int]] = field(default_factory=list)
     begun: list[Address] = field(default_factory=list)

@@ -2,7 +2,7 @@
 
 After each step nothing runs twice with a lease, and no offset goes back. At rest everything that is wanted runs exactly
 once, the status log says what runs and where, every request was answered, and nothing took effect after its successor
-began. What fails is printed as the shortest list of steps that hypothesis finds.
+started. What fails is printed as the shortest list of steps that hypothesis finds.
 """
 
 from __future__ import annotations

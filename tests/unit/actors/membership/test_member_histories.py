@@ -12,7 +12,7 @@ from tests.fakes.cluster.group_cluster import Cluster, Worker
 SEEDS = range(15)
 STEPS = 25
 ROUNDS = 8
-"""After the last event a group needs at most so many generations to be at rest."""
+"""After the last event a group needs at most the given number of generations to be at rest."""
 
 
 def happen(cluster: Cluster, choice: random.Random, protocol: ConnectProtocol) -> None:

@@ -138,7 +138,7 @@ def check_places(told: Round, outcome: Outcome) -> None:
 
 
 def check_share(jobs: frozenset[Job], moved: set[Job], kept: tuple[Job, ...], members: int) -> None:
-    """Nobody who gave something up for balance is below the fair share now."""
+    """No one who gave something up for balance is below the fair share now."""
     for taken, holds, total in zip(counts(moved), counts(kept), counts(jobs), strict=True):
         assert not taken or holds >= total // members, "revoked below the fair share"
 

@@ -1,6 +1,6 @@
 """Stories of a group that assigns incrementally: A1 to A16 of Connect's own tests, B7, and what they leave open.
 
-Who gets which job is nobody's business here: stories tell how many each worker runs, what is revoked, and the delay.
+Who gets which job is no one's business here: stories tell how many each worker runs, what is revoked, and the delay.
 """
 
 from __future__ import annotations

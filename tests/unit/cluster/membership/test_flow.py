@@ -121,7 +121,7 @@ def test_m3_who_lags_behind_a_failed_assignment_reads_before_it_joins_again(lead
     story = Story(offset=OFFSET - 1)
     story.on(HerderLive())
     assert story.told(error=AssignmentError.CONFIG_MISMATCH, leader=leader) == []
-    assert story.on(Prepare()) == []  # somebody else is quicker: the join waits for us to read
+    assert story.on(Prepare()) == []  # someone else is quicker: the join waits for us to read
     story.offset = OFFSET
     assert story.on(Read()) == [Proceed()]
 
@@ -201,7 +201,7 @@ def test_m7_d37_a_cooperative_member_sleeps_longer_each_time_and_then_gives_up_i
     assert decisions == [Revoke(1, NOTHING)]
     assert story.state.assignment is None
     story.on(Done(1))
-    assert story.sleep(3) == []  # and the cycle begins anew
+    assert story.sleep(3) == []  # and the cycle starts again
     assert story.state.pause_until_s == story.now_s + 6
     story.offset = OFFSET + 1
     assert story.on(Read()) == [Join()]

@@ -69,7 +69,7 @@ def test_a_setting_reaches_a_client_or_its_text_says_that_it_does_nothing(
         return
     try:
         told = [tell({key.name: value}, tmp_path) for value in values(key)]
-    except ConfigInvalid:  # somebody has looked at it
+    except ConfigInvalid:  # someone has looked at it
         return
     assert any(each != tell({}, tmp_path) for each in told)
 

@@ -163,7 +163,7 @@ def no_files(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture
 def workers(path: Path, tmp_path: Path, no_files: None) -> Callable[[str], AppendTarget]:  # noqa: ARG001 - patches
-    """Return what opens the target in a worker with a scratch directory of its own, which may not write beside it."""
+    """Return what opens the target in a worker with a scratch directory of its own, which may not write next to it."""
 
     def worker(name: str) -> AppendTarget:
         (tmp_path.parent / name).mkdir(exist_ok=True)

@@ -131,7 +131,7 @@ def test_whatever_is_killed_when_each_offset_is_in_one_file(tmp_path: Path, seed
         try:
             write(folder, tmp_path, span)
         except Killed:
-            folder = RangeFolder(files := Mortal(tmp_path))  # another process goes on
+            folder = RangeFolder(files := Mortal(tmp_path))  # another process continues
         else:
             assert set(range(span[1])) <= set(offsets(tmp_path))
             committed = luck.choice([committed, span[1], span[1]])  # or killed before the commit

@@ -19,7 +19,7 @@ Connect = Callable[[], "Sqlite"]
 
 
 class Sqlite:
-    """A connection to a file; a lock that another one holds is waited for in vain."""
+    """A connection to a file; a lock that another one holds is waited for without success."""
 
     kind = "sqlite"
 
@@ -87,7 +87,7 @@ class Owner:
 
     def stage(self, ranges: Mapping[TopicPartition, Span], times: int = 1) -> None:
         database = self.connect()
-        database.change(f"DELETE FROM {self.tables.staging}")  # noqa: S608 - a name of ours
+        database.change(f"DELETE FROM {self.tables.staging}")  # noqa: S608 - a name of Kraal
         for number, (place, span) in enumerate(ranges.items()):
             for offset in [*range(*span)] * times:
                 row = (offset, str(place.partition), number, offset)

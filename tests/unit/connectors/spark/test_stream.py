@@ -1,4 +1,4 @@
-"""A format that is only a stream, without Spark: when its query goes on, and what a restart passes over."""
+"""A format that is only a stream, without Spark: when its query continues, and what a restart passes over."""
 
 from __future__ import annotations
 

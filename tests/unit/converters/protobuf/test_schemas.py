@@ -1,4 +1,4 @@
-"""Protobuf: .proto texts, and Connect's schemas beside them."""
+"""Protobuf: .proto texts, and Connect's schemas next to them."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def test_after_a_batch_by_records_more_and_more_follow_until_one_goes_by_columns
     columns: SinkColumns, given: Any
 ) -> None:
     def tried(batches: int) -> list[int]:
-        """Return which of so many batches were tried by columns."""
+        """Return which of the given number of batches were tried by columns."""
         seen: list[int] = []
         frame = Frame(doubtful=True)
         given(frame)

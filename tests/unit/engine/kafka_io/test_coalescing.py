@@ -1,4 +1,4 @@
-"""How small batches wait for each other: in one job while one is at work, and not behind one that is stuck."""
+"""How small batches wait for each other: in one job while one is running, and not behind one that is stuck."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Gate:
         raise ValueError("no Spark here")
 
     def arrived(self) -> threading.Event:
-        """Return what lets the next job through, when it stands here."""
+        """Return what lets the next job through, when it is here."""
         return self.here.get(timeout=WAIT_S)
 
 

@@ -137,7 +137,7 @@ class Bench:
         self.jobs[task].running.pop()(outcome)
 
     def exhaust(self, tasks: Iterable[TaskId]) -> frozenset[TaskId]:
-        """These are at work when the heap is exhausted; their jobs end before that is known."""
+        """These are running when the heap is exhausted; their jobs end before that is known."""
         for task in tasks:
             assert self.begin(task)
         for task in tasks:

@@ -15,7 +15,7 @@ MOST: Final = 1_000_000
 TARGET_S: Final = 10.0
 
 Sink = Callable[[int], float]
-"""How long a write of so many records takes."""
+"""How long a write of the given number of records takes."""
 
 
 def limits(sink: Sink, batches: int, most: int = MOST, available: int = MOST) -> list[int]:

@@ -22,7 +22,7 @@ def stored(where: TopicPartition, offset: int) -> tuple[SourcePartition, Offset]
 
 
 STREAM = SourceStream(
-    read=lambda _: None,  # type: ignore[arg-type, return-value] # nobody reads it
+    read=lambda _: None,  # type: ignore[arg-type, return-value] # no one reads it
     stored=stored,
     topics=frozenset({"west.t"}),
     slots=1,

@@ -32,7 +32,7 @@ TASK = TaskId(ConnectorName("c"), 0)
 
 
 class Task(SourceTask):
-    """A task whose stream nobody reads."""
+    """A task whose stream no one reads."""
 
     asked: list[Mapping[SourcePartition, Offset]]
 

@@ -1,4 +1,4 @@
-"""`/`, `/health`, time-outs, content negotiation, and requests that nobody waits for."""
+"""`/`, `/health`, time-outs, content negotiation, and requests that no one waits for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`expand=supervision`, and stalled tasks in `/health`: beside Connect's answers, never instead of them."""
+"""`expand=supervision`, and stalled tasks in `/health`: next to Connect's answers, never instead of them."""
 
 from __future__ import annotations
 
