@@ -253,13 +253,13 @@ class Membership:
             )
 
 
-def _text(told: GroupAssignment) -> str:
+def _text(assignment: GroupAssignment) -> str:
     """Format an assignment as in Connect's log."""
-    new, revoked = _names(told.assigned), _names(told.revoked)
+    new, revoked = _names(assignment.assigned), _names(assignment.revoked)
     return (
-        f"Assignment{{error={told.error}, leader='{told.leader}', leaderUrl='{told.leader_url}',"
-        f" offset={told.config_offset}, connectorIds={new[0]}, taskIds={new[1]},"
-        f" revokedConnectorIds={revoked[0]}, revokedTaskIds={revoked[1]}, delay={told.delay_ms}}}"
+        f"Assignment{{error={assignment.error}, leader='{assignment.leader}', leaderUrl='{assignment.leader_url}',"
+        f" offset={assignment.config_offset}, connectorIds={new[0]}, taskIds={new[1]},"
+        f" revokedConnectorIds={revoked[0]}, revokedTaskIds={revoked[1]}, delay={assignment.delay_ms}}}"
     )
 
 

@@ -206,11 +206,11 @@ class MembershipState:
             former=self._planned[1] if self._planned is not None else None,
         )
         self._assignor, self._planned = plan.state, (generation, plan)
-        return {member: encode_assignment(told) for member, told in plan.assignments.items()}
+        return {member: encode_assignment(assigned) for member, assigned in plan.assignments.items()}
 
     def joined(self, *, protocol: str, generation: int, member_id: str, assignment: bytes) -> None:
         """Pass the assignment to the actor, with its plan if this worker made it."""
-        told = decode_assignment(assignment)
+        assigned = decode_assignment(assignment)
         planned = self._planned
         plan = planned[1] if planned is not None and planned[0] == generation else None
         self.address.tell(
@@ -218,8 +218,8 @@ class MembershipState:
                 protocol=GroupProtocol(protocol),
                 generation=generation,
                 member_id=member_id,
-                assignment=told,
-                plan=plan if told.leader == member_id else None,
+                assignment=assigned,
+                plan=plan if assigned.leader == member_id else None,
             )
         )
 

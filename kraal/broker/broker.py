@@ -329,7 +329,7 @@ def _detach(command: list[str], output: Path) -> int:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines()]
-    told = [
+    reasons = [
         line for line in lines if line and not line.startswith(("at ", "... "))
     ]  # skip Java's stack trace
-    return told[-1] if told else "no reason given"
+    return reasons[-1] if reasons else "no reason given"

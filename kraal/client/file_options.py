@@ -42,5 +42,5 @@ def read_files(paths: Sequence[str], *, recursive: bool) -> Wants:
 def refuse_nothing(wants: Wants, *, prunes: bool) -> None:
     """Raise BadRequest if the files contain no connector."""
     if not wants.wanted:
-        said = "; --prune would delete every connector" if prunes else ""
-        raise BadRequest(f"No connectors found in the files{said}.")
+        consequence = "; --prune would delete every connector" if prunes else ""
+        raise BadRequest(f"No connectors found in the files{consequence}.")

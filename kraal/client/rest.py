@@ -36,8 +36,8 @@ _NO_PATH = "HTTP 404 Not Found"
 class Refused(KraalError):
     """A worker rejected a request; `text` is its message, possibly with several lines."""
 
-    def __init__(self, status: int, text: str, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, status: int, text: str, message: str) -> None:
+        super().__init__(message)
         self.status = status
         self.text = text
 
@@ -180,14 +180,15 @@ class Rest:
 
     def _refused(self, response: httpx2.Response, text: str, *, repeated: bool) -> Refused:
         status = response.status_code
-        said = f"{self.target.url} answered {status}: {one_line(text)}"
+        reason = one_line(text)
         if response.has_redirect_location:
-            said = f"{self.target.url} answered {status}: redirected to {response.headers['Location']}; set --url to it"
-        elif status == HTTPStatus.UNAUTHORIZED:
-            said += " (set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
+            reason = f"redirected to {response.headers['Location']}; set --url to it"
+        message = f"{self.target.url} answered {status}: {reason}"
+        if status == HTTPStatus.UNAUTHORIZED:
+            message += " (set credentials with KRAAL_USER and KRAAL_PASSWORD, or in the URL)"
         elif repeated:
-            said += f" (retried for {self.target.retry_s:g} s)"
-        return Refused(status, text, said)
+            message += f" (retried for {self.target.retry_s:g} s)"
+        return Refused(status, text, message)
 
 
 def pause_before_retry(method: str, status: int, text: str, retry_after: str | None) -> float | None:

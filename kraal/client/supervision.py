@@ -25,10 +25,12 @@ def supervision_lines(status: Status) -> list[str]:
     ]
     policy: Mapping[str, Any] = found.get("policy") or {}
     words = _WORDS.get(str(policy.get("restart")))
-    told = [part for part in parts if part.get("supervised") or part.get("restarts") or part.get("stalled")]
-    if words is None and not told:
+    supervised = [
+        part for part in parts if part.get("supervised") or part.get("restarts") or part.get("stalled")
+    ]
+    if words is None and not supervised:
         return []
-    lines = [_head(words, policy), *(f"  {line}" for line in table(_HEAD, map(_row, told)))]
+    lines = [_head(words, policy), *(f"  {line}" for line in table(_HEAD, map(_row, supervised)))]
     if silent := found.get("silent"):
         lines.append(f"  no report from {printable(', '.join(map(str, silent)))}")
     return lines

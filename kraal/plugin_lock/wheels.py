@@ -143,15 +143,15 @@ def _pip(scratch: Path, *arguments: str) -> None:
         raise PluginsUnfit(_why(done.stdout + done.stderr))
 
 
-def _why(said: str) -> str:
+def _why(output: str) -> str:
     """Return pip's output as one sentence."""
-    if "No module named pip" in said:
+    if "No module named pip" in output:
         return "pip is missing in Kraal's environment; install it with python -m ensurepip."
-    errors = [line.partition("ERROR:")[2].strip() for line in said.splitlines() if "ERROR:" in line]
+    errors = [line.partition("ERROR:")[2].strip() for line in output.splitlines() if "ERROR:" in line]
     conflict = [
-        line.strip() for line in said.splitlines() if re.match(r" +\S.*(depends on|requested) ", line)
+        line.strip() for line in output.splitlines() if re.match(r" +\S.*(depends on|requested) ", line)
     ]
-    what = "; ".join([*errors[:1], *conflict]) or (said.strip().splitlines() or ["nothing"])[-1]
+    what = "; ".join([*errors[:1], *conflict]) or (output.strip().splitlines() or ["nothing"])[-1]
     return f"pip found no wheels that are compatible with Kraal's environment: {what.rstrip('.')}."
 
 

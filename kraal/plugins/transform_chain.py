@@ -24,7 +24,7 @@ PREDICATE: Final = "predicate"
 NEGATE: Final = "negate"
 """Keys that every transform has under its alias, in addition to the keys that it declares."""
 
-_NOT_INSTALLED: Final = "{prefix}type: Class {name} could not be found, or is no {kind}."
+_NOT_INSTALLED: Final = "{prefix}type: Class {name} could not be found, or is not a {kind}."
 
 P = TypeVar("P", Transformation, Predicate)
 
@@ -77,10 +77,10 @@ class Stage:
     def columns(self, given: Columns) -> Columns | None:
         """Return the batch after this stage, as columns; None if the batch must take the record path."""
         if self.predicate is not None:
-            told = self.predicate.known(given) if declares(self.predicate, "known", "test") else None
-            if told is None:
+            known = self.predicate.known(given) if declares(self.predicate, "known", "test") else None
+            if known is None:
                 return None
-            if told is self.negate:
+            if known is self.negate:
                 return given
         changes = self.transformation
         if given.schemaless and not changes.schemaless_columns:

@@ -120,9 +120,9 @@ def _shown(examples: Mapping[str, str]) -> str:
 def _blocks(examples: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(examples):
         lines = examples[name].splitlines()
-        said = lines.pop(0).removeprefix("# ").partition(" More: ")[0] if lines[0].startswith("# ") else ""
+        comment = lines.pop(0).removeprefix("# ").partition(" More: ")[0] if lines[0].startswith("# ") else ""
         body = "\n".join(lines)
-        yield f"`examples/{name}`. {said}".rstrip() + f"\n```properties\n{body}\n```\n"
+        yield f"`examples/{name}`. {comment}".rstrip() + f"\n```properties\n{body}\n```\n"
 
 
 def _page(connector: Shipped, examples: Mapping[str, str]) -> str:

@@ -178,7 +178,7 @@ class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
         line = self.rfile.readline(LONGEST)
         if not line.endswith(b"\n"):
-            said: dict[str, Any] = {"error": f"A request is one line of at most {LONGEST} bytes."}
+            response: dict[str, Any] = {"error": f"A request is one line of at most {LONGEST} bytes."}
         else:
-            said = answer(line, self.server.supervisor)
-        self.wfile.write(json.dumps(said).encode() + b"\n")
+            response = answer(line, self.server.supervisor)
+        self.wfile.write(json.dumps(response).encode() + b"\n")

@@ -42,15 +42,15 @@ class Watchdog:
         self._patience_s = patience_s
         self._armed = threading.Lock()
 
-    def handle_signals(self, told: Callable[[], None]) -> None:
-        """Call `told` at the first signal, on a separate thread because the main one can hang. Main thread only."""
+    def handle_signals(self, on_signal: Callable[[], None]) -> None:
+        """Call `on_signal` at the first signal, on a separate thread because the main one can hang. Main thread."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         for number in SIGNALS:
             signal.signal(number, lambda *_: None)
         # The interpreter writes to this socket immediately; a handler would have to wait for the main thread.
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        threading.Thread(target=self._listen, args=(reader, told), name="signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(reader, on_signal), name="signals", daemon=True).start()
 
     def arm(self) -> None:
         """Start the timeout of the shutdown, after which the process is ended. Any thread; call once."""
@@ -63,7 +63,7 @@ class Watchdog:
         timer.daemon = True
         timer.start()
 
-    def _listen(self, reader: int, told: Callable[[], None]) -> None:
+    def _listen(self, reader: int, on_signal: Callable[[], None]) -> None:
         first_s: float | None = None
         while True:
             if not set(os.read(reader, 64)) & set(SIGNALS):
@@ -71,7 +71,7 @@ class Watchdog:
             now_s = time.monotonic()
             if first_s is None:
                 first_s = now_s
-                told()
+                on_signal()
             elif now_s - first_s >= SAME_S:
                 _end("received a second signal during the shutdown")
 

@@ -97,9 +97,11 @@ def plan_group(
         return GroupPlan(assignments=failed, state=state, owners={}, urls=_urls(joined), why=why)
     if not joined.protocol.cooperative:
         dealt = assign_eagerly(joined.members, jobs_of(cluster))
-        told = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in dealt.items()}
+        assignments = {m: _assignment(joined, cluster.offset, assigned=jobs) for m, jobs in dealt.items()}
         why = "the eager protocol reassigns all work in each rebalance"
-        return GroupPlan(assignments=told, state=state, owners=_owners(dealt), urls=_urls(joined), why=why)
+        return GroupPlan(
+            assignments=assignments, state=state, owners=_owners(dealt), urls=_urls(joined), why=why
+        )
     return _plan_incrementally(joined, cluster, state, now_ms, max_delay_ms, former)
 
 
@@ -160,26 +162,26 @@ def jobs_of(cluster: ClusterState) -> frozenset[Job]:
     )
 
 
-def applied(current: GroupAssignment | None, told: GroupAssignment) -> GroupAssignment:
-    """Return a member's next allocation: what it runs after it has applied `told`.
+def applied(current: GroupAssignment | None, received: GroupAssignment) -> GroupAssignment:
+    """Return a member's next allocation: what it runs after it has applied `received`.
 
     From version 1 on a member keeps what is not revoked, even when the round failed; an eager member stopped all work
     before it joined. New jobs come first, as in Java, so that they are the first to go if a member has too much.
     Revocations and delay are kept for the caller to act on.
     """
-    if current is None or told.version < GroupProtocol.COMPATIBLE.version:
-        return told
-    stopped = frozenset(told.revoked)
+    if current is None or received.version < GroupProtocol.COMPATIBLE.version:
+        return received
+    stopped = frozenset(received.revoked)
     kept = [job for job in current.assigned if job not in stopped]
     return GroupAssignment(
-        version=told.version,
-        error=told.error,
-        leader=told.leader,
-        leader_url=told.leader_url,
-        config_offset=told.config_offset,
-        assigned=tuple(dict.fromkeys([*told.assigned, *kept])),
-        revoked=told.revoked,
-        delay_ms=told.delay_ms,
+        version=received.version,
+        error=received.error,
+        leader=received.leader,
+        leader_url=received.leader_url,
+        config_offset=received.config_offset,
+        assigned=tuple(dict.fromkeys([*received.assigned, *kept])),
+        revoked=received.revoked,
+        delay_ms=received.delay_ms,
     )
 
 

@@ -1,6 +1,6 @@
 """The security settings of clients, read once for all libraries: protocol, certificates, login.
 
-Everything that is wrong is told at once, each with its key, its value and what is allowed; secrets are
+Everything that is wrong is named_reason at once, each with its key, its value and what is allowed; secrets are
 `[hidden]`. `named` gives the key as the user wrote it, such as `consumer.sasl.mechanism`.
 Source: SaslConfigs, SslConfigs (Kafka 4.3.0); KIP-768 and KIP-1139 for OAUTHBEARER.
 """
@@ -156,8 +156,8 @@ class _Reader:
         declared = client_def("admin").get(key)
         secret = declared is not None and declared.type is ConfigType.PASSWORD
         shown = Password("") if value is not None and secret else value
-        told = _STORE_KEY.sub(lambda match: self._named(match[0]), reason)
-        self.errors.append(invalid(self._named(key), shown, told))
+        named_reason = _STORE_KEY.sub(lambda match: self._named(match[0]), reason)
+        self.errors.append(invalid(self._named(key), shown, named_reason))
 
     def _protocol(self) -> SecurityProtocol:
         text = self._get("security.protocol") or SecurityProtocol.PLAINTEXT

@@ -164,8 +164,8 @@ def check_worker(definition: ConfigDef, raw: Mapping[str, str], *, resolve: Reso
     except ConfigInvalid as exc:
         errors += exc.errors
     own = {name: value for name, value in raw.items() if name in own_client_keys()}
-    told = set(errors)
-    errors += [error for error in client_errors(raw, own, definition) if error not in told]
+    known = set(errors)
+    errors += [error for error in client_errors(raw, own, definition) if error not in known]
     return Checked(raw, values, listeners, admin, basic_auth, errors)
 
 

@@ -122,10 +122,10 @@ class MirrorSourceTask(SourceTask):
             self._found = {}
             return self._discovery_batch()
         now = time.monotonic()
-        told = self._client.has_new_records() if now < self._due_s else True
-        if told is None:
+        has_new = self._client.has_new_records() if now < self._due_s else True
+        if has_new is None:
             self._due_s = min(self._due_s, now + _TROUBLE_S)
-        return self._discovery_batch() if told else None
+        return self._discovery_batch() if has_new else None
 
     @override
     def stream(self, offsets: Mapping[SourcePartition, Offset]) -> SourceStream:

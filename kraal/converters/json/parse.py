@@ -91,7 +91,7 @@ def _parse_first(text: str, start: int, decoder: json.JSONDecoder) -> Any:
         following = text[end]
         is_number = node is not None and not isinstance(node, bool)
         if following not in " \t\r\n" if is_number else (following.isalnum() or following in "_$"):
-            raise ValueError("a value goes on where it should end")
+            raise ValueError("unexpected characters after a value")
     return node
 
 

@@ -107,12 +107,12 @@ def settle_reports(
     for place, faults in sorted(reports.close().items()):
         for offsets in _offset_ranges(sorted(faults)):
             found = {} if read_again is None else _found(place, offsets, read_again(place, offsets))
-            told = [with_record(faults[o], record=found[o].text if o in found else "") for o in offsets]
+            described = [with_record(faults[o], record=found[o].text if o in found else "") for o in offsets]
             if write_dead_letters is not None:
                 write_dead_letters(
-                    (found[offset], fault) for offset, fault in zip(offsets, told, strict=True)
+                    (found[offset], fault) for offset, fault in zip(offsets, described, strict=True)
                 )
-            for fault in told:
+            for fault in described:
                 result.give_up(fault, dead_letter=write_dead_letters is not None)
     if not result.counts.errors:
         return NO_ERRORS

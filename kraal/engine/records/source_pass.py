@@ -193,11 +193,11 @@ class _Running:
         self.result.give_up(shown, dead_letter=dead is not None)
         if dead is None:
             return 0
-        told = headers_of(fault, dead.connector, dead.task) if dead.with_context else ()
+        context = headers_of(fault, dead.connector, dead.task) if dead.with_context else ()
         own = [(header.key, header.value) for header in record.headers]
         key = _as_it_was(self._steps.key.encode, record.topic, record.key_schema, record.key)
         value = _as_it_was(self._steps.value.encode, record.topic, record.value_schema, record.value)
-        rows.add(dead.name, None, [*own, *told] or None, key, value)
+        rows.add(dead.name, None, [*own, *context] or None, key, value)
         return 1
 
     def _headers(self, out: Record, record: Record) -> Pairs:

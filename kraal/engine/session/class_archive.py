@@ -82,9 +82,9 @@ def _recorded(made: Path, jars: Sequence[Path], scratch: Path, say: Callable[[st
         starting.process.kill()
         starting.process.wait()
     if code != 0 or not made.is_file():
-        told = output.read_text(errors="replace").strip().splitlines()[-1:]
+        last_line = output.read_text(errors="replace").strip().splitlines()[-1:]
         raise NoArchive(
-            f"Java failed to create the archive of Spark's classes (exit code {code}): {' '.join(told)}"
+            f"Java failed to create the archive of Spark's classes (exit code {code}): {' '.join(last_line)}"
         )
 
 

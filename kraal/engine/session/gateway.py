@@ -98,10 +98,10 @@ class Starting:
             if give_up():
                 raise NoGateway("it is no longer needed")
             time.sleep(_LOOK_S)
-        told = place.read_bytes()
+        content = place.read_bytes()
         launch: Any = launch_gateway  # has no types
-        os.environ[_PORT] = str(int.from_bytes(told[:_PORT_BYTES], "big"))
-        os.environ[_SECRET] = told[2 * _PORT_BYTES :].decode()
+        os.environ[_PORT] = str(int.from_bytes(content[:_PORT_BYTES], "big"))
+        os.environ[_SECRET] = content[2 * _PORT_BYTES :].decode()
         try:
             return launch()
         finally:
@@ -114,14 +114,14 @@ class Starting:
 
 def _written(settings: Mapping[str, str], options: list[str], directory: Path) -> list[str]:
     """Write the files for spark-submit and Java; return the arguments that refer to them."""
-    told, arguments = directory / "spark.properties", directory / "java.options"
+    properties, arguments = directory / "spark.properties", directory / "java.options"
     # Java does not read an argument file that another one names.
     files = [f"@{arguments}", *(each for each in options if each.startswith("@"))]
     lines = [_quoted(each) for each in options if not each.startswith("@")]
     write_private_text(arguments, "\n".join(lines))
     java = {_DEFAULT_OPTIONS: "", _OPTIONS: " ".join(map(_quoted, files))}
-    write_private_text(told, javaproperties.dumps({**settings, **java}, timestamp=None))
-    return ["--properties-file", str(told), "--load-spark-defaults"]
+    write_private_text(properties, javaproperties.dumps({**settings, **java}, timestamp=None))
+    return ["--properties-file", str(properties), "--load-spark-defaults"]
 
 
 def _java_options(settings: Mapping[str, str], key: str) -> list[str]:

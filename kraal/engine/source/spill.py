@@ -75,11 +75,11 @@ def collected(frame: DataFrame, scratch: str | None) -> Rows:
     directory = Path(scratch) / "spool" / uuid.uuid4().hex
     make_directory(directory)
     try:
-        said = map_in_arrow(frame, partial(_write, str(directory)), _DDL).collect()
+        written = map_in_arrow(frame, partial(_write, str(directory)), _DDL).collect()
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
-    parts = sorted(said, key=lambda row: int(row["number"]))
+    parts = sorted(written, key=lambda row: int(row["number"]))
     return Rows(
         count=sum(row["rows"] for row in parts),
         topics=frozenset(topic for row in parts for topic in row["topics"]),
@@ -110,8 +110,8 @@ def _write(directory: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
         if writer is None:
             return
         writer.close()
-    said = {"number": number, "path": path, "rows": count, "topics": sorted(topics), "notes": notes}
-    yield pa.RecordBatch.from_pylist([said], _SAID)
+    written = {"number": number, "path": path, "rows": count, "topics": sorted(topics), "notes": notes}
+    yield pa.RecordBatch.from_pylist([written], _SAID)
 
 
 def _sorted_out(table: pa.Table) -> tuple[pa.Table, set[str], list[str | None]]:

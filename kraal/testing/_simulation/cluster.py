@@ -75,7 +75,7 @@ class EmbeddedCluster:
         Args:
             workers: how many.
             seed: decides the order of all messages, and every delay.
-            protocol: `connect.protocol` of every worker that `add` is not told otherwise of.
+            protocol: `connect.protocol` of every worker that `add` is not given another one.
             max_delay_s: `scheduled.rebalance.max.delay.ms`.
             stop_s: how long a task takes to stop, at most; virtual seconds, as all times here.
             read_s: how often a worker looks into the logs, at least.
@@ -322,11 +322,11 @@ class EmbeddedCluster:
         if shown != states:
             return f"{entry.name} is shown as {shown}, not {states}"
         if entry.target is TargetState.STARTED:
-            said = [status["connector"]["worker_id"], *(t["worker_id"] for t in status["tasks"])]
+            reported = [status["connector"]["worker_id"], *(t["worker_id"] for t in status["tasks"])]
             instances: list[Instance] = [entry.name, *(TaskId(entry.name, n) for n in range(len(states) - 1))]
             owners = [w.worker_id for i in instances for w in self.owners(i)]
-            if said != owners:
-                return f"{entry.name} is reported on {said}, but runs on {owners}"
+            if reported != owners:
+                return f"{entry.name} is reported on {reported}, but runs on {owners}"
         return None
 
     def check(self) -> None:

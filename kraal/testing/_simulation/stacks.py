@@ -32,11 +32,11 @@ def stacks_of(pid: int, log: Path, number: signal.Signals) -> str:
         if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
             return ""
         psutil.Process(pid).send_signal(number)
-        said = (
+        output = (
             _written_since(start, log)
             or "(no stacks were written: the process is frozen or does not handle the signal)"
         )
-        return f"process {pid}, its stacks:\n{said.rstrip()}\nits threads in the kernel:\n{threads(pid)}"
+        return f"process {pid}, its stacks:\n{output.rstrip()}\nits threads in the kernel:\n{threads(pid)}"
     return ""
 
 

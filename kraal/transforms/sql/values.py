@@ -261,7 +261,7 @@ def _read(text: str, kind: Type) -> Any:
         return float(trimmed)
     if kind in BITS and _WHOLE.fullmatch(trimmed):
         return _to_integer(int(trimmed), text, kind)
-    raise DataException(f"{text!r} is no {SQL_NAMES[kind]}")
+    raise DataException(f"{text!r} cannot be cast to {SQL_NAMES[kind]}")
 
 
 def _to_integer(number: float, shown: Any, kind: Type) -> int:

@@ -4,7 +4,7 @@ The file lies in SparkSource's directory before the connector is created; its li
 (`spark.schema`), and written by JsonConverter without one. The topic keeps 1 GiB. Its end offset is asked for four
 times a second, and memory of the worker's processes every two seconds. Rates are by minute, from the last look at the
 empty topic; the last minute is the one that ends with the last record. Half a minute of Java's FileStreamSource on the
-same file stands next to it: it reads the lines as text, and parses none. Both producers compress by lz4; `--gigabytes` is
+same file follows: it reads the lines as text, and parses none. Both producers compress by lz4; `--gigabytes` is
 the size. The last record must be the file's last line, and there must be as many records as lines.
 """
 

@@ -100,7 +100,7 @@ def test_expressions(expression: str, expected: object) -> None:
     [
         ("1 / (a - a)", "SQL, x: division by zero"),
         ("9223372036854775807 + a", "SQL, x: 9223372036854775808 is beyond BIGINT"),
-        ("CAST('no' AS INT)", "SQL, x: 'no' is no INT"),
+        ("CAST('no' AS INT)", "SQL, x: 'no' cannot be cast to INT"),
         ("CAST(300 AS TINYINT)", "SQL, x: 300 is beyond TINYINT"),
         ("upper(a)", "SQL, x: argument 1 of upper must be text, but is a whole number"),
         (
