@@ -90,8 +90,10 @@ class ThreadClock:
         """Tell `address` the message in `delay_s` seconds."""
         alarm = _Alarm(address, message)
         with self._changed:
-            heapq.heappush(self._due, (self.now() + delay_s, next(self._tie), alarm))
-            self._changed.notify()
+            due = (self.now() + delay_s, next(self._tie), alarm)
+            heapq.heappush(self._due, due)
+            if self._due[0] is due:
+                self._changed.notify()
         return alarm
 
     def close(self) -> None:
@@ -104,10 +106,16 @@ class ThreadClock:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._closed and (not self._due or self._due[0][0] > self.now()):
+                while not self._closed and not self._is_due():
                     self._changed.wait(self._due[0][0] - self.now() if self._due else None)
                 if self._closed:
                     return
                 _, _, alarm = heapq.heappop(self._due)
             if not alarm.cancelled:
                 alarm.address.tell(alarm.message)
+
+    def _is_due(self) -> bool:
+        """Whether the first message is due, after removing cancelled ones, which need no wake-up."""
+        while self._due and self._due[0][2].cancelled:
+            heapq.heappop(self._due)
+        return bool(self._due) and self._due[0][0] <= self.now()
