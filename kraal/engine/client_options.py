@@ -46,6 +46,12 @@ does not need; by Kafka's default the wait takes half a second.
 SHARED_CLIENT = "connector-producer-shared"
 """Client id of the producer that small batches of many tasks share; one producer per task would cost threads."""
 
+LANE_CLIENT = "connector-producer-lane"
+"""Client id of a lane's producer."""
+_LANE_DEFAULTS = {"linger.ms": "0"}
+_LANE_BLOCK_MS = "500"
+"""How long a topic without metadata, or a full buffer, may hold up a lane; then a job writes the batch, and waits."""
+
 _NOT_FOR_SPARK = frozenset(
     {
         "auto.offset.reset",
@@ -106,6 +112,14 @@ def producer_options(
     wanted["bootstrap.servers"] = bootstrap(worker, connector, "producer")
     refused = ("key.serializer", "value.serializer", "transactional.id")
     return {f"kafka.{key}": value for key, value in java_options(wanted).items() if key not in refused}
+
+
+def lane_configs(worker: Mapping[str, str], connector: Mapping[str, str]) -> dict[str, str]:
+    """Return the configs of a lane's producer, with Kafka's names. Raises ConfigInvalid."""
+    options = producer_options(worker, connector, LANE_CLIENT, _LANE_DEFAULTS)
+    return {key.removeprefix("kafka."): value for key, value in options.items()} | {
+        "max.block.ms": _LANE_BLOCK_MS
+    }
 
 
 def producer_client_id(task: TaskId) -> str:

@@ -10,6 +10,7 @@ from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
+from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.task_plugins import Chains, Plugins
 from kraal.engine.thread_pool import Share
 from kraal.plugins.api import TaskContext, WorkerView
@@ -29,6 +30,7 @@ class ExecutorContext:
     jobs: Share
     """The share of the run that receives this context."""
     coalescer: Coalescer
+    lanes: Lanes
     producers: Producers
     leave: Leave
     poll_interval_s: float

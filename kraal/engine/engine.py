@@ -20,6 +20,7 @@ from kraal.engine.executor import GRACE_S, Executor, JobLauncher
 from kraal.engine.failure_trace import lost_context
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
+from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.memory_quarantine import MemoryQuarantine
 from kraal.engine.session import settings
 from kraal.engine.session.jobs import JobGroup
@@ -102,6 +103,7 @@ class SparkEngine:
         self._slots = Slots()
         self._session = Session(worker, jars, directory, self._changed, lambda: bool(self._runs), archive)
         self.coalescer = Coalescer(self._session, self._jobs, self._canceller, self.poller.after)
+        self.lanes = Lanes(self._session, self.coalescer, self._canceller, is_local=settings.is_local(worker))
         view = _View(worker.get("bootstrap.servers", ""), settings.is_local(worker), str(directory))
         self._context = ExecutorContext(
             worker=worker,
@@ -110,6 +112,7 @@ class SparkEngine:
             view=view,
             jobs=self._jobs.of(NOBODY),
             coalescer=self.coalescer,
+            lanes=self.lanes,
             producers=Producers(self._session, self._canceller),
             leave=leave or _wait,
             poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
@@ -164,6 +167,7 @@ class SparkEngine:
             runs = list(self._runs)
         for run in runs:
             run.cancel()
+        self.lanes.close()
         while self._runs and time.monotonic() < deadline - timeout_s / 2:
             threading.Event().wait(0.02)
         self._session.close(max(1.0, deadline - time.monotonic()))

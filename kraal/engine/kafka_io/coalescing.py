@@ -57,6 +57,8 @@ class PendingBatch:
     plan: WritePlan
     done: Callable[[JobResult], None]
     poll_s: float = 0.0
+    lane: Mapping[str, str] | None = None
+    """The configs of a lane's producer, with Kafka's names; None: only a job may write the batch."""
     given_up: bool = False
     job: _Job | None = None
     """The job that writes it, once that runs."""

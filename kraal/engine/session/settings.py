@@ -82,6 +82,8 @@ _DEFAULTS = {
     "spark.sql.redaction.options.regex": "(?i)url|jaas|password|secret|ssl.*key",
 }
 
+LANE_SLOTS = 1
+"""Core slots of a local master that the lane's task holds, in addition to those for jobs."""
 _LOG4J = "spark-log4j2.properties"
 _CRASH = "spark-crash-%p.log"
 _JVM = "jvm"
@@ -97,6 +99,18 @@ _JAVA_OPTIONS = (
 def is_local(worker: Mapping[str, str]) -> bool:
     """Whether the worker's Spark master runs in processes on this machine."""
     return worker.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
+
+
+def with_lane_slot(master: str, cores: int) -> tuple[str, int]:
+    """Return a local master with one more core slot, which the lane holds, and the number of the others.
+
+    `cores`: the number of processors, for `local[*]`.
+    """
+    found = re.fullmatch(r"local(?:\[(\d+|\*)(,\d+)?])?", master)
+    if found is None:  # local-cluster[…], where the lane's task runs in another process
+        return master, cores
+    slots = 1 if found[1] is None else cores if found[1] == "*" else int(found[1])
+    return f"local[{slots + LANE_SLOTS}{found[2] or ''}]", slots
 
 
 def spark_settings(
@@ -115,6 +129,10 @@ def spark_settings(
             path or str(Path.cwd()) for path in sys.path
         )
     settings |= {key: value for key, value in worker.items() if key.startswith("spark.")}
+    if local:
+        master, slots = with_lane_slot(settings["spark.master"], len(os.sched_getaffinity(0)))
+        settings["spark.master"] = master
+        settings.setdefault("spark.default.parallelism", str(slots))
     settings["spark.jars"] = ",".join(
         [*(str(jar) for jar in jars), *filter(None, [settings.get("spark.jars", "")])]
     )

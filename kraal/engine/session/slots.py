@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kraal.core.ids import TaskId
+from kraal.engine.session.settings import LANE_SLOTS
 
 _FOR_OTHERS: Final = 1
 """Slots that stay free for the batches of other tasks."""
@@ -27,8 +28,8 @@ def missing(wanted: int, held: int, total: int) -> int:
 
 
 def slots_of(context: Any) -> int:
-    """Return the number of slots of a local master's SparkContext, whatever `spark.default.parallelism` says."""
-    return int(context._jsc.sc().schedulerBackend().totalCores())
+    """Return the number of a local master's slots without the lane's, whatever `spark.default.parallelism` says."""
+    return int(context._jsc.sc().schedulerBackend().totalCores()) - LANE_SLOTS
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""The way of tables whose records are written by columns: a job shared with other tasks' batches."""
+"""The ways of tables whose records are written by columns: a lane, and a job shared with other tasks' batches."""
 
 from __future__ import annotations
 
@@ -12,6 +12,33 @@ from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.topics import topics_of
 from kraal.engine.source.ways import PolledBatch
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTable:
+    """Sends a small table of plain records through the lane. Implements `SourceWay`."""
+
+    parts: SourceParts
+
+    def launcher(self, polled: PolledBatch) -> JobLauncher:
+        """Return a launcher that queues the table for the lane."""
+        parts, batch = self.parts, polled.batch
+
+        def launch(done: Callable[[JobResult], None]) -> None:
+            parts.send(
+                PendingBatch(
+                    task=parts.spec.task,
+                    table=batch.table,
+                    topic=batch.topic,
+                    offsets=batch.offsets,
+                    plan=parts.plan(batch, client_options.SHARED_CLIENT),
+                    done=done,
+                    poll_s=polled.poll_s,
+                    lane=parts.lane_configs(),
+                )
+            )
+
+        return parts.with_topics(topics_of(batch, batch.topic), launch)
 
 
 @dataclass(frozen=True, slots=True)

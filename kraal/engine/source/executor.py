@@ -22,7 +22,7 @@ from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
-from kraal.engine.source.coalesced import CoalescedTable
+from kraal.engine.source.coalesced import CoalescedTable, LaneTable
 from kraal.engine.source.in_worker import InWorker
 from kraal.engine.source.own_job import OwnJob
 from kraal.engine.source.parts import SourceParts
@@ -121,7 +121,13 @@ class SourceExecutor:
         poll_s = time.monotonic() - began_s
         self._batches += 1
         launch = self._launch_of(
-            PolledBatch(batch=batch, number=self._batches, poll_s=poll_s, columns=self._columns(batch, parts))
+            PolledBatch(
+                batch=batch,
+                number=self._batches,
+                poll_s=poll_s,
+                columns=self._columns(batch, parts),
+                by_lane=self._by_lane(batch, parts),
+            )
         )
 
         def renewed(done: Callable[[JobResult], None]) -> None:
@@ -161,7 +167,11 @@ class SourceExecutor:
         """Make the ways of this run; `by_records` tells why records pass one by one."""
         self._parts = parts
         self._facts = TaskFacts(by_records=by_records)
-        ways: dict[Way, SourceWay] = {Way.COALESCED: CoalescedTable(parts), Way.OWN_JOB: OwnJob(parts)}
+        ways: dict[Way, SourceWay] = {
+            Way.LANE: LaneTable(parts),
+            Way.COALESCED: CoalescedTable(parts),
+            Way.OWN_JOB: OwnJob(parts),
+        }
         if parts.records is not None:
             ways[Way.IN_WORKER] = InWorker(parts, parts.records)
         self._ways = ways
@@ -182,6 +192,12 @@ class SourceExecutor:
         if parts.records is None or self._facts.transactional:
             return None
         return parts.records.table_plan(batch)
+
+    def _by_lane(self, batch: SourceBatch, parts: SourceParts) -> bool:
+        """Whether a batch can go through the lane as it is."""
+        if batch.table is None or self._facts.by_records is not None or self._facts.transactional:
+            return False
+        return parts.by_lane(batch.table, parts.plan(batch, client_options.SHARED_CLIENT))
 
     def _launch_of(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""

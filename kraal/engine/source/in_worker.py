@@ -1,4 +1,4 @@
-"""The way of small tables whose records pass one by one: in this process, then in a job shared with other tasks."""
+"""The way of small tables whose records pass one by one: in this process, then in the lane or a shared job."""
 
 from __future__ import annotations
 
@@ -43,13 +43,16 @@ class InWorker:
         if not rows.num_rows:
             done(result_of(finish))
             return
-        parts.coalesce(
+        plan = records.plan(parts.options(client_options.SHARED_CLIENT))
+        put = parts.send if parts.by_lane(rows, plan) else parts.coalesce
+        put(
             PendingBatch(
                 task=parts.spec.task,
                 table=rows,
                 topic=None,
                 offsets=batch.offsets,
-                plan=records.plan(parts.options(client_options.SHARED_CLIENT)),
+                plan=plan,
+                lane=parts.lane_configs(),
                 done=lambda outcome: done(result_of(finish) if isinstance(outcome, BatchDone) else outcome),
             )
         )

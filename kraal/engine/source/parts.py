@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kraal.engine import client_options
@@ -13,6 +13,7 @@ from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
+from kraal.engine.lanes.rows import is_plain
 from kraal.engine.records.topics import TopicsCancelled
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.record_batches import SourceRecords
@@ -21,6 +22,7 @@ from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -37,19 +39,43 @@ class SourceParts:
     topics: SourceTopics | None
     """The topics seen so far; None: the broker creates topics."""
     cancelled: threading.Event
+    lane: Mapping[str, str] | None = None
+    """See `lane_configs`."""
+    made_options: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """See `options`; by client id."""
     pending: PendingBatch | None = None
-    """The batch that shares a job with those of other tasks."""
+    """The batch that shares a job or a lane with those of other tasks."""
 
     def coalesce(self, batch: PendingBatch) -> None:
         """Queue a small batch for a job shared with other tasks."""
-        self.pending = batch
-        self.context.coalescer.put(batch)
-        if self.group.given_up:  # cancelled while the batch was made
-            self.give_up_pending()
+        self._put(batch, self.context.coalescer.put)
+
+    def send(self, batch: PendingBatch) -> None:
+        """Queue a small batch for the lane; if that does not run, a job shared with other tasks writes it."""
+        self._put(batch, self.context.lanes.put)
+
+    def by_lane(self, table: pa.Table, plan: WritePlan) -> bool:
+        """Whether the lane takes a table now."""
+        return is_plain(table, plan) and self.context.lanes.takes(table)
 
     def give_up_pending(self) -> bool:
-        """Give up a batch that shares a job; return whether the whole job is cancelled."""
-        return self.pending is not None and self.context.coalescer.give_up(self.pending)
+        """Give up a batch that shares a job or a lane; return whether a whole job is cancelled."""
+        batch = self.pending
+        if batch is None or (batch.lane is not None and self.context.lanes.give_up(batch)):
+            return False
+        return self.context.coalescer.give_up(batch)
+
+    def lane_configs(self) -> Mapping[str, str]:
+        """Return the configs of a lane's producer, with Kafka's names."""
+        if self.lane is None:
+            self.lane = client_options.lane_configs(self.context.worker, self.spec.connector_config)
+        return self.lane
+
+    def _put(self, batch: PendingBatch, put: Callable[[PendingBatch], None]) -> None:
+        self.pending = batch
+        put(batch)
+        if self.group.given_up:  # cancelled while the batch was made
+            self.give_up_pending()
 
     def plan(self, batch: SourceBatch, client_id: str) -> WritePlan:
         """Return the plan for writing a batch's columns through the converters."""
@@ -62,7 +88,10 @@ class SourceParts:
 
     def options(self, client_id: str) -> Mapping[str, str]:
         """Return the producer's options."""
-        return client_options.producer_options(self.context.worker, self.spec.connector_config, client_id)
+        if client_id not in self.made_options:
+            worker, connector = self.context.worker, self.spec.connector_config
+            self.made_options[client_id] = client_options.producer_options(worker, connector, client_id)
+        return self.made_options[client_id]
 
     def with_topics(self, names: Iterable[str | None], launch: JobLauncher) -> JobLauncher:
         """Return a launcher that first creates those of the topics that are missing, on a job thread."""

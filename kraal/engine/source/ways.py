@@ -2,8 +2,9 @@
 
 | way | class | records come from | transforms and converters run |
 |---|---|---|---|
+| `LANE` | `coalesced.LaneTable` | the plugin | not needed: the records are bytes already |
 | `COALESCED` | `coalesced.CoalescedTable` | the plugin | as columns in a job shared with other tasks |
-| `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; the rows share a job with other tasks |
+| `IN_WORKER` | `in_worker.InWorker` | the plugin | in this process; the lane or a shared job sends the rows |
 | `OWN_JOB` | `own_job.OwnJob` | Spark, or the plugin | as columns, else in Spark's Python processes |
 | `TRANSACTION` | `exactly_once.TransactionWay` | both | as in the others; the task's own producer sends the rows |
 """
@@ -16,6 +17,7 @@ from typing import Protocol
 
 from kraal.engine.executor import JobLauncher
 from kraal.engine.kafka_io.writer import WritePlan
+from kraal.engine.lanes.rows import ROWS
 from kraal.engine.way import Choice
 from kraal.plugins.api import SourceBatch
 
@@ -26,8 +28,11 @@ FEW = 5000
 class Way(Enum):
     """A way to write a batch; the value is what `kraal describe` prints."""
 
+    LANE = "through the lane, without a job"
     COALESCED = "by columns, in a Spark job shared with other tasks"
-    IN_WORKER = "record by record in the worker, then in a Spark job shared with other tasks"
+    IN_WORKER = (
+        "record by record in the worker, then through the lane or in a Spark job shared with other tasks"
+    )
     OWN_JOB = "in a Spark job of its own"
     TRANSACTION = "in a transaction of the task's own producer"
 
@@ -53,6 +58,9 @@ class PolledBatch:
     columns: tuple[WritePlan, str | None] | None = None
     """The column form of the transforms for this table, without its options, and the topic of all records."""
 
+    by_lane: bool = False
+    """Whether the lane takes the table now, unchanged."""
+
     @property
     def rows(self) -> int | None:
         """The number of records; None: Spark reads them."""
@@ -74,6 +82,8 @@ def choose(task: TaskFacts, polled: PolledBatch) -> Choice[Way]:
     if rows is None:
         reads = "Spark reads the records"
         return Choice(Way.OWN_JOB, reads if task.by_records is None else f"{reads}, {task.by_records}")
+    if task.by_records is None and polled.by_lane:
+        return Choice(Way.LANE, f"at most {ROWS} records, which need no conversion")
     if task.by_records is None:
         return Choice(Way.COALESCED, "the plugin returns the records")
     if polled.columns is not None:

@@ -5,11 +5,9 @@ writer appends a line with its time to each file every 100 ms, to ten files at a
 assigned and polls says when a line is in Kafka. After 30 s of that, all lines of the next 60 s count.
 
 A record's own time, CreateTime, divides its way: Java's source sets it when it polls, with Kraal it is the producer's,
-inside Spark's job. Where Kraal's time goes is asked of a second worker, with Spark's event log on, over 20 s: a task
-does one thing at a time, so it is told what one round of a task is made of, from poll to poll. Times of polls and of
-stored offsets and the size of batches are those of `/metrics`, all of Spark is from its log. What is left of a round is
-waiting, for a poll, a thread, a place in a job, and Python's part of a job, before Spark is asked. A line waits half a
-round on average until its batch starts.
+inside the lane. A task does one thing at a time, so Kraal's figures also say what one round of a task is made of, from
+poll to poll, by `/metrics`: the rest of a round is waiting for the next poll and for the acknowledgement. A line waits
+half a round on average until its batch starts.
 """
 
 from __future__ import annotations
@@ -18,14 +16,13 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from scripts.bench.event_log import Shares, shared_jobs, shares
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted, percentile
 from scripts.harness.lines import LINE_BYTES
@@ -36,7 +33,7 @@ from scripts.harness.workers import UP_S, Worker
 CONNECTORS = 100
 EVERY_S = 0.1
 GROUPS = 10
-WARM_S, MEASURED_S, EXPLAINED_S = 30, 60, 20
+WARM_S, MEASURED_S = 30, 60
 LATE_S = 120.0
 _TASK = "kafka_connect_connector_task_metrics_"
 _SOURCE = "kafka_connect_source_task_metrics_"
@@ -73,24 +70,24 @@ class Round:
     round_ms: float
     poll_ms: float
     store_ms: float
-    spark: Shares
 
     @property
-    def waiting_ms(self) -> float:
+    def rest_ms(self) -> float:
         """What is left: no part of it is measured by itself."""
-        return self.round_ms - self.poll_ms - self.store_ms - self.spark.total_ms
+        return self.round_ms - self.poll_ms - self.store_ms
 
 
 def run(lab: Lab) -> list[Case]:
-    """Let lines flow through one worker after another, then through Kraal's once more to see where time goes."""
+    """Let lines flow through one worker after another."""
     rows: dict[str, list[float]] = {"java": [], "kraal": []}
+    each: Round | None = None
     for kind in lab.options.sides:
-        rows[kind], _ = _measured(lab, kind, lab.options.times(MEASURED_S, 10))
+        rows[kind], each = _measured(lab, kind, lab.options.times(MEASURED_S, 10))
     cases = [
         Case(name, unit, java=rows["java"][place:][:1], kraal=rows["kraal"][place:][:1], wanted=wanted)
         for place, (name, unit, wanted) in enumerate(ROWS)
     ]
-    return cases + (_explained(lab) if "kraal" in lab.options.sides else [])
+    return cases if each is None else cases + _explained(each)
 
 
 ROWS = (
@@ -116,14 +113,9 @@ def figures(lines: Sequence[Line], cores: float) -> list[float]:
     ]
 
 
-def _measured(
-    lab: Lab,
-    kind: str,
-    seconds: float,
-    extra: dict[str, str] | None = None,
-    ask: Callable[[Worker, Window], Any] = lambda *_: None,
-) -> tuple[list[float], Any]:
-    """Return the figures of one worker, and what was asked of it just after the window."""
+def _measured(lab: Lab, kind: str, seconds: float) -> tuple[list[float], Round | None]:
+    """Return the figures of one worker, and what a round of Kraal's tasks is made of."""
+    extra = {"metrics.sample.window.ms": str(int(seconds * 500))}  # `/metrics` speaks of these seconds alone
     worker = lab.started((kind,), extra)[kind]
     flow = _Flow(lab, worker, 20 if lab.options.quick else CONNECTORS)
     time.sleep(lab.options.times(WARM_S, 5))
@@ -131,11 +123,11 @@ def _measured(
     time.sleep(seconds)
     ended, after = time.time_ns(), worker.process.usage().cpu_s
     window = Window(begun, ended, (after - before) / ((ended - begun) / 1e9))
-    asked = ask(worker, window)
+    each = _round(worker) if kind == "kraal" else None
     found = figures(window.of(flow.close()), window.cores)
     worker.stop()
     say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in found))
-    return found, asked
+    return found, each
 
 
 class _Flow:
@@ -226,51 +218,22 @@ def read_stamp(value: bytes) -> tuple[int, int]:
     return int(number), int(written)
 
 
-def _explained(lab: Lab) -> list[Case]:
-    """Say where the time of a second Kraal goes, whose Spark writes an event log."""
-    folder = lab.directory / lab.fresh("event-log")
-    folder.mkdir()
-    seconds = lab.options.times(EXPLAINED_S, 10)
-    settings = {
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": folder.as_uri(),
-        "spark.eventLog.compress": "false",
-        "spark.eventLog.rolling.enabled": "false",
-        "metrics.sample.window.ms": str(seconds * 500),  # `/metrics` speaks of these seconds alone
-    }
-
-    def ask(worker: Worker, window: Window) -> Round:
-        return _round(worker, window, next(folder.iterdir()))
-
-    found, each = _measured(lab, "kraal", seconds, settings, ask)
-    spark: Shares = each.spark
+def _explained(each: Round) -> list[Case]:
+    """Say what a task's round is made of."""
     return [
-        Case(name, unit, [], [value])
-        for name, unit, value in (
-            ("with Spark's event log: 95 % within", "s", found[0]),
-            ("  a task's round, from poll to poll", "ms", each.round_ms),
-            ("    its poll", "ms", each.poll_ms),
-            ("    waiting for a poll, a thread, a place in a job; Python", "ms", each.waiting_ms),
-            ("    Spark plans the job", "ms", spark.planning_ms),
-            ("    Spark schedules it", "ms", spark.scheduling_ms),
-            ("    Spark's task writes to Kafka", "ms", spark.task_ms),
-            ("    Spark ends the job", "ms", spark.ending_ms),
-            ("    offsets are stored", "ms", each.store_ms),
-            ("  batches in a job", "batches", spark.parts),
-            ("  jobs", "jobs/s", spark.jobs / seconds),
+        Case(name, "ms", [], [value])
+        for name, value in (
+            ("  a task's round, from poll to poll", each.round_ms),
+            ("    its poll", each.poll_ms),
+            ("    offsets are stored", each.store_ms),
+            ("    waiting for the next poll, and for the acknowledgement", each.rest_ms),
         )
     ]
 
 
-def _round(worker: Worker, window: Window, log: Path) -> Round:
-    """Put together what `/metrics` and Spark's log say of the seconds that just ended."""
+def _round(worker: Worker) -> Round:
+    """Put together what `/metrics` says of the seconds that just ended."""
     lines_each = statistics.fmean(worker.rest.metrics(f"{_TASK}batch_size_avg"))
     poll_ms = statistics.fmean(worker.rest.metrics(f"{_SOURCE}poll_batch_avg_time_ms"))
     store_ms = statistics.fmean(worker.rest.metrics(f"{_TASK}offset_commit_avg_time_ms"))
-    with log.open(encoding="utf-8") as file:
-        jobs = shared_jobs(file)
-    begun, ended = window.begun / 1e6, window.ended / 1e6
-    within = [job for job in jobs if begun <= job.asked < ended]
-    return Round(
-        round_ms=lines_each * EVERY_S * 1000, poll_ms=poll_ms, store_ms=store_ms, spark=shares(within)
-    )
+    return Round(round_ms=lines_each * EVERY_S * 1000, poll_ms=poll_ms, store_ms=store_ms)

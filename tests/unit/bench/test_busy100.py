@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from scripts.bench.data.busy100 import ROWS, Line, Round, Window, figures, read_stamp, stamped
-from scripts.bench.event_log import Shares
 from scripts.harness.lines import ON_DISK
 
 MS = 1_000_000
@@ -27,6 +26,5 @@ def test_figures_stand_in_the_order_of_the_rows() -> None:
     assert found == pytest.approx([0.95, 0.505, 1.0, 50.5, 9 * 50.5, 0.7])
 
 
-def test_the_unexplained_part_of_a_round_is_waiting_time() -> None:
-    spark = Shares(jobs=9, parts=12, planning_ms=20, scheduling_ms=5, task_ms=30, ending_ms=2)
-    assert Round(round_ms=200, poll_ms=1, store_ms=12, spark=spark).waiting_ms == 200 - 1 - 12 - 57
+def test_the_rest_of_a_round_is_waiting_time() -> None:
+    assert Round(round_ms=200, poll_ms=1, store_ms=12).rest_ms == 187

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kraal.engine.session.settings import prepare_environment, spark_settings
+from kraal.engine.session.settings import prepare_environment, spark_settings, with_lane_slot
 
 
 def test_removes_files_of_a_killed_jvm_before_the_next_start(tmp_path: Path) -> None:
@@ -51,3 +51,27 @@ def test_the_jvm_uses_no_token_endpoint_that_the_operator_does_not_allow(
     assert f'"-D{name}="' in spark_settings({}, (), tmp_path)["spark.driver.extraJavaOptions"]
     worker = {"sasl.oauthbearer.token.endpoint.url": url}
     assert f'"-D{name}={url}"' in spark_settings(worker, (), tmp_path)["spark.driver.extraJavaOptions"]
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [
+        ("local", ("local[2]", 1)),
+        ("local[4]", ("local[5]", 4)),
+        ("local[*]", ("local[9]", 8)),
+        ("local[4,2]", ("local[5,2]", 4)),
+        ("local-cluster[2,1,1024]", ("local-cluster[2,1,1024]", 8)),
+    ],
+)
+def test_the_lane_has_a_core_slot_in_addition(master: str, expected: tuple[str, int]) -> None:
+    assert with_lane_slot(master, 8) == expected
+
+
+def test_jobs_have_as_many_partitions_by_default_as_without_a_lane(tmp_path: Path) -> None:
+    settings = spark_settings({"spark.master": "local[4]"}, (), tmp_path)
+    assert (settings["spark.master"], settings["spark.default.parallelism"]) == ("local[5]", "4")
+    own = {"spark.master": "local[4]", "spark.default.parallelism": "7"}
+    assert spark_settings(own, (), tmp_path)["spark.default.parallelism"] == "7"
+    assert (
+        spark_settings({"spark.master": "spark://h:7077"}, (), tmp_path)["spark.master"] == "spark://h:7077"
+    )

@@ -1,0 +1,291 @@
+package kraal;
+
+import java.io.ByteArrayInputStream;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.arrow.memory.RootAllocator;
+import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.IntVector;
+import org.apache.arrow.vector.VarBinaryVector;
+import org.apache.arrow.vector.VarCharVector;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.complex.ListVector;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.function.VoidFunction;
+
+/**
+ * The Spark task of a lane: takes messages from a queue, sends their records to Kafka, and queues a result for each
+ * batch when Kafka has acknowledged or refused all records that were sent.
+ *
+ * <p>A message is an Arrow stream whose rows are ordered by batch. The object travels with the Spark task; the
+ * task finds its state by name. Any thread may call the public methods; `call` is the task itself.
+ */
+public final class Lane implements VoidFunction {
+    private static final Map LANES = new ConcurrentHashMap();
+    private static final String READY = "0";
+    private static final String ENDED = "-1 the lane's Spark task has ended";
+    private final String name;
+    private final transient State state;
+
+    public Lane(String name) {
+        this.name = name;
+        state = new State();
+        LANES.put(name, state);
+    }
+
+    /** Defines the configs of a producer, which is made when it is first used. */
+    public void define(String producer, Map configs) {
+        state.configs.put(producer, configs);
+    }
+
+    /** Queues an Arrow stream for the producer with this name. */
+    public void push(String producer, byte[] stream) {
+        synchronized (state) {
+            if (!state.ended) {
+                state.messages.add(new Message(producer, stream, state.epoch(producer)));
+                return;
+            }
+        }
+        throw new IllegalStateException("the lane has ended");
+    }
+
+    /** Waits for results and returns one line for each: a batch's number, and the error of one that failed. */
+    public String take(long waitMs) throws InterruptedException {
+        LinkedBlockingQueue results = state.results;
+        Object first = results.poll(waitMs, TimeUnit.MILLISECONDS);
+        if (first == null) {
+            return "";
+        }
+        ArrayList all = new ArrayList();
+        all.add(first);
+        results.drainTo(all);
+        StringBuilder text = new StringBuilder();
+        for (int i = 0; i < all.size(); i++) {
+            text.append(i == 0 ? "" : "\n").append(all.get(i));
+        }
+        return text.toString();
+    }
+
+    /** Closes a producer (null: all), and drops the records that it holds or will be given: their batches fail. */
+    public void discard(String producer) {
+        state.discard(producer);
+    }
+
+    public void call(Object rows) throws Exception {
+        State own = (State) LANES.get(name);
+        RootAllocator allocator = new RootAllocator();
+        try {
+            own.results.add(READY);
+            while (!TaskContext.get().isInterrupted()) {
+                own.send((Message) own.messages.take(), allocator);
+            }
+        } finally {
+            synchronized (own) {
+                own.ended = true;
+            }
+            Thread.interrupted(); // an interrupted thread cannot close producers
+            try {
+                own.discard(null);
+            } finally {
+                own.results.add(ENDED);
+                LANES.remove(name);
+                allocator.close();
+            }
+        }
+    }
+
+    /** What a lane's task and its callers share. */
+    static final class State {
+        final LinkedBlockingQueue messages = new LinkedBlockingQueue();
+        final LinkedBlockingQueue results = new LinkedBlockingQueue();
+        final Map configs = new ConcurrentHashMap();
+        private final Map producers = new HashMap();
+        private final Map epochs = new HashMap();
+        boolean ended;
+
+        void send(Message message, RootAllocator allocator) throws Exception {
+            ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(message.stream), allocator);
+            try {
+                Batch batch = null;
+                while (reader.loadNextBatch()) {
+                    Rows rows = new Rows(reader.getVectorSchemaRoot());
+                    for (int row = 0; row < rows.count; row++) {
+                        long number = rows.batches.get(row);
+                        if (batch == null || batch.number != number) {
+                            if (batch != null) {
+                                batch.completed(null);
+                            }
+                            batch = new Batch(number, results);
+                        }
+                        if (!batch.hasFailed()) {
+                            send(message, rows.record(row), batch);
+                        }
+                    }
+                }
+                if (batch != null) {
+                    batch.completed(null);
+                }
+            } finally {
+                reader.close();
+            }
+        }
+
+        private void send(Message message, ProducerRecord record, Batch batch) {
+            batch.began();
+            try {
+                producer(message).send(record, batch);
+            } catch (Exception error) {
+                batch.completed(error);
+            }
+        }
+
+        private synchronized KafkaProducer producer(Message message) {
+            String name = message.producer;
+            if (message.epoch != epoch(name)) {
+                throw new IllegalStateException("the records were discarded");
+            }
+            KafkaProducer found = (KafkaProducer) producers.get(name);
+            if (found == null) {
+                ByteArraySerializer bytes = new ByteArraySerializer();
+                found = new KafkaProducer((Map) configs.get(name), bytes, bytes);
+                producers.put(name, found);
+            }
+            return found;
+        }
+
+        synchronized long epoch(String producer) {
+            Long found = (Long) epochs.get(producer);
+            return found == null ? 0L : found.longValue();
+        }
+
+        void discard(String producer) {
+            ArrayList discarded = new ArrayList();
+            synchronized (this) {
+                Iterator names = configs.keySet().iterator();
+                while (names.hasNext()) {
+                    String name = (String) names.next();
+                    if (producer == null || producer.equals(name)) {
+                        epochs.put(name, Long.valueOf(epoch(name) + 1));
+                        discarded.add(producers.remove(name));
+                    }
+                }
+            }
+            for (int i = 0; i < discarded.size(); i++) {
+                if (discarded.get(i) != null) {
+                    ((KafkaProducer) discarded.get(i)).close(Duration.ZERO);
+                }
+            }
+        }
+    }
+
+    /** An Arrow stream for a producer, and how often that had been discarded when the stream came. */
+    static final class Message {
+        final String producer;
+        final byte[] stream;
+        final long epoch;
+
+        Message(String producer, byte[] stream, long epoch) {
+            this.producer = producer;
+            this.stream = stream;
+            this.epoch = epoch;
+        }
+    }
+
+    /** The columns of one Arrow batch. */
+    static final class Rows {
+        final int count;
+        final BigIntVector batches;
+        private final VarCharVector topics;
+        private final VarBinaryVector keys;
+        private final VarBinaryVector values;
+        private final IntVector partitions;
+        private final ListVector headers;
+
+        Rows(VectorSchemaRoot root) {
+            count = root.getRowCount();
+            batches = (BigIntVector) root.getVector("batch");
+            topics = (VarCharVector) root.getVector("topic");
+            keys = (VarBinaryVector) root.getVector("key");
+            values = (VarBinaryVector) root.getVector("value");
+            partitions = (IntVector) root.getVector("partition");
+            headers = (ListVector) root.getVector("headers");
+        }
+
+        ProducerRecord record(int row) {
+            String topic = new String(topics.get(row), StandardCharsets.UTF_8);
+            Integer partition =
+                partitions == null || partitions.isNull(row) ? null : Integer.valueOf(partitions.get(row));
+            return new ProducerRecord(topic, partition, null, bytes(keys, row), bytes(values, row), headers(row));
+        }
+
+        private static byte[] bytes(VarBinaryVector vector, int row) {
+            return vector == null || vector.isNull(row) ? null : vector.get(row);
+        }
+
+        private Iterable headers(int row) {
+            RecordHeaders found = new RecordHeaders();
+            if (headers != null && !headers.isNull(row)) {
+                Iterator all = ((List) headers.getObject(row)).iterator();
+                while (all.hasNext()) {
+                    Map each = (Map) all.next();
+                    found.add(String.valueOf(each.get("key")), (byte[]) each.get("value"));
+                }
+            }
+            return found;
+        }
+    }
+
+    /** Counts the records of one batch that are on their way; reports when there are none. */
+    static final class Batch implements Callback {
+        final long number;
+        private final LinkedBlockingQueue results;
+        private int open = 1;
+        private Exception failure;
+
+        Batch(long number, LinkedBlockingQueue results) {
+            this.number = number;
+            this.results = results;
+        }
+
+        synchronized void began() {
+            open++;
+        }
+
+        synchronized boolean hasFailed() {
+            return failure != null;
+        }
+
+        synchronized void completed(Exception error) {
+            if (failure == null) {
+                failure = error;
+            }
+            open--;
+            if (open == 0) {
+                results.add(failure == null ? String.valueOf(number) : number + " " + line(failure));
+            }
+        }
+
+        public void onCompletion(RecordMetadata metadata, Exception error) {
+            completed(error);
+        }
+
+        private static String line(Exception error) {
+            return error.toString().replace('\n', ' ');
+        }
+    }
+}

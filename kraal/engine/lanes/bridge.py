@@ -1,0 +1,81 @@
+"""The JVM's side of a lane: starts its Spark task, and passes rows and results across. Source: `java/Lane.java`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.engine.session.janino import loaded
+from kraal.engine.session.jobs import job_group
+
+if TYPE_CHECKING:
+    from kraal.engine.session.session import Spark
+
+_CLASS: Final = "kraal.Lane"
+_WAIT_MS: Final = 10_000
+READY: Final = 0
+"""The number of the result that says that the Spark task has started."""
+ENDED: Final = -1
+"""The number of the last result: the Spark task has ended."""
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneResult:
+    """What became of a batch: `error` is None if Kafka has acknowledged all its records."""
+
+    number: int
+    error: str | None
+
+
+class LaneBridge:
+    """One running lane. The methods ask the JVM: threads that may wait for it."""
+
+    def __init__(self, spark: Spark) -> None:
+        """Submit the Spark task; `results` says when it has started. Raises py4j's and Spark's errors."""
+        context: Any = spark.session.sparkContext
+        self._jvm = context._jvm
+        name = f"lane-{next(_numbers)}"
+        made = loaded(context, _CLASS).getConstructors()[0].newInstance(self._objects(context, name))
+        self._lane = made
+        self._defined: set[str] = set()
+        with job_group(spark, pool="lane", group=name, what="a lane for small batches"):
+            one = self._jvm.java.util.ArrayList()
+            one.add(name)
+            self._job = context._jsc.parallelize(one, 1).foreachPartitionAsync(made)
+
+    def push(self, producer: str, configs: Mapping[str, str], stream: bytes) -> None:
+        """Hand rows to the Spark task; `producer` names the producer with these configs."""
+        if producer not in self._defined:
+            given = self._jvm.java.util.HashMap()
+            for key, value in configs.items():
+                given.put(key, value)
+            self._lane.define(producer, given)
+            self._defined.add(producer)
+        self._lane.push(producer, bytearray(stream))
+
+    def results(self) -> Iterator[LaneResult]:
+        """Wait for results; returns when the lane has ended."""
+        while True:
+            text = str(self._lane.take(_WAIT_MS))
+            if not text and self._job.isDone():  # it ended without a word
+                return
+            for line in filter(None, text.split("\n")):
+                number, _, error = line.partition(" ")
+                result = LaneResult(int(number), error or None)
+                yield result
+                if result.number == ENDED:
+                    return
+
+    def discard(self, producer: str | None) -> None:
+        """Close a producer (None: all) and drop the records that it holds; their batches fail."""
+        self._lane.discard(producer)
+
+    def _objects(self, context: Any, *values: object) -> Any:
+        """Return a Java array of objects."""
+        array = context._gateway.new_array(self._jvm.java.lang.Object, len(values))
+        for place, each in enumerate(values):
+            array[place] = each
+        return array

@@ -1,0 +1,271 @@
+"""The worker's lane: small batches of all source tasks, sent by one long-running Spark task.
+
+A job costs some ten milliseconds of two processors, whatever it writes. A lane has one Spark task that never ends:
+batches that are small and whose records are bytes already cross into the JVM together, and the task sends them with
+its own producers. Two threads serve it: one hands over what has arrived, one waits for results.
+
+The lane is used when its Spark task runs; until then, and whenever it cannot take a batch, a job writes it
+(`kraal.engine.kafka_io.coalescing`). A batch that fails in the lane is repeated by a job as well, once none of its
+records is on its way any more; so errors, retries and traces are those of jobs, and each topic partition gets a task's
+records in order, because a task has at most one batch in flight.
+
+A cancelled batch takes its producer with it, so that no record of it is sent later. The batches of other tasks that
+the producer holds are repeated by jobs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from kraal.engine.failure_trace import is_bridge_failure, root_cause
+from kraal.engine.lanes.bridge import ENDED, READY, LaneBridge, LaneResult
+from kraal.engine.lanes.rows import is_small, stream_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kraal.engine.kafka_io.coalescing import Coalescer, PendingBatch
+    from kraal.engine.session.session import Session, Spark
+    from kraal.engine.thread_pool import Pool
+
+log = logging.getLogger(__name__)
+
+WAITING_BYTES: Final = 16 << 20
+"""Size of waiting batches from which on batches go by jobs, so that a slow Kafka does not fill the memory."""
+LINGER_S: Final = 0.01
+"""Minimum time between two hand-overs: a busy lane gets what has come in this time together, an idle one at once."""
+AGAIN_S: Final = 30.0
+"""After this time a lane that has ended is started again, in the same Spark session."""
+
+Configs = tuple[tuple[str, str], ...]
+"""The configs of a producer: Kafka's names and values, sorted."""
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A lane in one Spark session."""
+
+    spark: Spark
+    bridge: LaneBridge | None = None
+    """None while the lane starts."""
+    is_ready: bool = False
+    names: dict[Configs, str] = field(default_factory=dict)
+    """Names of the producers."""
+    sent: dict[int, PendingBatch] = field(default_factory=dict)
+    """Batches without a result, by number."""
+    pushed_s: float = -math.inf
+    """Time of the last hand-over, in monotonic seconds."""
+
+
+class Lanes:
+    """Takes small batches. Any thread; no method waits for Spark."""
+
+    def __init__(self, session: Session, coalescer: Coalescer, canceller: Pool, *, is_local: bool) -> None:
+        """Create it without a lane; `is_local`: whether Spark's tasks run in the JVM that the worker talks to."""
+        self._session = session
+        self._coalescer = coalescer
+        self._canceller = canceller
+        self._is_local = is_local
+        self._lock = threading.Condition()
+        self._lane: _Open | None = None
+        self._waiting: deque[PendingBatch] = deque()
+        self._waiting_bytes = 0
+        self._numbers = itertools.count(1)
+        self._ended: tuple[Spark, float] | None = None
+        """The Spark session in which the last lane ended, and when, in monotonic seconds."""
+        self._closed = False
+
+    def takes(self, table: pa.Table) -> bool:
+        """Whether a batch of this size can go through the lane now; starts the lane if there is none."""
+        spark = self._session.current
+        if not self._is_local or spark is None or not is_small(table):
+            return False
+        with self._lock:
+            if self._closed or self._waiting_bytes > WAITING_BYTES:
+                return False
+            lane = self._lane
+            if lane is not None and lane.spark is spark:
+                return lane.is_ready
+            if (
+                self._ended is not None
+                and self._ended[0] is spark
+                and time.monotonic() < self._ended[1] + AGAIN_S
+            ):
+                return False
+            self._lane = lane = _Open(spark)
+        for name, function in (("kraal-lane-push", self._push), ("kraal-lane-results", self._receive)):
+            threading.Thread(target=function, args=(lane,), name=name, daemon=True).start()
+        return False
+
+    def put(self, batch: PendingBatch) -> None:
+        """Send a plain batch; `batch.done` receives its result on the lane's or a pool's thread."""
+        with self._lock:
+            lane = self._lane
+            is_open = lane is not None and lane.is_ready
+            if is_open:
+                self._waiting.append(batch)
+                self._waiting_bytes += batch.table.nbytes
+                if len(self._waiting) == 1:
+                    self._lock.notify_all()
+        if not is_open:
+            self._coalescer.put(batch)
+
+    def give_up(self, batch: PendingBatch) -> bool:
+        """Do not send a batch; if it was sent, discard what its producer holds. Returns whether it was here."""
+        with self._lock:
+            lane = self._lane
+            if batch in self._waiting:
+                batch.given_up = True
+                return True
+            if lane is None or batch not in lane.sent.values():
+                return False
+            batch.given_up = True
+            name = lane.names[_configs(batch)]
+        self._discard(lane, name)
+        return True
+
+    def close(self) -> None:
+        """End the thread that hands over batches; the other one ends with Spark."""
+        with self._lock:
+            self._closed = True
+            self._lock.notify_all()
+
+    # --- the thread that hands over -------------------------------------------------------------------------
+
+    def _push(self, lane: _Open) -> None:
+        while (batches := self._taken(lane)) is not None:
+            for batch in batches:
+                if batch.given_up:
+                    batch.done(None)
+            by_configs: dict[Configs, list[PendingBatch]] = {}
+            for batch in batches:
+                if not batch.given_up:
+                    by_configs.setdefault(_configs(batch), []).append(batch)
+            for configs, together in by_configs.items():
+                self._hand_over(lane, configs, together)
+
+    def _taken(self, lane: _Open) -> Sequence[PendingBatch] | None:
+        """Wait for batches, and for more if the last hand-over was just now; None when the lane is over."""
+        if not self._wait(lane):
+            return None
+        pause_s = lane.pushed_s + LINGER_S - time.monotonic()
+        if pause_s > 0:
+            time.sleep(pause_s)
+        lane.pushed_s = time.monotonic()
+        with self._lock:
+            if self._lane is not lane:  # jobs write what was waiting
+                return None
+            batches = list(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            return batches
+
+    def _wait(self, lane: _Open) -> bool:
+        """Wait for batches; return False when the lane is over."""
+        with self._lock:
+            while (not self._waiting or not lane.is_ready) and self._lane is lane and not self._closed:
+                self._lock.wait()
+            return self._lane is lane and not self._closed
+
+    def _hand_over(self, lane: _Open, configs: Configs, batches: Sequence[PendingBatch]) -> None:
+        bridge = lane.bridge
+        assert bridge is not None  # noqa: S101 - there are batches only when the lane is ready
+        with self._lock:
+            name = lane.names.setdefault(configs, f"producer-{len(lane.names)}")
+            numbered = [(next(self._numbers), batch) for batch in batches]
+            lane.sent.update(numbered)
+        try:
+            bridge.push(name, dict(configs), stream_of(numbered))
+        except Exception as error:  # noqa: BLE001 - jobs repeat the batches, and fail with what is wrong
+            for number, _ in numbered:
+                self._settle(lane, LaneResult(number, str(error)), error)
+        if any(batch.given_up for batch in batches):
+            self._discard(lane, name)
+
+    def _discard(self, lane: _Open, name: str) -> None:
+        """Drop what a producer holds. Returns at once."""
+
+        def discard() -> None:
+            try:
+                if lane.bridge is not None:
+                    lane.bridge.discard(name)
+            except Exception as error:  # noqa: BLE001 - in any case the JVM must not continue with them
+                if self._session.current is lane.spark:
+                    self._session.kill(f"records of a lane cannot be discarded: {error}")
+
+        self._canceller.submit(discard)
+
+    # --- the thread that waits for results ------------------------------------------------------------------
+
+    def _receive(self, lane: _Open) -> None:
+        error: BaseException | None = None
+        try:
+            lane.bridge = LaneBridge(lane.spark)
+            for result in lane.bridge.results():
+                if result.number == READY:
+                    self._ready(lane)
+                elif result.number != ENDED:
+                    self._settle(lane, result)
+        except Exception as raised:  # noqa: BLE001 - any error ends the lane
+            error = raised
+        self._over(lane, error)
+
+    def _ready(self, lane: _Open) -> None:
+        with self._lock:
+            lane.is_ready = True
+            self._lock.notify_all()
+        log.info("Started the lane for small batches")
+
+    def _settle(self, lane: _Open, result: LaneResult, error: BaseException | None = None) -> None:
+        """Report a batch, or have a job repeat it."""
+        with self._lock:
+            batch = lane.sent.pop(result.number, None)
+        if batch is None:
+            return
+        if result.error is None:
+            batch.done(batch.result())
+        elif batch.given_up:
+            batch.done(None)
+        elif error is not None and is_bridge_failure(error):
+            batch.done(error)
+        else:
+            log.info("%s: Repeating a batch by a job: %s", batch.task, result.error)
+            self._coalescer.put(batch)
+
+    def _over(self, lane: _Open, error: BaseException | None) -> None:
+        """Forget the lane; jobs write what it has not written."""
+        with self._lock:
+            if self._lane is lane:
+                self._lane, self._ended = None, (lane.spark, time.monotonic())
+                waiting = list(self._waiting)
+                self._waiting.clear()
+                self._waiting_bytes = 0
+            else:
+                waiting = []
+            self._lock.notify_all()
+            numbers = list(lane.sent)
+        reason = "its Spark task has ended" if error is None else root_cause(error)
+        if error is not None and is_bridge_failure(error):  # the session reports the end of its JVM
+            log.debug("The lane for small batches has ended: %s", reason)
+        elif not self._closed:
+            log.warning("The lane for small batches has ended: %s", reason)
+        for number in numbers:
+            self._settle(lane, LaneResult(number, reason), error)
+        for batch in waiting:
+            if batch.given_up:
+                batch.done(None)
+            else:
+                self._coalescer.put(batch)
+
+
+def _configs(batch: PendingBatch) -> Configs:
+    assert batch.lane is not None  # noqa: S101 - others do not come here
+    return tuple(sorted(batch.lane.items()))

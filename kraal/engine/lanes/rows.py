@@ -1,0 +1,106 @@
+"""The rows of small batches in the form that a lane sends: bytes, with the number of their batch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from kraal.plugins.api import ColumnFormat, Converter, Schema
+from kraal.plugins.model.schema import Type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kraal.engine.kafka_io.coalescing import PendingBatch
+    from kraal.engine.kafka_io.writer import WritePlan
+
+ROWS: Final = 1000
+"""Maximum number of records of a batch that goes through a lane."""
+BYTES: Final = 1 << 20
+"""Maximum size of such a batch, in bytes."""
+_OTHERS: Final = frozenset({"topic", "headers", "partition"})
+"""Columns that need no conversion."""
+_PLAIN: Final = {ColumnFormat.TEXT: (Type.STRING, "string"), ColumnFormat.BYTES: (Type.BYTES, "binary")}
+"""By format: the schema's type and the type of a column whose bytes a converter writes unchanged."""
+
+
+def is_plain(table: pa.Table, plan: WritePlan) -> bool:
+    """Whether the table's keys and values are the bytes to write, so that they need no conversion by Spark."""
+    if plan.transforms is not None:
+        return False
+    if plan.converters is None:
+        return True
+    types = {field.name: str(field.type) for field in table.schema}
+    return types.keys() <= _OTHERS | {"key", "value"} and all(
+        _passes(converter, schema, types.get(name))
+        for name, converter, schema in (
+            ("key", plan.converters.key, plan.key_schema),
+            ("value", plan.converters.value, plan.value_schema),
+        )
+    )
+
+
+def _passes(converter: Converter, schema: Schema | None, column: str | None) -> bool:
+    """Whether a converter writes a column unchanged, null as null; without a column all values are null."""
+    plain = None if converter.column_format is None else _PLAIN.get(converter.column_format)
+    if plain is None or (column is not None and column != plain[1]):
+        return False
+    return (
+        schema is None
+        if column is None
+        else schema is not None and (schema.type, schema.name) == (plain[0], None)
+    )
+
+
+def is_small(table: pa.Table) -> bool:
+    """Whether a lane takes a batch of this size."""
+    return bool(table.num_rows <= ROWS and table.nbytes <= BYTES)
+
+
+def stream_of(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
+    """Return the rows of batches that are plain as an Arrow stream, each with the number of its batch."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
+
+    values: list[tuple[int, PendingBatch]] = []
+    parts = []
+    for number, batch in batches:
+        if batch.topic is not None and batch.table.column_names == ["value"]:
+            values.append((number, batch))
+        else:
+            parts.append(_numbered(number, batch.with_topic()))
+    if values:
+        parts.insert(0, _values_only(values))
+    table = pa.concat_tables(parts, promote_options="default")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return bytes(sink.getvalue())
+
+
+def _values_only(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
+    """Return the rows of batches that have nothing but values and one topic each, all at once."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    numbers, topics, chunks = [], [], []
+    for number, batch in batches:
+        column = batch.table["value"]
+        numbers += [number] * len(column)
+        topics += [batch.topic] * len(column)
+        chunks += [chunk.cast(pa.binary()) for chunk in column.chunks]
+    columns = [
+        pa.array(numbers, pa.int64()),
+        pa.array(topics, pa.string()),
+        pa.chunked_array(chunks, pa.binary()),
+    ]
+    return pa.table(columns, names=["batch", "topic", "value"])
+
+
+def _numbered(number: int, table: pa.Table) -> pa.Table:
+    """Return a table with its batch's number, and keys and values as binary columns."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    for place, name in enumerate(table.column_names):
+        if name in {"key", "value"}:
+            table = table.set_column(place, pa.field(name, pa.binary()), table[name].cast(pa.binary()))
+    numbers = pa.repeat(pa.scalar(number, pa.int64()), table.num_rows)
+    return table.add_column(0, pa.field("batch", pa.int64()), numbers)

@@ -1,0 +1,114 @@
+"""Which small batches a lane takes as they are, and the rows that it gets."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pyarrow as pa
+import pytest
+
+from kraal.converters.json.converter import JsonConverter
+from kraal.converters.primitive.bytearray import ByteArrayConverter
+from kraal.converters.primitive.string import StringConverter
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.kafka_io.coalescing import PendingBatch
+from kraal.engine.kafka_io.writer import WritePlan
+from kraal.engine.lanes.rows import BYTES, ROWS, is_plain, is_small, stream_of
+from kraal.engine.task_plugins import Converters
+from kraal.plugins.api import Converter, Schema
+from kraal.plugins.model.schema import STRING, Type
+
+TEXTS = pa.table({"value": ["a"]})
+BINARY = Schema(type=Type.BYTES)
+
+
+def configured(converter: Converter, **config: str) -> Converter:
+    converter.configure(config, is_key=False)
+    return converter
+
+
+def plan(value: Converter, schema: Schema | None = STRING, key: Schema | None = None) -> WritePlan:
+    converters = Converters(configured(StringConverter()), value, ("any",))
+    return WritePlan(converters=converters, options={}, key_schema=key, value_schema=schema)
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "schema"),
+    [
+        pytest.param(TEXTS, configured(StringConverter()), STRING, id="texts"),
+        pytest.param(pa.table({"value": [b"a"]}), configured(ByteArrayConverter()), BINARY, id="bytes"),
+        pytest.param(pa.table({"partition": [1]}), configured(ByteArrayConverter()), None, id="tombstones"),
+    ],
+)
+def test_records_that_are_bytes_already_are_plain(
+    table: pa.Table, value: Converter, schema: Schema | None
+) -> None:
+    assert is_plain(table, plan(value, schema))
+
+
+@pytest.mark.parametrize(
+    ("table", "value", "schema"),
+    [
+        pytest.param(TEXTS, configured(JsonConverter()), STRING, id="a converter that writes"),
+        pytest.param(TEXTS, configured(ByteArrayConverter()), STRING, id="text as bytes, which is an error"),
+        pytest.param(
+            pa.table({"value": [1]}), configured(StringConverter()), Schema(type=Type.INT64), id="a number"
+        ),
+        pytest.param(
+            TEXTS, configured(StringConverter(), **{"converter.encoding": "UTF-16"}), STRING, id="encoding"
+        ),
+        pytest.param(
+            TEXTS, configured(StringConverter()), Schema(type=Type.STRING, name="x"), id="a named schema"
+        ),
+        pytest.param(TEXTS, configured(StringConverter()), None, id="a value without a schema"),
+        pytest.param(
+            TEXTS.append_column("timestamp", [[1]]), configured(StringConverter()), STRING, id="a time"
+        ),
+    ],
+)
+def test_other_records_are_not_plain(table: pa.Table, value: Converter, schema: Schema | None) -> None:
+    assert not is_plain(table, plan(value, schema))
+
+
+def test_rows_of_a_pass_are_plain_and_transforms_by_columns_are_not() -> None:
+    passed = WritePlan(converters=None, options={}, key_schema=None, value_schema=None)
+    assert is_plain(TEXTS, passed)
+    transformed = WritePlan(
+        converters=None, options={}, key_schema=None, value_schema=None, transforms=cast("Any", object())
+    )
+    assert not is_plain(TEXTS, transformed)
+
+
+def test_a_batch_with_many_records_or_bytes_is_not_small() -> None:
+    assert is_small(pa.table({"value": ["a"] * ROWS}))
+    assert not is_small(pa.table({"value": ["a"] * (ROWS + 1)}))
+    assert not is_small(pa.table({"value": ["a" * BYTES]}))
+
+
+def pending(table: pa.Table, topic: str | None) -> PendingBatch:
+    return PendingBatch(
+        task=TaskId(ConnectorName("c"), 0),
+        table=table,
+        topic=topic,
+        offsets={},
+        plan=plan(configured(StringConverter())),
+        done=lambda _: None,
+    )
+
+
+def test_a_stream_has_the_rows_of_all_batches_with_their_numbers() -> None:
+    headers = pa.array(
+        [[{"key": "h", "value": b"x"}]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    )
+    other = pa.table(
+        {"topic": ["v"], "key": [None], "value": [b"\xff"], "headers": headers, "partition": [3]}
+    )
+    stream = stream_of([(7, pending(pa.table({"value": ["a", "b"]}), "t")), (8, pending(other, None))])
+    with pa.ipc.open_stream(stream) as reader:
+        rows = reader.read_all()
+    assert rows["batch"].to_pylist() == [7, 7, 8]
+    assert rows["topic"].to_pylist() == ["t", "t", "v"]
+    assert rows["value"].to_pylist() == [b"a", b"b", b"\xff"]
+    assert rows["headers"].to_pylist() == [None, None, [{"key": "h", "value": b"x"}]]
+    assert rows["partition"].to_pylist() == [None, None, 3]
+    assert {str(rows.schema.field(name).type) for name in ("key", "value")} == {"binary"}
