@@ -73,6 +73,11 @@ class LaneBridge:
         """Close a producer (None: all) and drop the records that it holds; their batches fail."""
         self._lane.discard(producer)
 
+    def end(self) -> None:
+        """End the Spark task. Drops all records that its producers hold or were to be given."""
+        self.discard(None)
+        self._job.cancel(True)  # noqa: FBT003 - Java's flag: the task may be interrupted
+
     def _objects(self, context: Any, *values: object) -> Any:
         """Return a Java array of objects."""
         array = context._gateway.new_array(self._jvm.java.lang.Object, len(values))

@@ -21,7 +21,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -84,7 +84,7 @@ class Lanes:
         self._closed = False
 
     def takes(self, table: pa.Table) -> bool:
-        """Whether a batch of this size can go through the lane now; starts the lane if there is none."""
+        """Return whether the lane accepts a batch of this size now. Starts the lane if it is not running."""
         spark = self._session.current
         if not self._is_local or spark is None or not is_small(table):
             return False
@@ -192,16 +192,17 @@ class Lanes:
 
     def _discard(self, lane: _Open, name: str) -> None:
         """Drop what a producer holds. Returns at once."""
+        bridge = lane.bridge
+        if bridge is not None:
+            self._canceller.submit(lambda: self._stop_sending(lane, lambda: bridge.discard(name)))
 
-        def discard() -> None:
-            try:
-                if lane.bridge is not None:
-                    lane.bridge.discard(name)
-            except Exception as error:  # noqa: BLE001 - in any case the JVM must not continue with them
-                if self._session.current is lane.spark:
-                    self._session.kill(f"records of a lane cannot be discarded: {error}")
-
-        self._canceller.submit(discard)
+    def _stop_sending(self, lane: _Open, stop: Callable[[], None]) -> None:
+        """Ask the JVM to drop records; end a JVM that cannot, because it must not continue with them."""
+        try:
+            stop()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the records are still there
+            if self._session.current is lane.spark:
+                self._session.kill(f"records of a lane cannot be discarded: {error}")
 
     # --- the thread that waits for results ------------------------------------------------------------------
 
@@ -241,7 +242,9 @@ class Lanes:
             self._coalescer.put(batch)
 
     def _over(self, lane: _Open, error: BaseException | None) -> None:
-        """Forget the lane; jobs write what it has not written."""
+        """Forget the lane; jobs write what it has not written, once it cannot send it any more."""
+        if error is not None and lane.bridge is not None and not is_bridge_failure(error):
+            self._stop_sending(lane, lane.bridge.end)
         with self._lock:
             if self._lane is lane:
                 self._lane, self._ended = None, (lane.spark, time.monotonic())

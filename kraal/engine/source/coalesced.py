@@ -9,6 +9,7 @@ from kraal.engine import client_options
 from kraal.engine.columns.source import with_options
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.coalescing import PendingBatch
+from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.source.parts import SourceParts
 from kraal.engine.source.topics import topics_of
 from kraal.engine.source.ways import PolledBatch
@@ -22,23 +23,8 @@ class LaneTable:
 
     def launcher(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that queues the table for the lane."""
-        parts, batch = self.parts, polled.batch
-
-        def launch(done: Callable[[JobResult], None]) -> None:
-            parts.send(
-                PendingBatch(
-                    task=parts.spec.task,
-                    table=batch.table,
-                    topic=batch.topic,
-                    offsets=batch.offsets,
-                    plan=parts.plan(batch, client_options.SHARED_CLIENT),
-                    done=done,
-                    poll_s=polled.poll_s,
-                    lane=parts.lane_configs(),
-                )
-            )
-
-        return parts.with_topics(topics_of(batch, batch.topic), launch)
+        plan = self.parts.plan(polled.batch, client_options.SHARED_CLIENT)
+        return _queued(self.parts, polled, plan, polled.batch.topic, by_lane=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +35,33 @@ class CoalescedTable:
 
     def launcher(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that queues the table for a shared job."""
-        parts, batch = self.parts, polled.batch
         client = client_options.SHARED_CLIENT
         if polled.columns is None:
-            plan, topic = parts.plan(batch, client), batch.topic
+            plan, topic = self.parts.plan(polled.batch, client), polled.batch.topic
         else:
             plan, topic = polled.columns
-            plan = with_options(plan, parts.options(client))
+            plan = with_options(plan, self.parts.options(client))
+        return _queued(self.parts, polled, plan, topic, by_lane=False)
 
-        def launch(done: Callable[[JobResult], None]) -> None:
-            parts.coalesce(
-                PendingBatch(
-                    task=parts.spec.task,
-                    table=batch.table,
-                    topic=topic,
-                    offsets=batch.offsets,
-                    plan=plan,
-                    done=done,
-                    poll_s=polled.poll_s,
-                )
+
+def _queued(
+    parts: SourceParts, polled: PolledBatch, plan: WritePlan, topic: str | None, *, by_lane: bool
+) -> JobLauncher:
+    """Return a launcher that queues a table for the lane or for a shared job, once its topics exist."""
+    batch = polled.batch
+
+    def launch(done: Callable[[JobResult], None]) -> None:
+        (parts.send if by_lane else parts.coalesce)(
+            PendingBatch(
+                task=parts.spec.task,
+                table=batch.table,
+                topic=topic,
+                offsets=batch.offsets,
+                plan=plan,
+                done=done,
+                poll_s=polled.poll_s,
+                lane=parts.lane_configs() if by_lane else None,
             )
+        )
 
-        return parts.with_topics(topics_of(batch, topic), launch)
+    return parts.with_topics(topics_of(batch, topic), launch)

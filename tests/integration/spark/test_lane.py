@@ -145,6 +145,30 @@ def test_jobs_write_when_the_lanes_spark_task_is_killed_and_then_it_starts_again
     task.end()
 
 
+def test_a_lane_whose_results_cannot_be_read_is_ended_and_another_one_starts(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = stage.topic()
+    task = Task(stage, topic)
+    task.reach_lane()
+    settle, failed = lanes.Lanes._settle, list[Any]()
+
+    def fail_once(self: lanes.Lanes, *given: Any) -> None:
+        if not failed:
+            failed.append(given)
+            raise ValueError("not a number")
+        settle(self, *given)
+
+    monkeypatch.setattr(lanes.Lanes, "_settle", fail_once)
+    monkeypatch.setattr(lanes, "AGAIN_S", 0.0)
+    task.write()
+    assert failed
+    task.reach_lane()
+    values = stage.values(topic, task.written)
+    assert list(dict.fromkeys(values)) == texts(task.written), "in order; a batch may be there twice"
+    task.end()
+
+
 def test_a_cancelled_task_leaves_the_lane_to_others(stage: Stage) -> None:
     topic = stage.topic()
     task, other = Task(stage, topic), Task(stage, stage.topic())

@@ -52,6 +52,10 @@ class Bridge:
             if result.number == ENDED:
                 return
 
+    def end(self) -> None:
+        """Note it."""
+        self.discarded.put("all")
+
     def discard(self, producer: str) -> None:
         """Note it."""
         self.discarded.put(producer)
@@ -209,6 +213,15 @@ def test_a_dead_jvm_fails_the_batches_that_were_sent(stage: Stage) -> None:
     gone = ConnectionResetError("Answer from Java side is empty")
     bridge.given.put(gone)
     assert stage.result() == ("a", gone)
+
+
+def test_a_lane_whose_results_cannot_be_read_sends_nothing_once_jobs_repeat_its_batches(stage: Stage) -> None:
+    bridge = stage.started()
+    stage.put("a")
+    bridge.pushed.get(timeout=WAIT_S)
+    bridge.given.put(ValueError("not a number"))
+    assert stage.jobs.get(timeout=WAIT_S) == "a"
+    assert bridge.discarded.get_nowait() == "all"
 
 
 def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at_once(
