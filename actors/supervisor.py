@@ -82,7 +82,12 @@ class Supervisor:
 
     def _spawn(self, spec: Supervise) -> None:
         address = spec.address
-        self._system.spawn(address, spec.factory, lambda error: self._address.tell(ActorDied(address, error)))
+        self._system.spawn(
+            address,
+            spec.factory,
+            lambda error: self._address.tell(ActorDied(address, error)),
+            shares_thread=spec.shares_thread,
+        )
 
     def _crash(self, message: CrashActor) -> None:
         for address in self._children:

@@ -205,7 +205,9 @@ class Worker:
         def make() -> Behaviour:
             return self._make_child(instance, slot.life or wanted, address)
 
-        self._supervisor.tell(Supervise(address=address, factory=make, on_give_up=on_give_up))
+        self._supervisor.tell(
+            Supervise(address=address, factory=make, on_give_up=on_give_up, shares_thread=True)
+        )
 
     def _stop(self, instance: Instance, slot: Slot, life: Wanted) -> None:
         if slot.address is None:

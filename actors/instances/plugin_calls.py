@@ -6,6 +6,7 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from actors.runtime.shared_threads import blocking
 from kraal.core.errors import PluginFailed
 from kraal.core.secrets import secrets
 
@@ -27,9 +28,10 @@ def trace_of(error: BaseException) -> str:
 
 @contextmanager
 def plugin_code(doing: str) -> Iterator[None]:
-    """Turn any error of a plugin into PluginFailed; `doing` starts its message."""
+    """Turn any error of a plugin into PluginFailed; `doing` starts its message. The code may block."""
     try:
-        yield
+        with blocking():
+            yield
     except BaseException as exc:
         message = secrets.scrub(f"{doing}: {exc!r}")
         raise PluginFailed(message, trace_of(exc)) from exc

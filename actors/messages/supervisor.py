@@ -28,6 +28,8 @@ class Supervise(Tell):
     factory: Factory
     on_give_up: Callable[[BaseException], None]
     reborn: Callable[[], None] = nothing
+    shares_thread: bool = False
+    """See `System.spawn`."""
 
 
 @dataclass(frozen=True, slots=True)

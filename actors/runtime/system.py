@@ -1,30 +1,40 @@
-"""Actor systems, which give behaviours a mailbox and run them. Here: one pykka actor, and so one thread, for each.
+"""Actor systems, which give behaviours a mailbox and run them. Here: one pykka actor for each.
 
-Source: pykka.ThreadingActor. STYLE.md section 5 describes what pykka does when a handler raises, and what Kraal adds:
-a `Tell` that raises kills the actor, and the supervisor is notified; an `Ask` that raises answers with the error.
+An actor has a thread of its own, or shares a few threads with others (`actors.runtime.shared_threads`): the actors of
+a thousand connectors and tasks mostly wait.
+
+Source: pykka.ThreadingActor. STYLE.md section 5 describes what pykka does when a handler raises, and what Kraal adds: a
+`Tell` that raises kills the actor, and the supervisor is notified; an `Ask` that raises answers with the error.
 """
 
 from __future__ import annotations
 
 import logging
+import queue
+import threading
 import time
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pykka
 from typing_extensions import override
 
 from actors.runtime.mailbox import Address, Behaviour, Question, Tell
+from actors.runtime.shared_threads import SharedThreads
 from kraal.core.logging import about
 
 if TYPE_CHECKING:
-    import queue
     from types import TracebackType
 
 log = logging.getLogger(__name__)
 
 Factory = Callable[[], Behaviour]
 """Makes a behaviour, on the thread that runs it. Called again for each restart."""
+
+
+TURN = 100
+"""Maximum number of messages that an actor handles in one turn on a shared thread."""
 
 
 class Begin(Tell):
@@ -43,17 +53,25 @@ class Crash(Tell):
 class System(Protocol):
     """Runs behaviours."""
 
-    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
-        """Start a new behaviour with the mailbox at `address` and send it `Begin`. `died` is called at most once."""
+    def spawn(
+        self,
+        address: Address,
+        factory: Factory,
+        died: Callable[[BaseException], None],
+        *,
+        shares_thread: bool = False,
+    ) -> None:
+        """Start a new behaviour with the mailbox at `address` and send it `Begin`. `died` is called at most once.
+
+        `shares_thread`: its handlers return in milliseconds, except inside `shared_threads.blocking`.
+        """
 
     def stop(self, address: Address) -> None:
         """Stop the actor at `address` after its current message; never blocks; ignores unknown addresses."""
 
 
-class _Shell(pykka.ThreadingActor):
+class _Shell(pykka.Actor):
     """The pykka actor around one behaviour."""
-
-    use_daemon_thread = True
 
     def __init__(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
         super().__init__()
@@ -91,14 +109,124 @@ class _Shell(pykka.ThreadingActor):
         self._address.fail_open(f"{self._address.name} was stopped")
 
 
-class ThreadSystem:
-    """Runs each behaviour as a pykka actor, on a daemon thread of its own."""
+class _OwnThread(_Shell, pykka.ThreadingActor):
+    """An actor with a daemon thread of its own."""
+
+    use_daemon_thread = True
+
+
+class _SharingThreads(_Shell):
+    """An actor that takes turns on shared threads: its messages are handled in order, one at a time."""
+
+    def __init__(
+        self,
+        address: Address,
+        factory: Factory,
+        died: Callable[[BaseException], None],
+        threads: SharedThreads,
+    ) -> None:
+        super().__init__(address, factory, died)
+        self._threads = threads
+        self._inbox = cast("_Inbox", self.actor_inbox)
+        self._inbox.attach(lambda: threads.submit(self._take_turn))
+
+    @override
+    @staticmethod
+    def _create_actor_inbox() -> Any:
+        return _Inbox()
+
+    @override
+    @staticmethod
+    def _create_future() -> pykka.Future[Any]:
+        return pykka.ThreadingFuture()
+
+    @override
+    def _start_actor_loop(self) -> None:
+        """Do nothing: the first message asks for a turn."""
+
+    def _take_turn(self) -> None:
+        """Handle the messages that wait."""
+        self.on_start()
+        self._inbox.begin_turn()
+        try:
+            self._actor_loop_running()
+        except queue.Empty:
+            pass
+        else:  # it has stopped, perhaps in an earlier turn
+            self._actor_loop_teardown()
+        self._inbox.end_turn()
+
+
+class _Inbox:
+    """A mailbox that asks for a turn when messages come, and lets one turn take a limited number of them."""
 
     def __init__(self) -> None:
-        self._refs: dict[Address, pykka.ActorRef[_Shell]] = {}
+        self._messages: deque[Any] = deque()
+        self._lock = threading.Lock()
+        self._request: Callable[[], None] = lambda: None
+        self._has_turn = False
+        """Whether a turn is requested or under way."""
+        self._left = 0
+        """Messages that this turn may still take."""
 
-    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
-        """Start a thread for a new behaviour at `address`."""
+    def attach(self, request: Callable[[], None]) -> None:
+        """Set what requests a turn."""
+        self._request = request
+
+    def put(self, envelope: Any, /) -> None:
+        """Add a message."""
+        with self._lock:
+            self._messages.append(envelope)
+            if self._has_turn:
+                return
+            self._has_turn = True
+        self._request()
+
+    def get(self) -> Any:
+        """Take a message; raises queue.Empty when the turn is over."""
+        if not self._messages or not self._left:
+            raise queue.Empty
+        self._left -= 1
+        return self._messages.popleft()
+
+    def empty(self) -> bool:
+        """Whether there are no messages."""
+        return not self._messages
+
+    def qsize(self) -> int:
+        """Return the number of messages."""
+        return len(self._messages)
+
+    def begin_turn(self) -> None:
+        """Allow a number of messages."""
+        self._left = TURN
+
+    def end_turn(self) -> None:
+        """Request another turn if there are more messages."""
+        with self._lock:
+            if not self._messages:
+                self._has_turn = False
+                return
+        self._request()
+
+
+class ThreadSystem:
+    """Runs each behaviour as a pykka actor, on a daemon thread of its own or on threads that actors share."""
+
+    def __init__(self, threads: SharedThreads | None = None) -> None:
+        """Create it; `threads` are those that actors share, by default `SIZE`."""
+        self._refs: dict[Address, pykka.ActorRef[Any]] = {}
+        self._threads = threads or SharedThreads()
+
+    def spawn(
+        self,
+        address: Address,
+        factory: Factory,
+        died: Callable[[BaseException], None],
+        *,
+        shares_thread: bool = False,
+    ) -> None:
+        """Start a new behaviour at `address`, with a thread of its own unless it shares one."""
 
         def dead(error: BaseException) -> None:
             # Nothing stops an actor without a supervisor; a restart replaces this entry.
@@ -106,7 +234,11 @@ class ThreadSystem:
                 del self._refs[address]
             died(error)
 
-        ref = _Shell.start(address, factory, dead)
+        ref: pykka.ActorRef[Any]
+        if shares_thread:
+            ref = _SharingThreads.start(address, factory, dead, self._threads)
+        else:
+            ref = _OwnThread.start(address, factory, dead)
 
         def deliver(message: object) -> bool:
             try:
@@ -137,12 +269,14 @@ class ThreadSystem:
         for address in refs:
             self.stop(address)
         deadline = time.monotonic() + timeout_s
-        return [a.name for a, ref in refs.items() if not _ended(ref, deadline)]
+        left = [a.name for a, ref in refs.items() if not _ended(ref, deadline)]
+        self._threads.close()
+        return left
 
 
-def _inbox(ref: pykka.ActorRef[_Shell]) -> queue.Queue[object]:
-    """Return an actor's mailbox with the type that pykka.ThreadingActor creates."""
-    return cast("queue.Queue[object]", ref.actor_inbox)
+def _inbox(ref: pykka.ActorRef[_Shell]) -> queue.Queue[object] | _Inbox:
+    """Return an actor's mailbox with the type that the actor creates."""
+    return cast("queue.Queue[object] | _Inbox", ref.actor_inbox)
 
 
 def _ended(ref: pykka.ActorRef[_Shell], deadline: float) -> bool:

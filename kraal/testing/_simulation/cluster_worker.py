@@ -208,7 +208,14 @@ class _Host:
         self._connectors = connectors
         self._addresses: dict[Address, None] = {}
 
-    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
+    def spawn(
+        self,
+        address: Address,
+        factory: Factory,
+        died: Callable[[BaseException], None],
+        *,
+        shares_thread: bool = False,
+    ) -> None:
         def noted(error: BaseException) -> None:
             if str(error) != CRASH:
                 self._bugs.append(f"{address.name} of {self._name} died: {error!r}")
@@ -217,7 +224,7 @@ class _Host:
         self._addresses[address] = None
         if address.name.startswith("connector "):  # its started connector is gone as well
             self._connectors.pop(ConnectorName(address.name.removeprefix("connector ")), None)
-        self._scheduler.spawn(address, factory, noted)
+        self._scheduler.spawn(address, factory, noted, shares_thread=shares_thread)
 
     def stop(self, address: Address) -> None:
         self._addresses.pop(address, None)

@@ -103,8 +103,16 @@ class Scheduler:
 
     # -- System --------------------------------------------------------------------------------------------
 
-    def spawn(self, address: Address, factory: Factory, died: Callable[[BaseException], None]) -> None:
-        """Give a new behaviour the mailbox at `address`."""
+    def spawn(
+        self,
+        address: Address,
+        factory: Factory,
+        died: Callable[[BaseException], None],
+        *,
+        shares_thread: bool = False,
+    ) -> None:
+        """Give a new behaviour the mailbox at `address`; all share the caller's thread."""
+        del shares_thread
         cell = _Cell(address.name, factory, died)
         self._cells[address] = cell
 

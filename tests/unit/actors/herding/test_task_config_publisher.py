@@ -46,9 +46,14 @@ class Stage:
         self.publisher.receive(Begin())
 
     def spawn(
-        self, address: Address, factory: Callable[[], object], died: Callable[[BaseException], None]
+        self,
+        address: Address,
+        factory: Callable[[], object],
+        died: Callable[[BaseException], None],
+        *,
+        shares_thread: bool = False,
     ) -> None:
-        del factory, died
+        del factory, died, shares_thread
         self.begun.append(address)
 
     def stop(self, address: Address) -> None:

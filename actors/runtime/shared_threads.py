@@ -1,0 +1,109 @@
+"""A few threads that many actors share, each for one turn at a time.
+
+The actors of connectors and tasks handle a message in microseconds and then wait, so a thread for each would only cost
+memory and wake-ups. Code that may block (a plugin's `start`, a config provider) runs inside `blocking`: another thread
+takes the turns of the others meanwhile. So there are as many threads as turns under way, and never fewer than `size`
+that can go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+log = logging.getLogger(__name__)
+
+SIZE = 2
+"""Number of threads that take turns; more would only compete for Python's interpreter lock."""
+
+_here = threading.local()
+"""`threads`: the `SharedThreads` to which the current thread belongs."""
+
+
+class SharedThreads:
+    """Runs turns, first in, first out. Any thread."""
+
+    def __init__(self, size: int = SIZE) -> None:
+        """Create it without threads; they start with the first turns."""
+        self._size = size
+        self._changed = threading.Condition()
+        self._turns: deque[Callable[[], None]] = deque()
+        self._threads = 0
+        self._idle = 0
+        """Threads that wait for a turn."""
+        self._blocked = 0
+        """Threads inside `blocking`."""
+        self._closed = False
+
+    def submit(self, turn: Callable[[], None]) -> None:
+        """Schedule a turn, which must not raise; returns at once."""
+        with self._changed:
+            self._turns.append(turn)
+            self._provide()
+
+    def close(self) -> None:
+        """End the threads after the turns that are scheduled; returns at once."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    @contextmanager
+    def without_this(self) -> Iterator[None]:
+        """Go on without the current thread, which may block."""
+        with self._changed:
+            self._blocked += 1
+            if self._turns:
+                self._provide()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._blocked -= 1
+
+    def _provide(self) -> None:
+        """Wake or start a thread for a turn unless all threads are busy. Holds the lock."""
+        if self._idle:
+            self._changed.notify()
+        elif self._threads - self._blocked < self._size:
+            self._threads += 1
+            threading.Thread(target=self._run, name="kraal-actors", daemon=True).start()
+
+    def _run(self) -> None:
+        _here.threads = self
+        while (turn := self._take()) is not None:
+            try:
+                turn()
+            except BaseException:
+                log.exception("A turn of an actor failed")
+
+    def _take(self) -> Callable[[], None] | None:
+        """Wait for a turn; None if the thread is not needed any more."""
+        with self._changed:
+            while not self._turns:
+                if self._closed or self._threads - self._blocked > self._size:
+                    self._threads -= 1
+                    return None
+                self._idle += 1
+                self._changed.wait()
+                self._idle -= 1
+            return self._turns.popleft()
+
+
+@contextmanager
+def blocking() -> Iterator[None]:
+    """Mark code that may block, so that it does not hold up other actors that share this thread.
+
+    Has no effect on a thread that is not shared.
+    """
+    threads: SharedThreads | None = getattr(_here, "threads", None)
+    if threads is None:
+        yield
+        return
+    with threads.without_this():
+        yield
