@@ -7,108 +7,44 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.connector import Connector
 from actors.exactly_once import claims
-from actors.exactly_once.fencer import Fence, Fencer
+from actors.exactly_once.fencer import Fencer
 from actors.herder import Herder
-from actors.herding.state import ActorReferences, HerderSettings, HerderState, RestartHistory
-from actors.herding.task_config_publisher import Publisher, Send, send_to_leader
+from actors.herding.state import ActorReferences, HerderState, RestartHistory
+from actors.herding.task_config_publisher import Publisher
 from actors.herding.validator import Validator
 from actors.instances.resolved_configs import ResolvingEngine
-from actors.logs.reader import Follow, Reader
+from actors.logs.reader import Reader
 from actors.logs.writer import Writer
 from actors.membership.member import ClusterMembership, Membership
 from actors.membership.single_node import SingleNode
-from actors.membership.state import PATIENCE_S, MembershipState
+from actors.membership.state import MembershipState
 from actors.messages.herder import Reborn
 from actors.messages.supervisor import Supervise, nothing
 from actors.offsets.request import RequestContext
 from actors.offsets.service import OffsetService
 from actors.offsets.store import OffsetKeeper
+from actors.parts import ClusterParts, Parts
 from actors.runtime.mailbox import Address, Behaviour
 from actors.supervisor import Supervisor
 from actors.task import Task
 from actors.worker import Slot, Worker
-from kraal.cluster.decisions.restart_budget import RestartBudget
-from kraal.cluster.membership.member_state import MemberSettings
 from kraal.cluster.views.snapshot import Published, Snapshot, Stage
 from kraal.core.ids import Instance, TaskId, TopicName
-from kraal.core.log_levels import Loggers
 from kraal.engine.api import EngineReady, TaskSpec
 from kraal.metrics.registry import MetricsRegistry
 from kraal.metrics.task import TaskMeter
-from kraal.metrics.windows import Windows
 
 if TYPE_CHECKING:
-    from actors.instances.plugins import Plugins
     from actors.membership import single_node
-    from actors.runtime.clock import Clock
-    from actors.runtime.system import Factory, System
+    from actors.runtime.system import Factory
     from kraal.cluster.state.wanted_work import Wanted
     from kraal.core.ids import Config
-    from kraal.engine.api import Engine
-    from kraal.protocol.group import ConnectProtocol, Job
-    from kraal.stores.api import GroupOffsets, Log, OffsetStore
-    from kraal.stores.group_api import Group
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterParts:
-    """Additional parts of a worker in a cluster."""
-
-    group: Group
-    """Joined when the herder has read the logs; closed by its creator."""
-    protocol: ConnectProtocol
-    static: tuple[Job, ...] | None = None
-    """Static assignment of this worker (KIP-987); None: it runs anything."""
-    member: MemberSettings = field(default_factory=MemberSettings)
-    follow: Follow = field(default_factory=Follow)
-    """How to read the logs that other workers write too."""
-    send: Send = send_to_leader
-    """Sends task configs to the leader."""
-    refuse: Callable[[str], None] | None = None
-    """Called with the reason why this worker must not join: plugin classes are missing. None: it joins anyway."""
-    fence: Fence
-    """Fences the producers of older tasks."""
-    transactions: claims.SourceTransactions | None = None
-    """Provides exactly-once delivery for sources; None: it is disabled."""
-    send_fence: claims.SendFence = claims.fence_at_leader
-    """Sends a fencing request to the leader."""
-    patience_s: float = PATIENCE_S
-    """How long the leader may block the group's thread until its reader has read what other workers have read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """Parts that a worker is assembled from."""
-
-    system: System
-    clock: Clock
-    engine: Engine
-    plugins: Plugins
-    config_log: Log
-    status_log: Log
-    offsets: OffsetStore
-    group_offsets: GroupOffsets
-    settings: HerderSettings
-    leader_url: str
-    graceful_s: float = 5.0
-    """`task.shutdown.graceful.timeout.ms`."""
-    cluster: ClusterParts | None = None
-    """None: a group of one."""
-    budget: RestartBudget = field(default_factory=RestartBudget)
-    windows: Windows = field(default_factory=Windows)
-    """`metrics.sample.window.ms` and `metrics.num.samples`"""
-    stall_s: float = 300.0
-    """`task.stall.timeout.ms`; 0 disables stall detection."""
-    loggers: Loggers = field(default_factory=Loggers)
-    """Outlive the herder: they remember when levels were changed."""
-    files: bool = False
-    """Connectors of the command line are created first; `StartupDone` reports that they exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +151,7 @@ class _Maker:
             actors.config_reader: lambda: self._reader(actors.config_reader),
             actors.status_reader: lambda: self._reader(actors.status_reader),
             actors.validator: self._validator,
-            self.offsets: lambda: OffsetKeeper(address=self.offsets, store=self._parts.offsets),
+            self.offsets: self._keeper,
             actors.offset_service: self._offset_service,
             actors.worker: self._worker,
             actors.herder: self._herder,
@@ -290,6 +226,15 @@ class _Maker:
 
     def _validator(self) -> Validator:
         return Validator(system=self._parts.system, check=self._parts.plugins.check)
+
+    def _keeper(self) -> OffsetKeeper:
+        parts = self._parts
+        return OffsetKeeper(
+            address=self.offsets,
+            store=parts.offsets,
+            clock=parts.clock,
+            spacing_s=parts.offset_spacing_s,
+        )
 
     def _offset_service(self) -> OffsetService:
         context = RequestContext(

@@ -1,8 +1,12 @@
-"""Owner of the offset store. Offsets that tasks send during a write are stored together in the next write."""
+"""Owner of the offset store. Offsets that tasks send during a write, or soon after it, are stored together.
+
+A write costs the same for one task as for a hundred: a file is replaced as a whole and synced, a topic acknowledges.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 from typing import TYPE_CHECKING, assert_never
 
 from actors.messages.stores import (
@@ -18,6 +22,7 @@ from actors.runtime.system import Begin
 from kraal.core.errors import StoreError
 
 if TYPE_CHECKING:
+    from actors.runtime.clock import Clock
     from actors.runtime.mailbox import Address
     from kraal.core.ids import ConnectorName
     from kraal.core.offsets import Offset, SourcePartition
@@ -25,14 +30,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SPACING_S = 0.02
+"""Minimum time between two writes of a worker process, in seconds; an idle keeper writes at once."""
+BUSY_S = 0.1
+"""A keeper that wrote in this time waits a quarter of the spacing after the first offsets, for those of other tasks."""
+
 
 class OffsetKeeper:
     """Reads and writes source offsets; blocks only its own thread."""
 
-    def __init__(self, *, address: Address, store: OffsetStore) -> None:
+    def __init__(self, *, address: Address, store: OffsetStore, clock: Clock, spacing_s: float = 0.0) -> None:
+        """`spacing_s`: minimum time between two writes."""
         self._address = address
         self._store = store
+        self._clock = clock
+        self._spacing_s = spacing_s
         self._waiting: list[StoreOffsets] = []
+        self._flushed_s = -math.inf
+        """End of the last write, in monotonic seconds."""
 
     def receive(self, message: OffsetsMessage) -> None:
         """Handle one message."""
@@ -45,7 +60,7 @@ class OffsetKeeper:
             case StoreOffsets():
                 self._waiting.append(message)
                 if len(self._waiting) == 1:
-                    self._address.tell(FlushOffsets())
+                    self._flush_soon()
             case FlushOffsets():
                 self._flush()
             case _:
@@ -58,6 +73,15 @@ class OffsetKeeper:
             message.reply_to.tell(OffsetsFailed(token=message.token, error=error))
             return
         message.reply_to.tell(OffsetsLoaded(token=message.token, offsets=offsets))
+
+    def _flush_soon(self) -> None:
+        """Write after the messages that are already here, or a little later if writes follow each other."""
+        since_s = self._clock.now() - self._flushed_s
+        if self._spacing_s and since_s < BUSY_S:
+            delay_s = max(self._spacing_s / 4, self._spacing_s - since_s)
+            self._clock.after(delay_s, self._address, FlushOffsets())
+        else:
+            self._address.tell(FlushOffsets())
 
     def _flush(self) -> None:
         waiting = [message for message in self._waiting if self._may_be_stored(message)]
@@ -74,6 +98,8 @@ class OffsetKeeper:
             for message in waiting:
                 message.reply_to.tell(OffsetsFailed(token=message.token, error=error))
             return
+        finally:
+            self._flushed_s = self._clock.now()
         for message in waiting:
             message.reply_to.tell(OffsetsStored(token=message.token))
 

@@ -11,6 +11,7 @@ from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
+from kraal.engine.pace import Pace
 from kraal.engine.task_plugins import Chains, Plugins
 from kraal.engine.thread_pool import Share
 from kraal.plugins.api import TaskContext, WorkerView
@@ -34,6 +35,7 @@ class ExecutorContext:
     producers: Producers
     leave: Leave
     poll_interval_s: float
+    pace: Pace
     after: Callable[[float, Callable[[], None]], None]
     """Calls a function after a delay in seconds, on the timer thread."""
 

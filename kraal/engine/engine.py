@@ -22,6 +22,7 @@ from kraal.engine.kafka_io.coalescing import Coalescer
 from kraal.engine.kafka_io.producers import Producers
 from kraal.engine.lanes.lanes import Lanes
 from kraal.engine.memory_quarantine import MemoryQuarantine
+from kraal.engine.pace import Pace
 from kraal.engine.session import settings
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.session.session import Session, reason_of, scratch_directory
@@ -116,6 +117,7 @@ class SparkEngine:
             producers=Producers(self._session, self._canceller),
             leave=leave or _wait,
             poll_interval_s=float(worker.get(POLL_INTERVAL) or DEFAULT_POLL_MS) / 1000,
+            pace=Pace(time.monotonic),
             after=self.poller.after,
         )
         self._session.start()

@@ -41,6 +41,10 @@ class Executor(Protocol):
         """The interval between polls while there is no data."""
 
     @property
+    def pause_s(self) -> float:
+        """The time from a batch to the next poll; 0: at once."""
+
+    @property
     def polls_idle(self) -> bool:
         """Whether to call `poll` even when no batch is requested."""
 
@@ -75,6 +79,7 @@ class NoExecutor:
     """The executor of a run that has not opened a plugin: it has nothing to do. Implements `Executor`."""
 
     poll_interval_s = 1.0
+    pause_s = 0.0
     polls_idle = owes_commit = runs_on = False
 
     def open(self) -> None:

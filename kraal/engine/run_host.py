@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from kraal.core.ids import TaskId
 from kraal.engine.api import RunEvent, Waiting
@@ -13,6 +13,10 @@ from kraal.engine.timer import TimerThread
 
 if TYPE_CHECKING:
     from kraal.engine.api import Run
+
+
+TOGETHER_S: Final = 1.0
+"""Tasks with a poll interval up to this are polled at the same moments, so that what they find goes together."""
 
 
 class Host(Protocol):
@@ -54,8 +58,12 @@ class PollTimer:
         self._poll = poll
         self._number = 0
 
-    def set(self, delay_s: float) -> None:
-        """Call `poll` in `delay_s` seconds; 0: at once."""
+    def set_next(self, executor: Executor, *, soon: bool) -> None:
+        """Call `poll` after the executor's pause (`soon`) or poll interval, together with others that have the same."""
+        self.set(executor.pause_s if soon else executor.poll_interval_s, together=True)
+
+    def set(self, delay_s: float, *, together: bool = False) -> None:
+        """Call `poll` in `delay_s` seconds; 0: at once. `together`: at the next multiple of a short delay."""
         self.cancel()
         number = self._number
 
@@ -63,10 +71,12 @@ class PollTimer:
             if number == self._number:
                 self._poll()
 
-        if delay_s:
-            self._poller.after(delay_s, due, self._owner)
-        else:
+        if not delay_s:
             self._poller.call_soon(due, self._owner)
+        elif together and delay_s <= TOGETHER_S:
+            self._poller.at_next(delay_s, due, self._owner)
+        else:
+            self._poller.after(delay_s, due, self._owner)
 
     def cancel(self) -> None:
         """Do not call `poll` until it is set again."""

@@ -209,21 +209,21 @@ class TaskRun:
                 self._requests.end = event
             self._back(Phase.IDLE)
 
-    def _advance(self, delay_s: float | None = None) -> None:
-        """Start the next step unless one is in progress; poll in `delay_s`. Holds the lock; never waits."""
+    def _advance(self, retry_s: float | None = None, *, found: bool = True) -> None:
+        """Start the next step unless one is in progress; `found`: by the last poll. Holds the lock; never waits."""
         requests = self._requests
         if self._phase is Phase.RETRYING and requests.gives_up:
             requests.end = requests.end or Stopped(clean=False)
             self._phase = Phase.IDLE
         if self._phase not in {Phase.IDLE, Phase.AWAITING_SPARK}:
             return
-        rests = requests.must_rest(self._executor)
         if requests.may_close(self._executor):
             self._phase = Phase.CLOSING
             if requests.end is not None:
                 self._force_later()
             self._pool.submit(self._close)
             return
+        rests = requests.must_rest(self._executor)
         if requests.hold and requests.commit is None and not rests:
             requests.hold = False
             self._waiting.end_wait()
@@ -233,10 +233,10 @@ class TaskRun:
             return
         if requests.commit is not None:
             self._commit(requests.commit)
-        elif requests.asked or rests or self._executor.polls_idle:
-            if delay_s is None:
-                delay_s = 0.0 if requests.asked else self._executor.poll_interval_s
-            self._timer.set(0.0 if rests else delay_s)
+        elif rests or retry_s is not None:
+            self._timer.set(0.0 if rests else retry_s or 0.0)
+        elif requests.asked or self._executor.polls_idle:
+            self._timer.set_next(self._executor, soon=requests.asked and found)
 
     def _poll(self) -> None:
         with self._lock:
@@ -271,7 +271,7 @@ class TaskRun:
             if launch is None:
                 self.spec.working(busy=False)
                 self._phase = Phase.IDLE
-                self._advance(self._executor.poll_interval_s)
+                self._advance(found=False)
                 return
             if self._requests.end is not None or (self._requests.stop and not rests):
                 self._phase = Phase.IDLE  # the next run reads the batch again

@@ -61,6 +61,11 @@ class TimerThread:
         due = math.ceil((time.monotonic() + delay_s) / TICK_S) * TICK_S
         self._schedule(due, function, owner)
 
+    def at_next(self, interval_s: float, function: Callable[[], None], owner: Owner = NOBODY) -> None:
+        """Call `function` for `owner` at the next multiple of `interval_s`: together with all that have the same."""
+        due = (math.floor(time.monotonic() / interval_s) + 1) * interval_s
+        self._schedule(due, function, owner)
+
     def close(self, timeout_s: float) -> None:
         """Drop pending callbacks and end the thread."""
         with self._changed:

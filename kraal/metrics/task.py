@@ -8,7 +8,7 @@ WorkerSinkTask.SinkTaskMetricsGroup, ErrorHandlingMetrics, StateTracker (Kafka 4
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kraal.core.ids import State, TaskId
@@ -54,9 +54,12 @@ class StateTimes:
         return wanted_s / total_s if total_s else 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class TaskNumbers:
-    """The metrics of a task at one moment. Times in samples are milliseconds, as exported."""
+    """The current metrics of a task. Times in samples are milliseconds, as exported.
+
+    Its meter sets the fields, whose values are immutable, on the thread of the task's actor; any thread may read them.
+    """
 
     is_source: bool
     states: StateTimes = StateTimes()
@@ -124,7 +127,7 @@ class TaskMeter:
         windows: Windows,
         publish: Callable[[TaskId, TaskNumbers], None],
     ) -> None:
-        """`publish` is told the new numbers after each change."""
+        """`publish` is given the numbers after each change, always the same object."""
         self._task = task
         self._time = time
         self._publish = publish
@@ -156,7 +159,7 @@ class TaskMeter:
             batch_size=numbers.batch_size.record(taken, now_s),
             read=numbers.read.record(taken, now_s),
             read_total=numbers.read_total + taken,
-            errors=numbers.errors + errors,
+            errors=numbers.errors if errors is NO_ERRORS else numbers.errors + errors,
             last_error_ms=max(numbers.last_error_ms, errors.last_error_ms),
             records=numbers.records.record(records, now_s),
             records_total=numbers.records_total + records,
@@ -223,5 +226,6 @@ class TaskMeter:
             self._set(commit_results=self._numbers.commit_results.record(0, self._time.now()))
 
     def _set(self, **parts: Any) -> None:
-        self._numbers = replace(self._numbers, **parts)
+        for name, value in parts.items():
+            setattr(self._numbers, name, value)
         self._publish(self._task, self._numbers)

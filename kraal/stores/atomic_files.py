@@ -8,11 +8,12 @@ from pathlib import Path
 from kraal.core.private_files import private_opener
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write `data` to a file next to `path`, sync it, and move it into place.
 
-    Keeps the mode of an existing file; only this user can access a new one. For a symbolic link, replaces its
-    target. Raises OSError, and `path` is unchanged.
+    Without `durable`, which costs a sync of the directory, a power cut may bring back the old content. Keeps the mode
+    of an existing file; only this user can access a new one. For a symbolic link, replaces its target. Raises OSError,
+    and `path` is unchanged.
     """
     path = path.resolve()
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
@@ -28,7 +29,8 @@ def replace_file(path: Path, data: bytes) -> None:
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    if durable:
+        sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:

@@ -1,9 +1,12 @@
 """Source offsets in Connect's own standalone file (`offset.storage.file.filename`), which Java reads and writes too.
 
-The file is read once and replaced as a whole by every `store`. Entries that this worker cannot read (another
-program's keys) are kept unchanged. Two differences from Java are intentional (docs/compat.md): the file is replaced
-atomically, so a kill never leaves half of it; and a damaged file is an error that names it, where Java silently
-starts with no offsets if the file ends too early. An empty file counts as missing, as in Java.
+The file is read once and replaced as a whole by every `store`. After a power cut the previous one may be back; then
+the last batches are repeated.
+
+Entries that this worker cannot read (another program's keys) are kept unchanged. Two differences from Java are
+intentional (docs/compat.md): the file is replaced atomically, so a kill never leaves half of it; and a damaged file
+is an error that names it, where Java silently starts with no offsets if the file ends too early. An empty file counts
+as missing, as in Java.
 Source: FileOffsetBackingStore (Kafka 4.3.0).
 """
 
@@ -111,7 +114,7 @@ class OffsetFile:
     def _write(self, values: _Values) -> None:
         try:
             make_directory(self._path.parent)
-            replace_file(self._path, dump(list(values.items())))
+            replace_file(self._path, dump(list(values.items())), durable=False)
         except OSError as exc:
             raise StoreError(f"cannot write the offset file {self._path}: {exc}") from exc
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from actors.assembly import Assembly, ClusterParts, Parts
+from actors.assembly import Assembly
 from actors.exactly_once.claims import fence_at_leader
 from actors.herding.state import HerderSettings, SessionKeySettings
 from actors.herding.task_config_publisher import send_to_leader
+from actors.parts import ClusterParts, Parts
 from kraal.cluster.membership.member_state import MemberSettings
 from kraal.config.clients.kafka_python import kafka_python_options
 from kraal.config.clients.librdkafka import librdkafka_options

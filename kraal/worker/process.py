@@ -18,11 +18,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from actors.assembly import Assembly, Parts, assemble
+from actors.assembly import Assembly, assemble
 from actors.herding.state import HerderSettings
 from actors.membership.cluster_id import ClusterIdFinder
 from actors.messages.herder import ShutDown
 from actors.messages.supervisor import Supervise
+from actors.offsets.store import SPACING_S
+from actors.parts import Parts
 from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import Address, ask
 from actors.runtime.system import ThreadSystem
@@ -134,6 +136,7 @@ class Process(ABC, Generic[C]):
             settings=self._herder_settings(),
             leader_url=config.advertised_url,
             graceful_s=config.graceful_timeout_s,
+            offset_spacing_s=SPACING_S,
             windows=Windows(config.metrics_window_s, config.metrics_samples),
             stall_s=config.stall_timeout_s,
             loggers=self._loggers,

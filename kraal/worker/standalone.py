@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from actors.assembly import Assembly, Parts
+from actors.assembly import Assembly
 from actors.messages.herder import AwaitLive, CreateConnector, PutConfig, StartupDone
+from actors.parts import Parts
 from actors.runtime.mailbox import ask
 from kraal.cluster.state.compaction import needed_config
 from kraal.config.connector.files import ConnectorFile, read_connector_file

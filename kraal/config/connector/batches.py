@@ -1,4 +1,4 @@
-"""Settings for a connector's batches: poll interval, maximum number of records, Spark session settings.
+"""Settings for a connector's batches: poll interval, linger, maximum number of records, Spark session settings.
 
 These keys are specific to Kraal; all connectors have them. A connector's value takes precedence over its worker's.
 """
@@ -15,16 +15,23 @@ from kraal.config.key_families import Family
 from kraal.config.values import invalid, parse_value
 
 POLL_INTERVAL: Final = "poll.interval.ms"
+LINGER: Final = "batch.linger.ms"
 MAX_RECORDS: Final = "max.records.per.batch"
 DEFAULT_POLL_MS: Final = 50
+DEFAULT_LINGER_MS: Final = 35
 DEFAULT_MAX_RECORDS: Final = 1_000_000
 SPARK_SQL: Final = "spark.sql."
 
 _MOST: Final = 10_000_000
+_LONGEST_MS: Final = 60_000
 _GROUP: Final = "Batches"
 _HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "spark.sql.parquet.")
 """What a connector may set: it changes how files are read and written, and nothing of another connector."""
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
+_LINGER_DOC: Final = (
+    "Maximum time from a source's small batch to its next poll, in milliseconds. The more small batches the worker "
+    "writes per second, the longer its tasks wait, up to this, so that records gather and cost less. 0 polls at once."
+)
 _MAX_DOC: Final = (
     "Maximum number of records in a batch. A failure repeats at most one batch, and a rebalance or a stop waits for at "
     "most one. Applies to sinks, to MirrorSource in batches, and to plugins that read it from their context. Sources "
@@ -38,6 +45,8 @@ class Batches:
 
     poll_s: float | None = None
     """Poll interval of an idle task in seconds, if the connector sets it."""
+    linger_s: float = DEFAULT_LINGER_MS / 1000
+    """Maximum time from a small batch to the next poll, in seconds."""
     max_records: int = DEFAULT_MAX_RECORDS
 
 
@@ -54,19 +63,28 @@ def _harmless(name: str, value: object) -> str | None:
     )
 
 
-_CHECKS: Final[Mapping[str, Rule]] = {POLL_INTERVAL: at_least(1), MAX_RECORDS: between(1, _MOST)}
+_CHECKS: Final[Mapping[str, Rule]] = {
+    POLL_INTERVAL: at_least(1),
+    LINGER: between(0, _LONGEST_MS),
+    MAX_RECORDS: between(1, _MOST),
+}
 
 _POLL: Final = Key(
     name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
     importance=Importance.LOW, doc=f"{_POLL_DOC} Default: the plugin's value, or else the worker's.",
     group=_GROUP, order=0, width=Width.SHORT, display_name="Interval of Looks", source="Kraal",
 )  # fmt: skip
+_LINGER: Final = Key(
+    name=LINGER, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[LINGER]),
+    importance=Importance.LOW, doc=f"{_LINGER_DOC} Default: the worker's value.",
+    group=_GROUP, order=1, width=Width.SHORT, display_name="Linger of Batches", source="Kraal",
+)  # fmt: skip
 _MAX: Final = Key(
     name=MAX_RECORDS, type=ConfigType.INT, default=None, validator=unless_null(_CHECKS[MAX_RECORDS]),
     importance=Importance.LOW, doc=f"{_MAX_DOC} Default: the worker's value.",
-    group=_GROUP, order=1, width=Width.SHORT, display_name="Records in a Batch", source="Kraal",
+    group=_GROUP, order=2, width=Width.SHORT, display_name="Records in a Batch", source="Kraal",
 )  # fmt: skip
-BATCHES: Final = ConfigDef([_POLL, _MAX])
+BATCHES: Final = ConfigDef([_POLL, _LINGER, _MAX])
 """Of connectors. Java does not know them: they are part of answers only where a config has them."""
 
 SQL_FAMILY: Final = Family(
@@ -82,6 +100,10 @@ WORKER_BATCHES: Final = (
         importance=Importance.LOW, doc=f"{_POLL_DOC} Connectors can override it.", source="Kraal",
     ),
     Key(
+        name=LINGER, type=ConfigType.LONG, default=DEFAULT_LINGER_MS, validator=_CHECKS[LINGER],
+        importance=Importance.LOW, doc=f"{_LINGER_DOC} Connectors can override it.", source="Kraal",
+    ),
+    Key(
         name=MAX_RECORDS, type=ConfigType.INT, default=DEFAULT_MAX_RECORDS, validator=_CHECKS[MAX_RECORDS],
         importance=Importance.LOW, doc=f"{_MAX_DOC} Connectors can override it.", source="Kraal",
     ),
@@ -95,7 +117,7 @@ def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]
     sql = [
         Key(
             name=name, type=ConfigType.STRING, default=None, validator=_harmless, importance=Importance.LOW,
-            doc=SQL_FAMILY.doc, group=_GROUP, order=2 + at, width=Width.MEDIUM, display_name=name, source="Kraal",
+            doc=SQL_FAMILY.doc, group=_GROUP, order=3 + at, width=Width.MEDIUM, display_name=name, source="Kraal",
         )
         for at, name in enumerate(sorted(name for name in config if name.startswith(SPARK_SQL)))
     ]  # fmt: skip
@@ -106,8 +128,13 @@ def batches_of(config: Mapping[str, str], worker: Mapping[str, str]) -> Batches:
     """Return the effective settings for a connector's tasks; never raises: invalid values are ignored."""
     poll_ms = _number(config, _POLL)
     most = _number(config, _MAX) or _number(worker, _MAX)
+    linger_ms = _number(config, _LINGER)
+    if linger_ms is None:
+        linger_ms = _number(worker, _LINGER)
     return Batches(
-        poll_s=None if poll_ms is None else poll_ms / 1000, max_records=most or DEFAULT_MAX_RECORDS
+        poll_s=None if poll_ms is None else poll_ms / 1000,
+        linger_s=(DEFAULT_LINGER_MS if linger_ms is None else linger_ms) / 1000,
+        max_records=most or DEFAULT_MAX_RECORDS,
     )
 
 

@@ -72,6 +72,8 @@ class FileStreamSourceTask(SourceTask):
         self._topic = ""
         self._position = 0
         self._fd = -1
+        self._identity = (-1, -1)
+        """Device and inode of the open file."""
         self._size = -1
         """The file size at which there was nothing to read."""
         self._scanned = 0
@@ -102,6 +104,8 @@ class FileStreamSourceTask(SourceTask):
                 f"{self._path} was truncated: it has {size} bytes, and byte {self._position} was to be read next."
                 " Stop the connector and reset its offsets to read the file from its start"
             )
+        if size - self._position <= min(lines.FEW_BYTES, self._small_bytes, self._batch_bytes):
+            return self._few_lines(size)
         end = self._end_of_batch(size)
         if end is None:
             self._size = size
@@ -129,8 +133,7 @@ class FileStreamSourceTask(SourceTask):
             raise OSError(exc.errno, f"cannot read the attributes of {self._path}: {exc.strerror}") from exc
         self._missing = False
         if self._fd >= 0:
-            held = os.fstat(self._fd)
-            if (held.st_ino, held.st_dev) == (found.st_ino, found.st_dev):
+            if (found.st_dev, found.st_ino) == self._identity:
                 return found
             self._replaced()
         if not stat.S_ISREG(found.st_mode):
@@ -141,7 +144,9 @@ class FileStreamSourceTask(SourceTask):
             self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as exc:
             raise OSError(exc.errno, f"cannot read {self._path}: {exc.strerror}") from exc
-        return os.fstat(self._fd)
+        found = os.fstat(self._fd)
+        self._identity = (found.st_dev, found.st_ino)
+        return found
 
     def _replaced(self) -> None:
         """Close a file that was replaced by another one; allowed only while nothing was read."""
@@ -152,6 +157,19 @@ class FileStreamSourceTask(SourceTask):
                 f"{self._path} was replaced by another file after {self._position} bytes of it were read. Restart"
                 " the task to go on at that byte of the new file, or reset the connector's offsets to read it whole"
             )
+
+    def _few_lines(self, size: int) -> SourceBatch | None:
+        """Return the lines up to `size`, read at once; None if there is only the start of one."""
+        data = os.pread(self._fd, size - self._position, self._position)
+        if len(data) < size - self._position:
+            raise EOFError(f"{self._path} became shorter while it was read: bytes up to {size} were there")
+        found, used = lines.cut(data)
+        if not used:
+            self._size = size
+            return None
+        start, self._position = self._position, self._position + used
+        self._scanned = self._position
+        return self._source_batch(start, self._position, table=_table([found]))
 
     def _end_of_batch(self, size: int) -> int | None:
         """Return the end of the next batch, which is a line end; None while the next line is unterminated."""
@@ -170,10 +188,19 @@ class FileStreamSourceTask(SourceTask):
         table: pa.Table | None = None
         read: Callable[[SparkSession], DataFrame] | None = None
         if end - start <= self._small_bytes:
-            found = list(lines.read_lines(self._fd, self._path, start, end))
-            table = pa.table({"value": pa.chunked_array(found, pa.string())})
+            table = _table(list(lines.read_lines(self._fd, self._path, start, end)))
         else:
             read = functools.partial(read_range, self._path, start, end)
+        return self._source_batch(start, end, table=table, read=read)
+
+    def _source_batch(
+        self,
+        start: int,
+        end: int,
+        *,
+        table: pa.Table | None = None,
+        read: Callable[[SparkSession], DataFrame] | None = None,
+    ) -> SourceBatch:
         return SourceBatch(
             offsets={SourcePartition.of({FILENAME: self._path}): {POSITION: end}},
             table=table,
@@ -183,6 +210,10 @@ class FileStreamSourceTask(SourceTask):
             size_hint=end - start,
             timestamp_ms=int(time.time() * 1000),
         )
+
+
+def _table(found: Sequence[pa.StringArray]) -> pa.Table:
+    return pa.table({"value": pa.chunked_array(found, pa.string())})
 
 
 class FileStreamSourceConnector(KeptConfig):

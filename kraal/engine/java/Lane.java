@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.BigIntVector;
 import org.apache.arrow.vector.IntVector;
@@ -38,6 +39,8 @@ import org.apache.spark.api.java.function.VoidFunction;
 public final class Lane implements VoidFunction {
     private static final Map LANES = new ConcurrentHashMap();
     private static final String READY = "0";
+    /** How long a result waits for those of batches that are under way with it. */
+    private static final long GATHER_MS = 3;
     private static final String ENDED = "-1 the lane's Spark task has ended";
     private final String name;
     private final transient State state;
@@ -70,6 +73,9 @@ public final class Lane implements VoidFunction {
         Object first = results.poll(waitMs, TimeUnit.MILLISECONDS);
         if (first == null) {
             return "";
+        }
+        if (state.underWay.get() > 0) { // more will follow
+            Thread.sleep(GATHER_MS);
         }
         ArrayList all = new ArrayList();
         all.add(first);
@@ -113,6 +119,8 @@ public final class Lane implements VoidFunction {
     static final class State {
         final LinkedBlockingQueue messages = new LinkedBlockingQueue();
         final LinkedBlockingQueue results = new LinkedBlockingQueue();
+        /** Batches that were begun and have no result yet. */
+        final AtomicInteger underWay = new AtomicInteger();
         final Map configs = new ConcurrentHashMap();
         private final Map producers = new HashMap();
         private final Map epochs = new HashMap();
@@ -130,7 +138,7 @@ public final class Lane implements VoidFunction {
                             if (batch != null) {
                                 batch.completed(null);
                             }
-                            batch = new Batch(number, results);
+                            batch = new Batch(number, this);
                         }
                         if (!batch.hasFailed()) {
                             send(message, rows.record(row), batch);
@@ -253,13 +261,14 @@ public final class Lane implements VoidFunction {
     /** Counts the records of one batch that are on their way; reports when there are none. */
     static final class Batch implements Callback {
         final long number;
-        private final LinkedBlockingQueue results;
+        private final State state;
         private int open = 1;
         private Exception failure;
 
-        Batch(long number, LinkedBlockingQueue results) {
+        Batch(long number, State state) {
             this.number = number;
-            this.results = results;
+            this.state = state;
+            state.underWay.incrementAndGet();
         }
 
         synchronized void began() {
@@ -276,7 +285,8 @@ public final class Lane implements VoidFunction {
             }
             open--;
             if (open == 0) {
-                results.add(failure == null ? String.valueOf(number) : number + " " + line(failure));
+                state.underWay.decrementAndGet();
+                state.results.add(failure == null ? String.valueOf(number) : number + " " + line(failure));
             }
         }
 

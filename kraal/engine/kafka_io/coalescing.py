@@ -57,6 +57,8 @@ class PendingBatch:
     plan: WritePlan
     done: Callable[[JobResult], None]
     poll_s: float = 0.0
+    size: int = 0
+    """Size of the table in bytes; a lane limits the sum."""
     lane: Mapping[str, str] | None = None
     """The configs of a lane's producer, with Kafka's names; None: only a job may write the batch."""
     given_up: bool = False

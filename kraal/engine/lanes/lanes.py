@@ -30,8 +30,6 @@ from kraal.engine.lanes.bridge import ENDED, READY, LaneBridge, LaneResult
 from kraal.engine.lanes.rows import is_small, stream_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from kraal.engine.kafka_io.coalescing import Coalescer, PendingBatch
     from kraal.engine.session.session import Session, Spark
     from kraal.engine.thread_pool import Pool
@@ -42,6 +40,10 @@ WAITING_BYTES: Final = 16 << 20
 """Size of waiting batches from which on batches go by jobs, so that a slow Kafka does not fill the memory."""
 LINGER_S: Final = 0.01
 """Minimum time between two hand-overs: a busy lane gets what has come in this time together, an idle one at once."""
+GATHER_S: Final = 0.003
+"""A busy lane also waits so long after the first batch, for those that follow it."""
+BUSY_S: Final = 0.1
+"""A lane is busy for this time after a hand-over."""
 AGAIN_S: Final = 30.0
 """After this time a lane that has ended is started again, in the same Spark session."""
 
@@ -83,10 +85,10 @@ class Lanes:
         """The Spark session in which the last lane ended, and when, in monotonic seconds."""
         self._closed = False
 
-    def takes(self, table: pa.Table) -> bool:
-        """Return whether the lane accepts a batch of this size now. Starts the lane if it is not running."""
+    def takes(self, rows: int, size: int) -> bool:
+        """Return whether the lane accepts so many rows and bytes now. Starts the lane if it is not running."""
         spark = self._session.current
-        if not self._is_local or spark is None or not is_small(table):
+        if not self._is_local or spark is None or not is_small(rows, size):
             return False
         with self._lock:
             if self._closed or self._waiting_bytes > WAITING_BYTES:
@@ -112,7 +114,7 @@ class Lanes:
             is_open = lane is not None and lane.is_ready
             if is_open:
                 self._waiting.append(batch)
-                self._waiting_bytes += batch.table.nbytes
+                self._waiting_bytes += batch.size
                 if len(self._waiting) == 1:
                     self._lock.notify_all()
         if not is_open:
@@ -156,9 +158,9 @@ class Lanes:
         """Wait for batches, and for more if the last hand-over was just now; None when the lane is over."""
         if not self._wait(lane):
             return None
-        pause_s = lane.pushed_s + LINGER_S - time.monotonic()
-        if pause_s > 0:
-            time.sleep(pause_s)
+        since_s = time.monotonic() - lane.pushed_s
+        if since_s < BUSY_S:
+            time.sleep(max(GATHER_S, LINGER_S - since_s))
         lane.pushed_s = time.monotonic()
         with self._lock:
             if self._lane is not lane:  # jobs write what was waiting

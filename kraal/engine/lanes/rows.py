@@ -52,9 +52,9 @@ def _passes(converter: Converter, schema: Schema | None, column: str | None) -> 
     )
 
 
-def is_small(table: pa.Table) -> bool:
-    """Whether a lane takes a batch of this size."""
-    return bool(table.num_rows <= ROWS and table.nbytes <= BYTES)
+def is_small(rows: int, size: int) -> bool:
+    """Whether a lane takes a batch of so many rows and bytes."""
+    return rows <= ROWS and size <= BYTES
 
 
 def stream_of(batches: Iterable[tuple[int, PendingBatch]]) -> bytes:
@@ -86,7 +86,7 @@ def _values_only(batches: Sequence[tuple[int, PendingBatch]]) -> pa.Table:
         column = batch.table["value"]
         numbers += [number] * len(column)
         topics += [batch.topic] * len(column)
-        chunks += [chunk.cast(pa.binary()) for chunk in column.chunks]
+        chunks += [chunk.view(pa.binary()) for chunk in column.chunks]
     columns = [
         pa.array(numbers, pa.int64()),
         pa.array(topics, pa.string()),

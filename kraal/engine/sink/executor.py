@@ -53,6 +53,7 @@ TAIL = 500
 class SinkExecutor:
     """The executor of a sink task."""
 
+    pause_s = 0.0
     polls_idle = True
     runs_on = False
 

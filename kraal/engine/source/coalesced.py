@@ -60,6 +60,7 @@ def _queued(
                 plan=plan,
                 done=done,
                 poll_s=polled.poll_s,
+                size=polled.size,
                 lane=parts.lane_configs() if by_lane else None,
             )
         )

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.writer import WritePlan
+from kraal.engine.lanes.rows import is_small
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.coalesced import CoalescedTable, LaneTable
@@ -62,15 +64,26 @@ class SourceExecutor:
         self._parts: SourceParts | None = None
         self._facts = TaskFacts()
         self._ways: Mapping[Way, SourceWay] = {}
-        own_s = context.batches(spec).poll_s
-        self._look_s = own_s or task_class.poll_interval_s or context.poll_interval_s
+        batches = context.batches(spec)
+        self._idle_s = batches.poll_s or task_class.poll_interval_s or context.poll_interval_s
+        self._linger_s = batches.linger_s
+        self._found_s = -math.inf
+        """The time of the last batch, in monotonic seconds."""
+        self._was_small = False
         self._cancelled = threading.Event()
         self._batches = 0
 
     @property
     def poll_interval_s(self) -> float:
-        """The interval between polls while there is no data: from the connector's config, the plugin, or the worker."""
-        return self._look_s
+        """The interval between polls while there is no data: shorter soon after a batch, unless polls are expensive."""
+        if self._class.poll_interval_s is not None:
+            return self._idle_s
+        return self._context.pace.interval_s(self._idle_s, self._found_s, self._linger_s)
+
+    @property
+    def pause_s(self) -> float:
+        """The time from a batch to the next poll: after a small one, what the load of the worker demands."""
+        return self._context.pace.pause_s(self._linger_s) if self._was_small else 0.0
 
     @property
     def runs_on(self) -> bool:
@@ -118,15 +131,21 @@ class SourceExecutor:
         batch = task.poll()
         if batch is None:
             return None
-        poll_s = time.monotonic() - began_s
+        self._found_s = time.monotonic()
+        poll_s = self._found_s - began_s
         self._batches += 1
+        size = 0 if batch.table is None else batch.table.nbytes
+        self._was_small = batch.table is not None and is_small(batch.table.num_rows, size)
+        if self._was_small:
+            self._context.pace.note()
         launch = self._launch_of(
             PolledBatch(
                 batch=batch,
                 number=self._batches,
                 poll_s=poll_s,
                 columns=self._columns(batch, parts),
-                by_lane=self._by_lane(batch, parts),
+                by_lane=self._was_small and self._by_lane(batch, size, parts),
+                size=size,
             )
         )
 
@@ -193,11 +212,11 @@ class SourceExecutor:
             return None
         return parts.records.table_plan(batch)
 
-    def _by_lane(self, batch: SourceBatch, parts: SourceParts) -> bool:
-        """Whether a batch can go through the lane as it is."""
+    def _by_lane(self, batch: SourceBatch, size: int, parts: SourceParts) -> bool:
+        """Whether a batch with a table of this size in bytes can go through the lane as it is."""
         if batch.table is None or self._facts.by_records is not None or self._facts.transactional:
             return False
-        return parts.by_lane(batch.table, parts.plan(batch, client_options.SHARED_CLIENT))
+        return parts.by_lane(batch.table, size, parts.plan(batch, client_options.SHARED_CLIENT))
 
     def _launch_of(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""

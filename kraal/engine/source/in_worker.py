@@ -44,7 +44,8 @@ class InWorker:
             done(result_of(finish))
             return
         plan = records.plan(parts.options(client_options.SHARED_CLIENT))
-        put = parts.send if parts.by_lane(rows, plan) else parts.coalesce
+        size = rows.nbytes
+        put = parts.send if parts.by_lane(rows, size, plan) else parts.coalesce
         put(
             PendingBatch(
                 task=parts.spec.task,
@@ -52,6 +53,7 @@ class InWorker:
                 topic=None,
                 offsets=batch.offsets,
                 plan=plan,
+                size=size,
                 lane=parts.lane_configs(),
                 done=lambda outcome: done(result_of(finish) if isinstance(outcome, BatchDone) else outcome),
             )

@@ -54,9 +54,9 @@ class SourceParts:
         """Queue a small batch for the lane; if that does not run, a job shared with other tasks writes it."""
         self._put(batch, self.context.lanes.put)
 
-    def by_lane(self, table: pa.Table, plan: WritePlan) -> bool:
-        """Whether the lane takes a table now."""
-        return is_plain(table, plan) and self.context.lanes.takes(table)
+    def by_lane(self, table: pa.Table, size: int, plan: WritePlan) -> bool:
+        """Whether the lane takes a table of this size in bytes now."""
+        return is_plain(table, plan) and self.context.lanes.takes(table.num_rows, size)
 
     def give_up_pending(self) -> bool:
         """Give up a batch that shares a job or a lane; return whether a whole job is cancelled."""

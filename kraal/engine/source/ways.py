@@ -57,9 +57,10 @@ class PolledBatch:
     """How long the plugin took to find it."""
     columns: tuple[WritePlan, str | None] | None = None
     """The column form of the transforms for this table, without its options, and the topic of all records."""
-
     by_lane: bool = False
     """Whether the lane takes the table now, unchanged."""
+    size: int = 0
+    """The size of the table in bytes; 0 without one."""
 
     @property
     def rows(self) -> int | None:

@@ -53,6 +53,7 @@ class NotInRealTime(Exception):
 class StreamExecutor:
     """The executor of a source task in real-time mode."""
 
+    pause_s = 0.0
     polls_idle = False
     owes_commit = False
 

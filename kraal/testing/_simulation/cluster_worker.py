@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.assembly import ClusterParts, Parts, assemble
+from actors.assembly import assemble
 from actors.herding.state import HerderSettings
 from actors.logs.reader import Follow
 from actors.membership.state import LEASE
 from actors.messages.herder import FenceZombies, ShutDown
+from actors.parts import ClusterParts, Parts
 from actors.runtime.mailbox import Address, Tell
 from actors.runtime.system import Begin, Crash
 from kraal.config.worker.standalone import parse_standalone

@@ -18,9 +18,10 @@ import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from actors.assembly import Assembly, Parts, assemble
+from actors.assembly import Assembly, assemble
 from actors.herding.state import HerderSettings
 from actors.messages.herder import CreateConnector, ShutDown
+from actors.parts import Parts
 from actors.runtime.system import Crash
 from kraal.cluster.views import rest as view
 from kraal.config.worker.standalone import StandaloneConfig, parse_standalone

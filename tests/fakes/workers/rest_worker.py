@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.assembly import Assembly, Parts, assemble
+from actors.assembly import Assembly, assemble
 from actors.herding.state import HerderSettings
 from actors.messages.herder import ShutDown
+from actors.parts import Parts
 from actors.runtime.clock import ThreadClock
 from actors.runtime.mailbox import ask
 from actors.runtime.system import ThreadSystem

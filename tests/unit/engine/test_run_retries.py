@@ -44,6 +44,7 @@ class Fickle:
     """Called in each poll."""
     jobs: int = 0
     poll_interval_s: float = 0.01
+    pause_s: float = 0.0
     polls_idle: bool = False
     owes_commit: bool = False
     runs_on: bool = False

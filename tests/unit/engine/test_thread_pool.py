@@ -44,6 +44,7 @@ class Hanging:
     submit: Callable[[Callable[[], None]], None] | None = None
     error: Exception | None = None
     poll_interval_s: float = 0.01
+    pause_s: float = 0.0
     polls_idle: bool = False
     owes_commit: bool = False
     runs_on: bool = False

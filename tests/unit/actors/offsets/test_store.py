@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from typing_extensions import override
+
 from actors.messages.stores import FlushOffsets, OffsetsFailed, OffsetsStored, StoreOffsets
-from actors.offsets.store import OffsetKeeper
+from actors.offsets.store import SPACING_S, OffsetKeeper
 from actors.runtime.mailbox import Address
 from kraal.core.ids import ConnectorName
-from kraal.core.offsets import SourcePartition
+from kraal.core.offsets import Offset, SourcePartition
 from kraal.stores.memory import MemoryOffsets
+from kraal.testing._simulation.scheduler import Scheduler
 
 NAME = ConnectorName("numbers")
 ONE, TWO = SourcePartition.of({"task": 1}), SourcePartition.of({"task": 2})
@@ -24,7 +29,7 @@ def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
         return True
 
     asker.bind(hear)
-    keeper = OffsetKeeper(address=Address("offsets"), store=store)
+    keeper = OffsetKeeper(address=Address("offsets"), store=store, clock=Scheduler().clock)
     lease = [True]
     keeper.receive(
         StoreOffsets(
@@ -39,3 +44,34 @@ def test_offsets_whose_lease_expired_are_rejected_and_others_stored() -> None:
     assert isinstance(refused, OffsetsFailed)
     assert (refused.token, str(refused.error)) == (1, "the lease has expired")
     assert stored == OffsetsStored(token=2)
+
+
+def test_offsets_that_come_soon_after_a_write_are_stored_together() -> None:
+    scheduler, writes = Scheduler(), list[int]()
+
+    class Counting(MemoryOffsets):
+        @override
+        def store(self, changes: Mapping[ConnectorName, Mapping[SourcePartition, Offset | None]]) -> None:
+            writes.append(sum(map(len, changes.values())))
+            super().store(changes)
+
+    address, asker = Address("offsets"), Address("asker")
+    scheduler.spawn(
+        address,
+        lambda: OffsetKeeper(address=address, store=Counting(), clock=scheduler.clock, spacing_s=SPACING_S),
+        lambda _: None,
+    )
+
+    def send(task: int) -> None:
+        partition = SourcePartition.of({"task": task})
+        address.tell(StoreOffsets(connector=NAME, offsets={partition: {"at": 1}}, reply_to=asker, token=task))
+
+    send(0)
+    scheduler.run()
+    assert writes == [1], "an idle keeper writes at once"
+    for task in range(1, 6):
+        send(task)
+        scheduler.advance(SPACING_S / 10)
+    assert writes == [1]
+    scheduler.advance(SPACING_S)
+    assert writes == [1, 5]

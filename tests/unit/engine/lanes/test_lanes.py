@@ -82,7 +82,7 @@ class Stage:
 
     def started(self) -> Bridge:
         """Have a lane started, and wait until it takes batches."""
-        assert not self.lanes.takes(ROW)
+        assert not self.lanes.takes(1, 5)
         bridge = self.bridges.get(timeout=WAIT_S)
         self.is_ready(bridge)
         return bridge
@@ -91,7 +91,7 @@ class Stage:
         """Let a lane's Spark task start."""
         bridge.given.put(LaneResult(READY, None))
         bridge.given.put(LaneResult(999, None))  # of no batch: it is read after the first one
-        while not bridge.given.empty() or not self.lanes.takes(ROW):
+        while not bridge.given.empty() or not self.lanes.takes(1, 5):
             pass
 
     def put(self, name: str, **configs: str) -> PendingBatch:
@@ -121,7 +121,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 def test_a_batch_goes_by_a_job_until_the_lane_runs(stage: Stage) -> None:
-    assert not stage.lanes.takes(ROW)
+    assert not stage.lanes.takes(1, 5)
     stage.put("a")
     assert stage.jobs.get(timeout=WAIT_S) == "a"
 
@@ -234,7 +234,7 @@ def test_a_lane_that_ends_leaves_its_batches_to_jobs_and_is_not_started_again_at
     assert stage.jobs.get(timeout=WAIT_S) == "a"
     stage.put("b")
     assert stage.jobs.get(timeout=WAIT_S) == "b"
-    assert not stage.lanes.takes(ROW)
+    assert not stage.lanes.takes(1, 5)
     assert stage.bridges.empty()
     monkeypatch.setattr(module, "AGAIN_S", 0.0)
     stage.started()
@@ -249,12 +249,12 @@ def test_a_new_spark_session_gets_a_lane_of_its_own_at_once(stage: Stage) -> Non
 
 def test_a_large_batch_and_a_worker_without_a_session_have_no_lane(stage: Stage) -> None:
     stage.started()
-    assert not stage.lanes.takes(pa.table({"value": ["a"] * 1001}))
+    assert not stage.lanes.takes(1001, 5)
     stage.session.current = None
-    assert not stage.lanes.takes(ROW)
+    assert not stage.lanes.takes(1, 5)
 
 
 def test_the_lane_takes_no_more_while_much_is_waiting(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.started()
     monkeypatch.setattr(module, "WAITING_BYTES", -1)
-    assert not stage.lanes.takes(ROW)
+    assert not stage.lanes.takes(1, 5)

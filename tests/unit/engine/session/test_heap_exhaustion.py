@@ -94,6 +94,7 @@ class Jobs:
     running: list[Callable[[JobResult], None]] = field(default_factory=list)
     polls: list[bool] = field(default_factory=list)
     poll_interval_s: float = 0.01
+    pause_s: float = 0.0
     polls_idle: bool = False
     owes_commit: bool = False
     runs_on: bool = False

@@ -20,6 +20,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
+from kraal.engine.pace import Pace
 from kraal.engine.source.exactly_once import (
     TransactionalSourceExecutor,
     TransactionWay,
@@ -137,6 +138,7 @@ def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transa
         worker={},
         launch=lambda function: lambda done: done(result_of(function)),
         poll_interval_s=1.0,
+        pace=Pace(time.monotonic),
         batches=lambda _: Batches(),
     )
     made = Work(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module
 from kraal.engine.api import Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.engine.executor import result_of
+from kraal.engine.pace import Pace
 from kraal.engine.source import executor as module
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.task_run import TaskRun
@@ -77,6 +79,7 @@ class Bench:
             plugins=None,
             worker={"bootstrap.servers": "b:1"},
             poll_interval_s=0.005,
+            pace=Pace(time.monotonic),
             task_context=lambda _: None,
             batches=lambda _: Batches(),
             launch=lambda function: lambda done: host.pool.submit(lambda: done(result_of(function))),

@@ -18,6 +18,7 @@ from kraal.core.ids import ConnectorName, TaskId, TopicName
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
+from kraal.engine.pace import Pace
 from kraal.engine.session.slots import Slots
 from kraal.engine.streaming import real_time_executor as module
 from kraal.engine.streaming.real_time_executor import StreamExecutor
@@ -121,6 +122,7 @@ class Bench:
             worker={"bootstrap.servers": "b:1"},
             view=view,
             poll_interval_s=0.01,
+            pace=Pace(time.monotonic),
             task_context=lambda _: None,
             producers=SimpleNamespace(end=self.ended.append),
         )

@@ -1,0 +1,84 @@
+"""The parts that a worker is assembled from: what differs between a process and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from actors.exactly_once import claims
+from actors.exactly_once.fencer import Fence
+from actors.herding.state import HerderSettings
+from actors.herding.task_config_publisher import Send, send_to_leader
+from actors.logs.reader import Follow
+from actors.membership.state import PATIENCE_S
+from kraal.cluster.decisions.restart_budget import RestartBudget
+from kraal.cluster.membership.member_state import MemberSettings
+from kraal.core.log_levels import Loggers
+from kraal.metrics.windows import Windows
+
+if TYPE_CHECKING:
+    from actors.instances.plugins import Plugins
+    from actors.runtime.clock import Clock
+    from actors.runtime.system import System
+    from kraal.engine.api import Engine
+    from kraal.protocol.group import ConnectProtocol, Job
+    from kraal.stores.api import GroupOffsets, Log, OffsetStore
+    from kraal.stores.group_api import Group
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterParts:
+    """Additional parts of a worker in a cluster."""
+
+    group: Group
+    """Joined when the herder has read the logs; closed by its creator."""
+    protocol: ConnectProtocol
+    static: tuple[Job, ...] | None = None
+    """Static assignment of this worker (KIP-987); None: it runs anything."""
+    member: MemberSettings = field(default_factory=MemberSettings)
+    follow: Follow = field(default_factory=Follow)
+    """How to read the logs that other workers write too."""
+    send: Send = send_to_leader
+    """Sends task configs to the leader."""
+    refuse: Callable[[str], None] | None = None
+    """Called with the reason why this worker must not join: plugin classes are missing. None: it joins anyway."""
+    fence: Fence
+    """Fences the producers of older tasks."""
+    transactions: claims.SourceTransactions | None = None
+    """Provides exactly-once delivery for sources; None: it is disabled."""
+    send_fence: claims.SendFence = claims.fence_at_leader
+    """Sends a fencing request to the leader."""
+    patience_s: float = PATIENCE_S
+    """How long the leader may block the group's thread until its reader has read what other workers have read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Parts that a worker is assembled from."""
+
+    system: System
+    clock: Clock
+    engine: Engine
+    plugins: Plugins
+    config_log: Log
+    status_log: Log
+    offsets: OffsetStore
+    group_offsets: GroupOffsets
+    settings: HerderSettings
+    leader_url: str
+    graceful_s: float = 5.0
+    """`task.shutdown.graceful.timeout.ms`."""
+    offset_spacing_s: float = 0.0
+    """Minimum time between two writes of source offsets; 0 writes at once."""
+    cluster: ClusterParts | None = None
+    """None: a group of one."""
+    budget: RestartBudget = field(default_factory=RestartBudget)
+    windows: Windows = field(default_factory=Windows)
+    """`metrics.sample.window.ms` and `metrics.num.samples`"""
+    stall_s: float = 300.0
+    """`task.stall.timeout.ms`; 0 disables stall detection."""
+    loggers: Loggers = field(default_factory=Loggers)
+    """Outlive the herder: they remember when levels were changed."""
+    files: bool = False
+    """Connectors of the command line are created first; `StartupDone` reports that they exist."""

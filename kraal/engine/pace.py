@@ -1,0 +1,63 @@
+"""How soon after a small batch its task is polled again: the more small batches the worker writes, the later.
+
+A batch costs the same whether it has one record or a hundred. Few batches a second may each go at once; when there are
+many, the pause lets records gather, and tasks with equal pauses are polled together, so that what they find crosses
+into the JVM, and is stored, together. So the cost follows the records, and `batch.linger.ms` limits the delay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+STEPS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Pauses: few different ones, so that tasks pause together."""
+PAUSE_PER_RATE_S: Final = 0.001
+"""Pause in seconds for each small batch per second."""
+MEMORY_S: Final = 1.0
+"""Time constant of the rate: what was longer ago hardly counts."""
+BUSY_S: Final = 1.0
+"""A task whose last batch is not older than this is polled at `BUSY_POLL_S` or, if it is longer, the pause."""
+BUSY_POLL_S: Final = 0.01
+
+
+class Pace:
+    """The rate of small batches of one worker, and what follows from it. Poller thread."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now` returns monotonic seconds."""
+        self._now = now
+        self._rate = 0.0
+        """Small batches per second, as of `_noted_s`."""
+        self._noted_s = now()
+
+    def note(self) -> None:
+        """Count a small batch."""
+        now_s = self._now()
+        self._rate = self._rate_at(now_s) + 1 / MEMORY_S
+        self._noted_s = now_s
+
+    def pause_s(self, limit_s: float) -> float:
+        """Return the time from a small batch to the next poll, at most `limit_s`; 0: poll at once."""
+        return pause_s(self._rate_at(self._now()), limit_s)
+
+    def interval_s(self, idle_s: float, found_s: float, limit_s: float) -> float:
+        """Return the interval of polls that find nothing: at most `idle_s`, and less soon after a batch.
+
+        `found_s` is the time of the task's last batch in monotonic seconds.
+        """
+        if self._now() - found_s > BUSY_S:
+            return idle_s
+        return min(idle_s, max(BUSY_POLL_S, self.pause_s(limit_s)))
+
+    def _rate_at(self, now_s: float) -> float:
+        return self._rate * math.exp((self._noted_s - now_s) / MEMORY_S)
+
+
+def pause_s(rate: float, limit_s: float) -> float:
+    """Return the pause at a rate of small batches per second: the longest step that it allows, or the limit."""
+    wanted_s = rate * PAUSE_PER_RATE_S
+    if wanted_s >= limit_s:
+        return limit_s
+    return max((step for step in STEPS_S if step <= wanted_s), default=0.0)

@@ -1,0 +1,67 @@
+"""How soon a task is polled again."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraal.engine.pace import BUSY_POLL_S, BUSY_S, STEPS_S, Pace, pause_s
+
+
+@pytest.mark.parametrize(
+    ("rate", "limit_s", "expected_s"),
+    [
+        (0, 0.025, 0.0),
+        (9, 0.025, 0.0),
+        (10, 0.025, 0.01),
+        (24, 0.025, 0.01),
+        (25, 0.025, 0.025),
+        (5000, 0.025, 0.025),
+        (300, 0.5, 0.25),
+        (5000, 0.5, 0.5),
+        (5000, 0.03, 0.03),
+        (5000, 0.0, 0.0),
+        (5, 0.003, 0.003),
+        (5000, 60.0, 1.0),
+    ],
+)
+def test_the_pause_grows_with_the_rate_of_small_batches_up_to_the_limit(
+    rate: float, limit_s: float, expected_s: float
+) -> None:
+    assert pause_s(rate, limit_s) == expected_s
+
+
+def test_longer_pauses_are_multiples_of_most_shorter_ones_so_that_polls_meet() -> None:
+    milliseconds = [round(step * 1000) for step in STEPS_S[2:]]
+    assert all(later % 50 == 0 for later in milliseconds)
+
+
+class Bench:
+    """A pace, and its clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.pace = Pace(lambda: self.now_s)
+
+    def batches(self, rate: float, seconds: float) -> None:
+        for _ in range(int(rate * seconds)):
+            self.now_s += 1 / rate
+            self.pace.note()
+
+
+def test_the_rate_follows_what_came_in_the_last_seconds_and_is_forgotten() -> None:
+    bench = Bench()
+    assert bench.pace.pause_s(1.0) == 0.0
+    bench.batches(200, 5)
+    assert bench.pace.pause_s(1.0) == 0.1
+    bench.now_s += 10
+    assert bench.pace.pause_s(1.0) == 0.0
+
+
+def test_a_task_that_just_had_a_batch_is_polled_more_often_than_an_idle_one() -> None:
+    bench, idle_s = Bench(), 0.05
+    assert bench.pace.interval_s(idle_s, bench.now_s - 2 * BUSY_S, 0.025) == idle_s
+    assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == BUSY_POLL_S
+    assert bench.pace.interval_s(0.005, bench.now_s, 0.025) == 0.005
+    bench.batches(1000, 3)
+    assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == 0.025
+    assert bench.pace.interval_s(idle_s, bench.now_s, 0.5) == idle_s
