@@ -36,6 +36,7 @@ from kraal.engine.task_plugins import Chains, Plugins, task_class
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import NOBODY, Owner, Pool
 from kraal.engine.timer import TimerThread
+from kraal.engine.waiters import Waiters
 from kraal.metrics.thread_pools import PoolState
 from kraal.plugins.api import SourceTask
 
@@ -98,6 +99,7 @@ class SparkEngine:
         self._closed = False
         self.pool = Pool(CONTROL_THREADS, "kraal-control")
         self.poller = TimerThread()
+        self.waiters = Waiters()
         self.quarantine = MemoryQuarantine()
         self._jobs = Pool(JOB_THREADS, "kraal-job")
         self._canceller = Pool(1, "kraal-cancel")
@@ -174,6 +176,7 @@ class SparkEngine:
             threading.Event().wait(0.02)
         self._session.close(max(1.0, deadline - time.monotonic()))
         self.poller.close(1.0)
+        self.waiters.close()
         for pool in self._pools():
             pool.close(max(0.1, deadline - time.monotonic()))
 

@@ -45,6 +45,10 @@ class Executor(Protocol):
         """The time from a batch to the next poll; 0: at once."""
 
     @property
+    def waits(self) -> bool:
+        """Whether `wait` can be called now in place of a pause between polls that find nothing."""
+
+    @property
     def polls_idle(self) -> bool:
         """Whether to call `poll` even when no batch is requested."""
 
@@ -61,6 +65,9 @@ class Executor(Protocol):
 
     def poll(self, *, asked: bool) -> JobLauncher | None:
         """Look for work; milliseconds. Poller thread."""
+
+    def wait(self) -> None:
+        """Wait until a poll would find something, but not long. Waiting thread. Errors are those of the next poll."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a sink's offsets. Pool thread."""
@@ -80,13 +87,16 @@ class NoExecutor:
 
     poll_interval_s = 1.0
     pause_s = 0.0
-    polls_idle = owes_commit = runs_on = False
+    waits = polls_idle = owes_commit = runs_on = False
 
     def open(self) -> None:
         """Do nothing, as all methods."""
 
     def poll(self, *, asked: bool) -> None:
         """Find no work."""
+
+    def wait(self) -> None:
+        """Return at once."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Do nothing."""

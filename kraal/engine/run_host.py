@@ -10,6 +10,7 @@ from kraal.engine.api import RunEvent, Waiting
 from kraal.engine.executor import Executor, JobLauncher
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
+from kraal.engine.waiters import Waiters
 
 if TYPE_CHECKING:
     from kraal.engine.api import Run
@@ -30,6 +31,10 @@ class Host(Protocol):
     def poller(self) -> TimerThread:
         """The thread for timers."""
 
+    @property
+    def waiters(self) -> Waiters:
+        """Threads that wait for records."""
+
     def spark_missing(self) -> str | None:
         """Return why Spark cannot be used now, or None if it can."""
 
@@ -49,18 +54,28 @@ class Host(Protocol):
         """Forget the run."""
 
 
+class Poll(Protocol):
+    """A run's poll."""
+
+    def __call__(self, *, wait: bool = False) -> None:
+        """Poll; `wait`: first wait until that may find something, on a thread that may wait."""
+
+
 class PollTimer:
     """Schedules a run's `poll`; a new time replaces the previous one. Guarded by the run's lock."""
 
-    def __init__(self, poller: TimerThread, owner: Owner, poll: Callable[[], None]) -> None:
-        self._poller = poller
+    def __init__(self, host: Host, owner: Owner, poll: Poll) -> None:
+        self._poller, self._waiters = host.poller, host.waiters
         self._owner = owner
         self._poll = poll
         self._number = 0
 
     def set_next(self, executor: Executor, *, soon: bool) -> None:
-        """Call `poll` after the executor's pause (`soon`) or poll interval, together with others that have the same."""
-        self.set(executor.pause_s if soon else executor.poll_interval_s, together=True)
+        """Call `poll` after the executor's pause (`soon`), or when it has waited, or after its poll interval."""
+        if soon:
+            self.set(executor.pause_s, together=True)
+        elif not (executor.waits and self._wait()):
+            self.set(executor.poll_interval_s, together=True)
 
     def set(self, delay_s: float, *, together: bool = False) -> None:
         """Call `poll` in `delay_s` seconds; 0: at once. `together`: at the next multiple of a short delay."""
@@ -77,6 +92,17 @@ class PollTimer:
             self._poller.at_next(delay_s, due, self._owner)
         else:
             self._poller.after(delay_s, due, self._owner)
+
+    def _wait(self) -> bool:
+        """Have `poll` wait on a thread for that, if one is free; return whether it is."""
+        self.cancel()
+        number = self._number
+
+        def wait() -> None:
+            if number == self._number:
+                self._poll(wait=True)
+
+        return self._waiters.take(wait)
 
     def cancel(self) -> None:
         """Do not call `poll` until it is set again."""

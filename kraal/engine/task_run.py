@@ -70,10 +70,9 @@ class TaskRun:
         self._report_to = report
         self._lock = threading.RLock()
         self._phase, self._requests = Phase.OPENING, PendingRequests()
-        self._batch = self._failures = 0
-        self._opened = self._timed = False
+        self._batch, self._failures, self._opened, self._timed = 0, 0, False, False
         self._version: str | None = None
-        self._timer = PollTimer(host.poller, owner, self._poll)
+        self._timer = PollTimer(host, owner, self._poll)
         self._waiting = WaitingReports(report)
         self._watch = LeaseWatch(spec.task, spec.lease, host.poller.after)
 
@@ -238,7 +237,7 @@ class TaskRun:
         elif requests.asked or self._executor.polls_idle:
             self._timer.set_next(self._executor, soon=requests.asked and found)
 
-    def _poll(self) -> None:
+    def _poll(self, *, wait: bool = False) -> None:
         with self._lock:
             if self._phase is not Phase.IDLE or self._requests.commit is not None:
                 return
@@ -253,6 +252,8 @@ class TaskRun:
             self._phase = Phase.POLLING
             self.spec.working(busy=True)
         try:
+            if wait:
+                self._executor.wait()
             launch = self._host.poll(self.spec.task, self._executor, asked=asked)
         except RetriableError as error:
             self._retry(error, "poll", None)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 
 from kraal.config.checks import (
     Check,
@@ -285,26 +285,32 @@ class SourceTask(Streams, ABC):
         """Close the source; called once after `start`, also after a failure."""
 
 
+_NO_FRAME = cast("DataFrame", None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkBatch:
     """Records for a sink task to write: offsets `[start, end)` of each partition, in order within each partition.
 
     `frame` has the columns topic, partition, offset, timestamp, headers, key, value; one Spark partition holds
-    records of one Kafka partition, in ascending order. `value_schema` is None if `value` is schemaless. `values` is
+    records of one Kafka partition, in ascending order. Tasks that take tables (`SinkTask.takes_tables`) get few records
+    as `table` instead, and no frame. `value_schema` is None if `value` is schemaless. `values` is
     the format of `key` and `value` (`SinkTask.values`); None for the converters' columns, of any type.
     """
 
-    frame: DataFrame
+    frame: DataFrame = _NO_FRAME
     ranges: Mapping[TopicPartition, tuple[int, int]]
     value_schema: Schema | None = None
     key_schema: Schema | None = None
     values: SinkValues | None = None
     records: int | None = None
-    """The number of rows in `frame`, if the runtime has counted them."""
+    """The number of rows in `frame` or `table`, if the runtime has counted them."""
     reporter: Reporter | None = None
     """The runtime's implementation of `report`; plugin tests can set their own."""
     ownership: Callable[[], None] | None = None
     """The runtime's implementation of `check_owned`; None if the partitions are always owned."""
+    table: pa.Table | None = None
+    """The records as an Arrow table with the columns of `frame`; records of one partition are adjacent, in order."""
 
     def check_owned(self) -> None:
         """Raise PartitionsLost if the task no longer owns all partitions of the batch; another task writes it then.
@@ -341,6 +347,10 @@ class SinkTask(ABC):
     """See `SourceTask.class_name`."""
     all_or_nothing: bool = False
     """Whether a `write` whose frame fails to compute leaves no output (docs/errors.md); `start` may set it."""
+    takes_tables: bool = False
+    """Whether `write` takes `SinkBatch.table` in place of a frame: few records then reach it within milliseconds, and
+    without a Spark job. With `values` of `json` only records without transforms and error handling do. `start` may set
+    it."""
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
     computed concurrently; `start` may set it."""

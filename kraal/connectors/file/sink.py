@@ -3,7 +3,7 @@
 A line is what Java's `println` prints for the value, with the exceptions that `text_of` lists. Spark writes a
 batch as text files into a hidden directory next to the target, one for each Kafka partition, and the worker appends
 them to the target inside the kernel: order holds within a partition, and no record passes through Python.
-Small batches are collected and appended directly, without such files.
+Small batches are collected, or arrive as a table, and are appended directly, without such files.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class FileStreamSinkTask(SinkTask):
 
     class_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
     values = "text"
+    takes_tables = True
 
     def __init__(self) -> None:
         self._target: AppendTarget | None = None
@@ -60,6 +61,9 @@ class FileStreamSinkTask(SinkTask):
 
     @override
     def write(self, batch: SinkBatch) -> None:
+        if batch.table is not None:
+            self._append([memoryview(joined(each)) for each in texts_of(batch.table) if len(each)], batch)
+            return
         records = sum(end - start for start, end in batch.ranges.values())
         frame = text_of(batch.frame)
         if records <= FEW_RECORDS:
@@ -134,6 +138,11 @@ def text_of(frame: DataFrame) -> DataFrame:
     (Java: `{a=1}`), and bytes as they are (Java: `[B@5d5d9e5`).
     """
     return frame.selectExpr("coalesce(cast(value as string), 'null') as text")
+
+
+def texts_of(table: pa.Table) -> Sequence[pa.Array]:
+    """Return the printed form of each record's value, which is a string or bytes, as `text_of` does."""
+    return [pc.fill_null(chunk.view(pa.binary()), b"null") for chunk in table["value"].chunks]
 
 
 def joined(texts: pa.Array) -> pa.Buffer:

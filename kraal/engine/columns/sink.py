@@ -220,10 +220,11 @@ class _Read:
 
 
 def _formats(steps: Steps) -> tuple[ColumnFormat | None, ...]:
-    return _format(steps.key), _format(steps.value)
+    return format_of(steps.key), format_of(steps.value)
 
 
-def _format(converter: Converter) -> ColumnFormat | None:
+def format_of(converter: Converter) -> ColumnFormat | None:
+    """Return the format that a converter reads, if its class says so of its own `decode`."""
     return converter.column_format if declares(converter, "column_format", "decode") else None
 
 
@@ -231,7 +232,7 @@ def _part(name: str, converter: Converter, sample: bytes | None) -> _Read:
     def raw() -> Column:
         return F.col(name)
 
-    of = _format(converter)
+    of = format_of(converter)
     if of is ColumnFormat.TEXT:
         return _Read(Part(schema=OPTIONAL_STRING, expression=lambda: raw().cast("string"), as_read=True))
     if of is ColumnFormat.BYTES:

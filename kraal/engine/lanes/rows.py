@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kraal.plugins.api import ColumnFormat, Converter, Schema
+from kraal.plugins.model.capabilities import declares
 from kraal.plugins.model.schema import Type
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ def is_plain(table: pa.Table, plan: WritePlan) -> bool:
 
 def _passes(converter: Converter, schema: Schema | None, column: str | None) -> bool:
     """Whether a converter writes a column unchanged, null as null; without a column all values are null."""
-    plain = None if converter.column_format is None else _PLAIN.get(converter.column_format)
+    known = converter.column_format
+    if not declares(converter, "column_format", "encode", "from_connect"):
+        known = None  # a subclass that writes something else
+    plain = None if known is None else _PLAIN.get(known)
     if plain is None or (column is not None and column != plain[1]):
         return False
     return (

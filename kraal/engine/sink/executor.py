@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from contextlib import ExitStack
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kraal.core.ids import TopicName
@@ -26,6 +27,7 @@ from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.sink.batch_size import Sizes
+from kraal.engine.sink.direct import Direct
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.group_member import Member, Record
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
@@ -34,15 +36,15 @@ from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.ranges import Bounds, Ranges, ends_of, next_ranges, offsets_of, start_of
 from kraal.engine.sink.record_batches import SinkRecords, settle_written
 from kraal.engine.sink.transformed import BacklogByColumns, BacklogByRecords, TailByRecords
-from kraal.engine.sink.ways import NotByColumns, Put, ReadBatch, SinkWay, TaskFacts, Way, choose
+from kraal.engine.sink.ways import GetSpark, NotByColumns, Put, ReadBatch, SinkWay, TaskFacts, Way, choose
 from kraal.engine.task_plugins import Converters, make_converters
+from kraal.engine.waiters import WAIT_S
 from kraal.engine.way import Choice
 from kraal.plugins.api import Reporter, Schema, SinkBatch, SinkTask, SinkValues, TopicPartition
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
-
-    from kraal.engine.session.session import Spark
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,11 @@ class SinkExecutor:
         self._alive = KeepAlive(spec.task, timing, context.after, spec.lease, group.cancel_running)
 
     @property
+    def waits(self) -> bool:
+        """Whether the consumer reads where nothing is left to read."""
+        return self._member is not None and not self._backlog and self._member.takes
+
+    @property
     def owes_commit(self) -> bool:
         """Whether a batch was reported and not committed yet."""
         return bool(self._uncommitted)
@@ -102,7 +109,9 @@ class SinkExecutor:
         self._task.start(spec.task_config, self._context.task_context(spec))
         self._ways = self._ways_of(self._task, converters, path)
         self._facts = TaskFacts(
-            by_records=None if path is None else path.why, column_form=Way.BACKLOG_BY_COLUMNS in self._ways
+            by_records=None if path is None else path.why,
+            column_form=Way.BACKLOG_BY_COLUMNS in self._ways,
+            direct=Way.DIRECT in self._ways,
         )
         self._member = _joined(self._context, spec, self._settings)
         self._alive.keep(self._member)
@@ -134,6 +143,11 @@ class SinkExecutor:
             self._backlog = True
             return self._context.launch(self._bulk)
         return self._context.launch(lambda: self._tail(records)) if records else None
+
+    def wait(self) -> None:
+        """Wait for a record, or for `WAIT_S`."""
+        if self._member is not None and self._alive.idle:
+            self._member.wait(WAIT_S)
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Commit a reported batch through the member."""
@@ -240,7 +254,8 @@ class SinkExecutor:
         self._alive.writes(batch.records)
         reports = Reports(ranges, Tolerance() if by_records is None else by_records.steps.tolerance)
         choice, summary = choose(self._facts, batch), None
-        with self._group.job(f"{self._spec.task} sink") as spark:
+        with ExitStack() as stack:
+            spark = cache(lambda: stack.enter_context(self._group.job(f"{self._spec.task} sink")))
             try:
                 choice, summary = self._through(
                     choice, batch, spark, partial(self._write_batch, ranges, reports.report)
@@ -250,8 +265,13 @@ class SinkExecutor:
                     raise
             if self._is_lost():
                 return None
-            read = partial(self._reader.read, spark.session)
-            reported = settle_written(self._spec.task, reports, by_records, read, batch.table)
+            reported = settle_written(
+                self._spec.task,
+                reports,
+                by_records,
+                lambda again: self._reader.read(spark().session, again),
+                batch.table,
+            )
         self._positions |= {place: end for place, (_, end) in ranges.items()}
         self._uncommitted = ranges
         names = {p.topic for p in ranges} if summary is None else summary.topics
@@ -268,7 +288,7 @@ class SinkExecutor:
         )
 
     def _through(
-        self, choice: Choice[Way], batch: ReadBatch, spark: Spark, put: Put
+        self, choice: Choice[Way], batch: ReadBatch, spark: GetSpark, put: Put
     ) -> tuple[Choice[Way], Summary | None]:
         """Have a batch written; return how, and the outcomes of its records, None if all were written."""
         try:
@@ -283,7 +303,9 @@ class SinkExecutor:
         """Make the ways of this run."""
         if path is None:
             plain = Plain(task, converters, self._reader)
-            return {Way.TAIL: plain, Way.BACKLOG: plain}
+            direct = Direct.of(converters) if task.takes_tables else None
+            more: Mapping[Way, SinkWay] = {} if direct is None else {Way.DIRECT: direct}
+            return {Way.TAIL: plain, Way.BACKLOG: plain, **more}
         self._records = records = SinkRecords(self._spec, path.steps, task.values, path.dead)
         ways: dict[Way, SinkWay] = {
             Way.TAIL_BY_RECORDS: TailByRecords(task, records),
@@ -303,6 +325,7 @@ class SinkExecutor:
         value_schema: Schema | None = None,
         values: SinkValues | None = None,
         records: int | None = None,
+        table: pa.Table | None = None,
     ) -> None:
         assert self._task is not None  # noqa: S101 - as above
         self._task.write(
@@ -313,6 +336,7 @@ class SinkExecutor:
                 value_schema=value_schema,
                 values=values,
                 records=records,
+                table=table,
                 reporter=reporter,
                 ownership=self._alive.check_owned,
             )

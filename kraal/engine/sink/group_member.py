@@ -130,6 +130,8 @@ class Member:
         self._rebalances = self._known = 0
         """The number of assignment changes, and that number at the latest call of `committed`."""
         self._paused = False
+        self._waited: list[Any] = []
+        """The message that `wait` has found, for the next `poll`."""
         settings: dict[str, Any] = dict(config)
         settings["error_cb"] = self._error
         self._fatal: str | None = None
@@ -148,7 +150,9 @@ class Member:
         Raises MemberFailed for permanent errors.
         """
         records: list[Record] = []
-        for message in self._consumer.consume(limit, 0):
+        found, self._waited = self._waited, []
+        found += self._consumer.consume(limit - len(found), 0) if limit > len(found) else []
+        for message in found:
             error = message.error()
             if error is None:
                 if TopicPartition(message.topic(), message.partition()) in self.assigned and not self.changed:
@@ -170,6 +174,16 @@ class Member:
             raise MemberFailed(self._fatal)
         return [] if self.changed else records
 
+    @property
+    def takes(self) -> bool:
+        """Whether records are taken now."""
+        return bool(self.assigned) and not self.changed and not self._paused
+
+    def wait(self, most_s: float) -> None:
+        """Serve the group until there is a record for `poll`, for at most `most_s` seconds."""
+        if not self._waited:
+            self._waited = self._consumer.consume(1, most_s)
+
     def pause(self) -> None:
         """Stop taking records until `resume`; the group is still served."""
         if not self._paused and self.assigned:
@@ -190,6 +204,7 @@ class Member:
         with self._lock:
             if self._known != self._rebalances:
                 return
+            self._waited = []
             self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
             if positions:
                 self._consumer.resume(self._parts())  # an assignment keeps paused partitions paused

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kraal.engine.sink.frame import as_whole_frame, connect_frame
 from kraal.engine.sink.range_reader import RangeReader
-from kraal.engine.sink.ways import Put, ReadBatch
+from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SinkTask
-
-if TYPE_CHECKING:
-    from kraal.engine.session.session import Spark
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +20,12 @@ class Plain:
     converters: Converters
     reader: RangeReader
 
-    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> None:
+    def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
         """Have the plugin write the decoded frame."""
         if batch.table is None:
-            raw = self.reader.read(spark.session, batch.ranges)
+            raw = self.reader.read(spark().session, batch.ranges)
             put = as_whole_frame(put, self.task, batch.ranges)
         else:
-            raw = spark.tiny.createDataFrame(batch.table).coalesce(1)
+            raw = spark().tiny.createDataFrame(batch.table).coalesce(1)
             put = partial(put, records=batch.records)
         put(*connect_frame(raw, self.converters))

@@ -21,7 +21,9 @@ from kraal.engine.records.reports import Reports, settle_reports
 from kraal.engine.records.sink_pass import COLUMNS, DDL, OUT, Raw, SinkPass
 from kraal.engine.records.steps import Steps, Summary, summed
 from kraal.engine.session.arrow import map_in_arrow
+from kraal.engine.sink.direct import as_text
 from kraal.engine.sink.ranges import Ranges
+from kraal.engine.sink.ways import GetSpark, Put
 from kraal.engine.source.record_batches import RunCancelled
 from kraal.metrics.errors import NO_ERRORS, ErrorCounts
 from kraal.plugins.api import SinkValues, TopicPartition
@@ -29,11 +31,6 @@ from kraal.plugins.api import SinkValues, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-    from kraal.engine.session.session import Spark
-
-Put = Callable[..., None]
-"""Has the sink write a frame with `records` records."""
 
 
 @dataclass(slots=True)
@@ -49,8 +46,11 @@ class SinkRecords:
     """The batch whose dead letters are already written, in case the sink gets it again."""
     _undelivered: int = 0
 
-    def few(self, table: pa.Table, ranges: Ranges, spark: Spark, put: Put) -> Summary:
-        """Process a tail. Raises ToleranceExceeded, and the errors of the sink and of dead letters."""
+    def few(self, table: pa.Table, ranges: Ranges, spark: GetSpark | None, put: Put) -> Summary:
+        """Process a tail; without `spark`, the sink takes it as a table.
+
+        Raises ToleranceExceeded, and the errors of the sink and of dead letters.
+        """
         import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch
 
         one = replace(self._pass(), wait=self._wait)
@@ -59,7 +59,10 @@ class SinkRecords:
         summary = self._settle(found.filter(is_note), ranges)
         if summary.written:
             rows = found.filter(found["note"].is_null()).drop_columns(["note"])
-            put(self._frame(spark.tiny.createDataFrame(rows).coalesce(1)), records=rows.num_rows)
+            if spark is None:
+                put(None, records=rows.num_rows, table=as_text(as_text(rows, "key"), "value"))
+            else:
+                put(self._frame(spark().tiny.createDataFrame(rows).coalesce(1)), records=rows.num_rows)
         return summary
 
     def many(self, raw: DataFrame, ranges: Ranges, put: Put) -> Summary:

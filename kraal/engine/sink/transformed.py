@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.records.steps import Summary
 from kraal.engine.sink.frame import as_whole_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
-from kraal.engine.sink.ways import NotByColumns, Put, ReadBatch
+from kraal.engine.sink.ways import GetSpark, NotByColumns, Put, ReadBatch
 from kraal.plugins.api import SinkTask
-
-if TYPE_CHECKING:
-    from kraal.engine.session.session import Spark
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +21,11 @@ class TailByRecords:
     task: SinkTask
     records: SinkRecords
 
-    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary:
+    def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
         """Pass the records; have the plugin write those that remain."""
-        return self.records.few(batch.table, batch.ranges, spark, partial(put, values=self.task.values))
+        put = partial(put, values=self.task.values)
+        direct = self.task.takes_tables and self.task.values != "json"
+        return self.records.few(batch.table, batch.ranges, None if direct else spark, put)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +36,9 @@ class BacklogByColumns:
     columns: SinkColumns
     reader: RangeReader
 
-    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> None:
+    def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> None:
         """Have the plugin write the transformed frame. Raises NotByColumns if a record has another form."""
-        raw = partial(self.reader.by_topic, spark.session, batch.ranges)
+        raw = partial(self.reader.by_topic, spark().session, batch.ranges)
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
         if not self.columns.write(raw, put, all_or_nothing=self.task.all_or_nothing):
             raise NotByColumns
@@ -54,7 +52,7 @@ class BacklogByRecords:
     records: SinkRecords
     reader: RangeReader
 
-    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary:
+    def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
         """Pass the records; have the plugin write those that remain."""
         put = as_whole_frame(partial(put, values=self.task.values), self.task, batch.ranges)
-        return self.records.many(self.reader.read(spark.session, batch.ranges), batch.ranges, put)
+        return self.records.many(self.reader.read(spark().session, batch.ranges), batch.ranges, put)

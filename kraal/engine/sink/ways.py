@@ -4,6 +4,7 @@ A *tail* is what the consumer has fetched already; a *backlog* is a range of off
 
 | way | class | transforms and converters run |
 |---|---|---|
+| `DIRECT` | `direct.Direct` | not needed: the plugin takes tables, and the bytes as they are |
 | `TAIL` | `plain.Plain` | as columns, over an Arrow table |
 | `TAIL_BY_RECORDS` | `transformed.TailByRecords` | in this process |
 | `BACKLOG` | `plain.Plain` | as columns |
@@ -28,8 +29,12 @@ if TYPE_CHECKING:
     from kraal.engine.session.session import Spark
 
 Put = Callable[..., None]
-"""Has the plugin write a frame: `put(frame, key_schema, value_schema, values=…, records=…)`; all but the frame may be
-left out."""
+"""Has the plugin write: `put(frame, key_schema, value_schema, values=…, records=…, table=…)`; all but the frame, which
+is None with a table, may be left out."""
+
+
+GetSpark = Callable[[], "Spark"]
+"""Returns Spark, in the task's job group; a batch that needs no job does not call it. Raises SparkAway."""
 
 
 class NotByColumns(Exception):
@@ -39,6 +44,7 @@ class NotByColumns(Exception):
 class Way(Enum):
     """A way to have a batch written; the value is what `kraal describe` prints."""
 
+    DIRECT = "read by the consumer, without a job"
     TAIL = "read by the consumer, converted by columns"
     TAIL_BY_RECORDS = "read by the consumer, record by record in the worker"
     BACKLOG = "read by Spark, converted by columns"
@@ -54,6 +60,8 @@ class TaskFacts:
     """Why records pass one by one unless a batch has a column form; None: columns do the same."""
     column_form: bool = False
     """Whether a batch of transformed records may have a column form."""
+    direct: bool = False
+    """Whether few records need no Spark: the plugin takes tables in the form that they have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +78,7 @@ class ReadBatch:
 class SinkWay(Protocol):
     """One way to have batches of one run written."""
 
-    def write(self, batch: ReadBatch, spark: Spark, put: Put) -> Summary | None:
+    def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary | None:
         """Have the plugin write a batch; return the outcomes of its records, None if all were written. Job thread.
 
         Raises NotByColumns, and the errors of the plugin, of records and of dead letters.
@@ -82,7 +90,7 @@ def choose(task: TaskFacts, batch: ReadBatch, *, differs: bool = False) -> Choic
     if batch.table is not None:
         found = "few records wait"
         if task.by_records is None:
-            return Choice(Way.TAIL, found)
+            return Choice(Way.DIRECT if task.direct else Way.TAIL, found)
         return Choice(Way.TAIL_BY_RECORDS, f"{found}, {task.by_records}")
     found = "many records wait"
     if task.by_records is None:

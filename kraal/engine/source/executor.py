@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 class SourceExecutor:
     """The executor of a source task."""
 
-    polls_idle = False
+    waits = polls_idle = False
     owes_commit = False
 
     def __init__(
@@ -155,6 +155,9 @@ class SourceExecutor:
             launch(done)
 
         return renewed
+
+    def wait(self) -> None:
+        """Do nothing: there is no wait for a plugin."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Do nothing: the task actor stores a source's offsets."""

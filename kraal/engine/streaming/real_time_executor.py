@@ -54,7 +54,7 @@ class StreamExecutor:
     """The executor of a source task in real-time mode."""
 
     pause_s = 0.0
-    polls_idle = False
+    waits = polls_idle = False
     owes_commit = False
 
     def __init__(
@@ -121,6 +121,9 @@ class StreamExecutor:
         if self.runs_on and time.monotonic() < self._look_s:
             return None
         return self._context.launch(self._go_on)
+
+    def wait(self) -> None:
+        """Do nothing: records flow without polls."""
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         """Do nothing: the task actor stores a source's offsets."""

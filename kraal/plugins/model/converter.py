@@ -68,7 +68,8 @@ class Converter(HeaderConverter):
     def column_format(self) -> ColumnFormat | None:
         """The format that `decode` reads, if the engine may read it as columns instead; read after `configure`.
 
-        A subclass that overrides `decode` must declare it again; otherwise its records are read one by one.
+        `TEXT` and `BYTES` also say that strings and bytes are written unchanged. A subclass that overrides `decode`,
+        `encode` or `from_connect` must declare it again; otherwise its records are converted one by one or by Spark.
         """
         return None
 

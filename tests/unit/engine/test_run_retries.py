@@ -29,6 +29,7 @@ from kraal.engine.executor import Executor, JobLauncher, JobResult
 from kraal.engine.task_run import TaskRun
 from kraal.engine.thread_pool import Owner, Pool
 from kraal.engine.timer import TimerThread
+from kraal.engine.waiters import Waiters
 from kraal.plugins.api import RetriableError
 
 DONE = BatchDone(offsets={}, records=1, topics=frozenset(), duration_s=0.0)
@@ -45,6 +46,7 @@ class Fickle:
     jobs: int = 0
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
+    waits: bool = False
     polls_idle: bool = False
     owes_commit: bool = False
     runs_on: bool = False
@@ -63,6 +65,9 @@ class Fickle:
     def _job(self) -> BatchDone | BaseException:
         self.jobs -= 1
         return DONE if self.jobs < 0 else RetriableError("the sink is away")
+
+    def wait(self) -> None:
+        pass
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         del offsets
@@ -83,6 +88,7 @@ class Threads:
 
     pool: Pool = field(default_factory=lambda: Pool(1, "test"))
     poller: TimerThread = field(default_factory=TimerThread)
+    waiters: Waiters = field(default_factory=Waiters)
 
     def spark_missing(self) -> str | None:
         return None
@@ -112,6 +118,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
     threads = Threads()
     yield threads
     threads.poller.close(1.0)
+    threads.waiters.close()
     threads.pool.close(1.0)
 
 

@@ -45,6 +45,7 @@ class Hanging:
     error: Exception | None = None
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
+    waits: bool = False
     polls_idle: bool = False
     owes_commit: bool = False
     runs_on: bool = False
@@ -72,6 +73,9 @@ class Hanging:
 
         assert self.submit is not None
         self.submit(job)
+
+    def wait(self) -> None:
+        pass
 
     def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
         del offsets

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from typing_extensions import override
 
 from kraal.converters.json.converter import JsonConverter
 from kraal.converters.primitive.bytearray import ByteArrayConverter
@@ -25,6 +26,14 @@ BINARY = Schema(type=Type.BYTES)
 def configured(converter: Converter, **config: str) -> Converter:
     converter.configure(config, is_key=False)
     return converter
+
+
+class Marked(StringConverter):
+    """Writes a mark before each value, and does not say so anew."""
+
+    @override
+    def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        return b"!" + (super().encode(topic, schema, value) or b"")
 
 
 def plan(value: Converter, schema: Schema | None = STRING, key: Schema | None = None) -> WritePlan:
@@ -61,6 +70,7 @@ def test_records_that_are_bytes_already_are_plain(
             TEXTS, configured(StringConverter()), Schema(type=Type.STRING, name="x"), id="a named schema"
         ),
         pytest.param(TEXTS, configured(StringConverter()), None, id="a value without a schema"),
+        pytest.param(TEXTS, configured(Marked()), STRING, id="a subclass that writes something else"),
         pytest.param(
             TEXTS.append_column("timestamp", [[1]]), configured(StringConverter()), STRING, id="a time"
         ),

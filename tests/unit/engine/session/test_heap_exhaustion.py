@@ -95,6 +95,7 @@ class Jobs:
     polls: list[bool] = field(default_factory=list)
     poll_interval_s: float = 0.01
     pause_s: float = 0.0
+    waits: bool = False
     polls_idle: bool = False
     owes_commit: bool = False
     runs_on: bool = False
@@ -105,6 +106,9 @@ class Jobs:
     def poll(self, *, asked: bool) -> JobLauncher | None:
         self.polls.append(asked)
         return self.running.append if self.found and asked else None
+
+    def wait(self) -> None:
+        pass
 
     def commit(self, offsets: object) -> None: ...
 

@@ -9,6 +9,7 @@ from kraal.engine.sink.ways import ReadBatch, TaskFacts, Way, choose
 
 WHY = "which pass one by one because of transforms"
 PLAIN = TaskFacts()
+DIRECT = TaskFacts(direct=True)
 TRANSFORMED = TaskFacts(by_records=WHY, column_form=True)
 NO_COLUMNS = TaskFacts(by_records=WHY)
 TAIL = ReadBatch(ranges={}, records=1, table=pa.table({"value": [b"a"]}))
@@ -19,6 +20,8 @@ BACKLOG = ReadBatch(ranges={}, records=1000)
     ("task", "batch", "differs", "way", "why"),
     [
         (PLAIN, TAIL, False, Way.TAIL, "few records wait"),
+        (DIRECT, TAIL, False, Way.DIRECT, "few records wait"),
+        (DIRECT, BACKLOG, False, Way.BACKLOG, "many records wait"),
         (PLAIN, BACKLOG, False, Way.BACKLOG, "many records wait"),
         (TRANSFORMED, TAIL, False, Way.TAIL_BY_RECORDS, f"few records wait, {WHY}"),
         (

@@ -118,6 +118,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     made.does("read")
     yield made
     host.poller.close(1.0)
+    host.waiters.close()
     host.pool.close(1.0)
 
 

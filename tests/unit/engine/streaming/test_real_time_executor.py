@@ -162,6 +162,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     host = Threads()
     yield Bench(host, tmp_path)
     host.poller.close(1.0)
+    host.waiters.close()
     host.pool.close(1.0)
 
 

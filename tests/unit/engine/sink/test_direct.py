@@ -1,0 +1,72 @@
+"""Tails that reach the plugin without Spark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typing_extensions import override
+
+from kraal.connectors.file.sink import texts_of
+from kraal.converters.json.converter import JsonConverter
+from kraal.converters.primitive.bytearray import ByteArrayConverter
+from kraal.converters.primitive.string import StringConverter
+from kraal.engine.sink.direct import COLUMNS, Direct
+from kraal.engine.sink.frame import tail_table
+from kraal.engine.sink.group_member import Record
+from kraal.engine.sink.ways import ReadBatch
+from kraal.plugins.api import Converter
+from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema
+
+
+class Upper(StringConverter):
+    """Reads capitals, and does not say so anew."""
+
+    @override
+    def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
+        schema, value = super().decode(topic, data)
+        return schema, value and value.upper()
+
+
+def converters(key: Converter, value: Converter) -> Any:
+    for is_key, each in ((True, key), (False, value)):
+        each.configure({}, is_key=is_key)
+    return SimpleNamespace(key=key, value=value)
+
+
+@pytest.mark.parametrize("other", [JsonConverter(), Upper()])
+def test_converters_that_change_values_need_spark(other: Converter) -> None:
+    assert Direct.of(converters(StringConverter(), other)) is None
+    assert Direct.of(converters(other, ByteArrayConverter())) is None
+
+
+def test_another_charset_needs_spark() -> None:
+    latin = StringConverter()
+    latin.configure({"converter.encoding": "ISO-8859-1"}, is_key=False)
+    assert Direct.of(SimpleNamespace(key=StringConverter(), value=latin)) is None  # type: ignore[arg-type]
+
+
+def test_the_table_has_the_columns_and_types_of_the_frame() -> None:
+    way = Direct.of(converters(ByteArrayConverter(), StringConverter()))
+    assert way is not None
+    values = [b"one", None, b"caf\xc3\xa9", b"\xff"]
+    table = tail_table([Record("t", 0, at, 1000, (), b"k", value) for at, value in enumerate(values)])
+    given: dict[str, Any] = {}
+
+    def put(frame: object, *schemas: Schema, **more: Any) -> None:
+        assert frame is None
+        given.update(more, schemas=schemas)
+
+    def no_spark() -> Any:
+        pytest.fail("Spark is not needed")
+
+    way.write(ReadBatch(ranges={}, records=4, table=table), no_spark, put)
+    found: pa.Table = given["table"]
+    assert given["schemas"] == (OPTIONAL_BYTES, OPTIONAL_STRING)
+    assert given["records"] == 4
+    assert tuple(found.column_names) == COLUMNS
+    assert (found.schema.field("key").type, found.schema.field("value").type) == (pa.binary(), pa.string())
+    (texts,) = texts_of(found)
+    assert texts.to_pylist() == [b"one", b"null", b"caf\xc3\xa9", b"\xff"], "as Java's println prints them"

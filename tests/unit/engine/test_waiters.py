@@ -1,0 +1,73 @@
+"""Threads that wait for records."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from kraal.engine.waiters import Waiters
+
+PATIENCE_S = 10.0
+
+
+def test_a_function_is_refused_while_all_threads_wait() -> None:
+    waiters, release = Waiters(2), threading.Event()
+    began, ended = threading.Semaphore(0), threading.Semaphore(0)
+
+    def wait() -> None:
+        began.release()
+        release.wait(PATIENCE_S)
+        ended.release()
+
+    assert waiters.take(wait)
+    assert waiters.take(wait)
+    assert began.acquire(timeout=PATIENCE_S)
+    assert began.acquire(timeout=PATIENCE_S)
+    assert not waiters.take(wait)
+    release.set()
+    assert ended.acquire(timeout=PATIENCE_S)
+    assert ended.acquire(timeout=PATIENCE_S)
+    waiters.close()
+
+
+def test_a_task_that_waits_again_keeps_its_thread() -> None:
+    waiters, threads, done = Waiters(1), list[int](), threading.Event()
+
+    def again(left: int) -> Callable[[], None]:
+        def wait() -> None:
+            threads.append(threading.get_ident())
+            if left:
+                assert waiters.take(again(left - 1))
+                assert not waiters.take(again(0)), "another one finds no thread"
+            else:
+                done.set()
+
+        return wait
+
+    assert waiters.take(again(3))
+    assert done.wait(PATIENCE_S)
+    assert len(threads) == 4
+    assert len(set(threads)) == 1
+    waiters.close()
+
+
+def test_a_thread_is_free_again_after_an_error() -> None:
+    waiters, done = Waiters(1), threading.Event()
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    assert waiters.take(fail)
+    while not waiters.take(done.set):
+        pass
+    assert done.wait(PATIENCE_S)
+    waiters.close()
+
+
+def test_nothing_is_taken_after_the_end() -> None:
+    waiters = Waiters(1)
+    waiters.close()
+    assert not waiters.take(lambda: pytest.fail("it ran"))
+    assert not waiters.take(lambda: pytest.fail("it ran"))
