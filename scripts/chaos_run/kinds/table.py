@@ -27,6 +27,6 @@ EXTRA_S: Final[Mapping[Heavy, float]] = {
     Heavy.OVERLAP_RESTART: 15.0,
     Heavy.OVERLAP_FROZEN: 10.0,
     Heavy.EXHAUST_POOL: 20.0,
-    Heavy.KILL_LANE: 3.0,
+    Heavy.KILL_LANE: 6.0,
     Heavy.KILL_FULL_JVM: 4.0,
 }
