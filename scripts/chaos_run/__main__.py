@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from scripts.chaos_run.run import Plan, run
-from scripts.chaos_run.schedule import ACTORS, CLIENTS, KINDS
+from scripts.chaos_run.schedule import ACTORS, CLIENTS, KINDS, OUTAGE_S
 from scripts.chaos_run.verdict import passed
 
 _TERMINATED = 128 + signal.SIGTERM
@@ -35,13 +35,15 @@ def main() -> int:
         pipes=chosen.pipes,
         kinds=tuple(chosen.only or KINDS),
         first=tuple(chosen.first or ()),
+        small=chosen.small,
+        outage_s=60 * chosen.outage,
     )
     directory = chosen.directory or Path(tempfile.mkdtemp(prefix="chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     began_s = time.monotonic()
     print(
-        f"Chaos for {chosen.minutes:g} minutes with seed {plan.seed}: {plan.workers} workers, {plan.pipes} pipes."
-        f" Logs: {directory}",
+        f"Chaos for {chosen.minutes:g} minutes with seed {plan.seed}: {plan.workers} workers,"
+        f" {plan.pipes} pipes and {plan.small} with a small flow. Logs: {directory}",
         flush=True,
     )
     lines = run(plan, directory)
@@ -66,6 +68,17 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=3, metavar="N", help="worker processes (3)")
     parser.add_argument("--pipes", type=int, default=3, metavar="N", help="pairs of a source and a sink (3)")
+    parser.add_argument(
+        "--small", type=int, default=3, metavar="N", help="more pairs, with a small flow that uses lanes (3)"
+    )
+    parser.add_argument(
+        "--outage",
+        type=float,
+        default=OUTAGE_S / 60,
+        metavar="M",
+        help=f"minutes of the long outage of the broker ({OUTAGE_S / 60:g}); runs of half an hour or more have one,"
+        " shorter ones if --first or --only names it",
+    )
     parser.add_argument(
         "--only",
         action="append",

@@ -25,9 +25,18 @@ JVM_S: Final = 20.0
 LATE_S: Final = 2.0
 """An actor is not killed later than this: its deaths would come too close to each other."""
 _MODES: Final = {Heavy.DELAY: Mode.DELAY, Heavy.CUT: Mode.CUT, Heavy.HALF_OPEN: Mode.HALF_OPEN}
-_UNDOING_S: Final = {Heavy.KILL_WORKER: 20.0, Heavy.STOP_BROKER: 8.0, Heavy.KILL_BROKER: 8.0, **EXTRA_S}
+_UNDOING_S: Final = {
+    Heavy.KILL_WORKER: 20.0,
+    Heavy.STOP_BROKER: 8.0,
+    Heavy.KILL_BROKER: 8.0,
+    Heavy.OUTAGE: 8.0,
+    **EXTRA_S,
+}
 """About so long it takes to do and undo what takes long."""
-_ELSEWHERE: Final = frozenset({Heavy.STOP_BROKER, Heavy.KILL_BROKER, *DO} - {Heavy.SUSPEND})
+_ELSEWHERE: Final = frozenset(
+    {Heavy.STOP_BROKER, Heavy.KILL_BROKER, Heavy.OUTAGE, *DO}
+    - {Heavy.SUSPEND, Heavy.KILL_LANE, Heavy.KILL_FULL_JVM}
+)
 """Faults that are not about the worker that the step names."""
 
 
@@ -123,7 +132,7 @@ class Faults:
         if fault is Heavy.KILL_WORKER:
             member.kill()
             return member.start
-        if fault is Heavy.STOP_BROKER:
+        if fault in (Heavy.STOP_BROKER, Heavy.OUTAGE):
             broker.stop()
             return lambda: _start(broker.start)
         if fault is Heavy.KILL_BROKER:

@@ -17,6 +17,8 @@ BOUNDS: Final[Mapping[str, int]] = {
     "kraal-control": 4,
     "kraal-cancel": 1,
     "kraal-poller": 1,
+    "kraal-lane-push": 1,
+    "kraal-lane-results": 1,
     "http": 1,
     "plugin-check": 4,
     "asyncio": 4,

@@ -69,3 +69,18 @@ def judge(pipe: str, written: int, texts: Iterable[bytes]) -> Delivery:
         an_example=example,
         stretches=sum(later <= former for former, later in itertools.pairwise(numbers)),
     )
+
+
+def out_of_order(pipe: str, texts: Iterable[bytes]) -> int | None:
+    """Return the first number that does not follow all lower ones; None if all lines are in order.
+
+    `texts` are the lines of one partition. A task writes a batch, waits for it, and repeats it as a whole if that
+    failed; so whatever is repeated, in pieces too, all numbers can be read in their order from front to back.
+    """
+    numbers = [number for text in texts if (number := number_of(pipe, text)) is not None]
+    expected = sorted(set(numbers))
+    found = 0
+    for number in numbers:
+        if found < len(expected) and number == expected[found]:
+            found += 1
+    return expected[found] if found < len(expected) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -20,6 +21,7 @@ from kraal.testing.process import WorkerProcess
 from scripts.chaos_run.disk import Disk
 from scripts.chaos_run.leaks import Held
 from scripts.chaos_run.proxy import Proxy
+from scripts.chaos_run.spark_ui import SparkUi
 
 START_S: Final = 600.0
 BROKER_S: Final = 300.0
@@ -37,19 +39,26 @@ PROPERTIES: Final = {
 """Next to the cluster's own, so that what is lost is noticed in seconds, and what fails for a fault that passes comes
 back by itself."""
 _CONTROL: Final = re.compile(r"test control port at [\d.]+:(\d+)")
+_LANES: Final = {
+    "started": "Started the lane for small batches",
+    "ended": "The lane for small batches has ended:",
+    "batch repeated by a job": "Repeating a batch by a job:",
+}
+"""What workers log about their lanes, by event; nothing of a lane that ends with its JVM."""
 _DIED: Final = re.compile(r"\S.* died (?:\(.*\); restarting|\d+ times in).*")
 
 
 class Member:
     """One worker, started again and again in its directory. One thread starts and kills it; any thread asks."""
 
-    def __init__(self, number: int, process: WorkerProcess, data: Path, proxy: Proxy) -> None:
+    def __init__(self, number: int, process: WorkerProcess, data: Path, proxy: Proxy, ui_port: int) -> None:
         """Describe the worker; nothing is started."""
         self.number = number
         self.process = process
         self.proxy = proxy
         self.data = data
         """Its data directory."""
+        self.ui = SparkUi(ui_port)
         self.url: str | None = None
         """Where REST is; None while the worker is down."""
         self.left: list[psutil.Process] = []
@@ -120,6 +129,11 @@ class Member:
         found = [line for line in text.splitlines() if _DIED.search(line)]
         return [f"{self}: {line}" for line in found if reason not in line]
 
+    def lanes(self) -> Counter[str]:
+        """Count what its log says about its lanes, by event."""
+        text = self.process.log.read_text(encoding="utf-8", errors="replace")
+        return Counter({event: count for event, words in _LANES.items() if (count := text.count(words))})
+
     def _said(self) -> str:
         return self.process.log_text()
 
@@ -166,12 +180,14 @@ class Members:
         self.disk.close()
 
     def _member(self, number: int, proxy: Proxy) -> Member:
-        data = self.disk.path / f"worker-{number}"
+        data, ui_port = self.disk.path / f"worker-{number}", free_port()
         own = {
             "bootstrap.servers": f"{HOST}:{proxy.port}",
             "kraal.data.dir": str(data),
+            "spark.ui.enabled": "true",
+            "spark.ui.port": str(ui_port),
         }
-        return Member(number, self._cluster.add(own), data, proxy)
+        return Member(number, self._cluster.add(own), data, proxy, ui_port)
 
 
 def _listeners(port: int, ways: Sequence[int], proxies: Sequence[int]) -> dict[str, str]:

@@ -19,7 +19,9 @@ from scripts.harness.lines import size
 
 EVERY_S: Final = 0.25
 LINES: Final = 20
-"""So many lines come each time, in each pipe."""
+"""Lines that are appended each time, in each pipe."""
+SMALL_LINES: Final = 3
+"""The same in pipes with a small flow."""
 LOOK_S: Final = 0.05
 SIDE_TOPIC: Final = "side"
 SIDES: Final = 4
@@ -56,6 +58,8 @@ class Pipe:
     target: Target = Target.FILE
     orders: Orders = field(default_factory=lambda: Orders(Path()))
     """For the sink."""
+    lines: int = LINES
+    """Lines that are appended to the source file each time."""
 
     @property
     def partitions(self) -> int:
@@ -143,8 +147,7 @@ class Feeder:
         self._pipes = pipes
         for pipe in pipes:
             pipe.source_file.touch()
-        self.written = 0
-        """Lines in each source file."""
+        self._times = 0
         self.standstill_s = 0.0
         """The longest time without anything new in some sink file, while lines came."""
         self._ended = threading.Event()
@@ -153,6 +156,10 @@ class Feeder:
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def written(self, pipe: Pipe) -> int:
+        """Return the number of lines in a pipe's source file."""
+        return self._times * pipe.lines
 
     def stop(self) -> None:
         """Append no more."""
@@ -175,8 +182,9 @@ class Feeder:
                 self._write()
 
     def _write(self) -> None:
-        numbers = range(self.written, self.written + LINES)
         for pipe in self._pipes:
+            first = self.written(pipe)
+            numbers = range(first, first + pipe.lines)
             with pipe.source_file.open("ab") as file:
                 file.write(b"".join(line(pipe.name, number) for number in numbers))
-        self.written += LINES
+        self._times += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -20,14 +21,15 @@ from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import once
 from scripts.chaos_run.kinds.groups import ends
 from scripts.chaos_run.kinds.install import install
+from scripts.chaos_run.kinds.lanes import not_by_lane
 from scripts.chaos_run.kinds.orders import Orders
 from scripts.chaos_run.kinds.scene import Scene
 from scripts.chaos_run.leaks import Held, leaks
-from scripts.chaos_run.lines import line
+from scripts.chaos_run.lines import line, out_of_order
 from scripts.chaos_run.members import Members
 from scripts.chaos_run.offsets import GROUPS_TOPIC, backwards, commits_backwards, is_commit
-from scripts.chaos_run.pipes import HANGING, SIDE_TOPIC, Feeder, Pipe, Target
-from scripts.chaos_run.schedule import Schedule, schedule
+from scripts.chaos_run.pipes import HANGING, LINES, SIDE_TOPIC, SMALL_LINES, Feeder, Pipe, Target
+from scripts.chaos_run.schedule import OUTAGE_S, Schedule, schedule
 from scripts.chaos_run.settling import Settling, bound_s
 from scripts.chaos_run.timeline import Timeline
 from scripts.chaos_run.verdict import Findings, Line, verdict
@@ -42,6 +44,7 @@ UP_S: Final = 600.0
 READ_S: Final = 60.0
 LET_GO_S: Final = 45.0
 """How long workers may take to let go of what they no longer use."""
+_LOOK_S: Final = 0.3
 GONE_S: Final = 20.0
 """How long a killed worker's JVM may outlive it."""
 
@@ -58,6 +61,9 @@ class Plan:
     """Of `KINDS`: nothing else is done."""
     first: tuple[str, ...] = ()
     """Heavy faults that come before all others."""
+    small: int = 3
+    """Pairs of connectors with a small flow, in addition to `pipes`."""
+    outage_s: float = OUTAGE_S
 
 
 def run(plan: Plan, directory: Path) -> list[Line]:
@@ -81,11 +87,18 @@ class _Stage:
         disk, orders = members.disk.path, directory / "orders"
         orders.mkdir(exist_ok=True)
 
-        def pipe(name: str, target: Target = Target.FILE) -> Pipe:
-            return Pipe(name, directory / f"{name}.in", disk / f"{name}.out", target, Orders(orders / name))
+        def pipe(name: str, target: Target = Target.FILE, lines: int = LINES) -> Pipe:
+            source, sink = directory / f"{name}.in", disk / f"{name}.out"
+            return Pipe(name, source, sink, target, Orders(orders / name), lines)
 
         self._once, slow = pipe("once", Target.FILES), pipe("slow", Target.SLOW_FILE)
-        self._pipes = [*(pipe(f"pipe-{number}") for number in range(plan.pipes)), slow, self._once]
+        self._small = [pipe(f"small-{number}", lines=SMALL_LINES) for number in range(plan.small)]
+        self._pipes = [
+            *(pipe(f"pipe-{number}") for number in range(plan.pipes)),
+            *self._small,
+            slow,
+            self._once,
+        ]
         (directory / "side.in").write_bytes(b"".join(line("side", number) for number in range(100)))
         self._plan, self._members = plan, members
         self._timeline = Timeline()
@@ -121,6 +134,7 @@ class _Stage:
             if time.monotonic() > deadline_s:
                 missing = "no lines come out"
             time.sleep(0.1)
+        missing = missing or self._until_lanes(deadline_s)
         if missing:
             raise AssertionError(f"The cluster did not come up: {missing}")
         self._before = self._held()
@@ -132,7 +146,7 @@ class _Stage:
     def hurt(self, seconds: float) -> tuple[float | None, str]:
         """Do what the schedule says for so long, repair all, and wait; return how long it took, and what is missing."""
         plan = self._plan
-        steps = schedule(plan.seed, plan.seconds, plan.workers, plan.kinds, plan.first)
+        steps = schedule(plan.seed, plan.seconds, plan.workers, plan.kinds, plan.first, plan.outage_s)
         self._timeline.say(f"faults for {seconds:.0f} s")
         self._side_by_side(steps, seconds)
         self._timeline.say("no more faults; repairing")
@@ -140,6 +154,7 @@ class _Stage:
         repaired_s = time.monotonic()
         deadline_s = repaired_s + self._bound_s
         missing = self._settling.want(deadline_s)
+        missing = missing or self._until_lanes(deadline_s)
         self._feeder.stop()
         missing = missing or self._settling.wait(self._feeder, deadline_s)
         took_s = time.monotonic() - repaired_s
@@ -164,7 +179,7 @@ class _Stage:
             time.sleep(0.2)
         return verdict(
             Findings(
-                deliveries={pipe.name: pipe.delivery(self._feeder.written) for pipe in self._pipes},
+                deliveries={pipe.name: pipe.delivery(self._feeder.written(pipe)) for pipe in self._pipes},
                 answers=self._clients.statuses,
                 unanswered=self._clients.unanswered,
                 malformed=self._clients.malformed,
@@ -177,11 +192,13 @@ class _Stage:
                 held_back=back_to.held_back,
                 commits=len(sources) + sum(is_commit(each, self._pipes) for each in sinks),
                 twice=once.faults(self._records(self._once.name), once.contents(self._once.sink_file)),
+                disordered=self._disordered(),
                 broken=self._scene.broken,
                 leaks=leaked,
                 left=[f"{each.pid}: {_name(each)}" for each in alive],
                 failed=self._faults.failed,
                 standstill_s=self._feeder.standstill_s,
+                lanes=sum((member.lanes() for member in self._members.all), Counter()),
                 killed=self._faults.counts,
             )
         )
@@ -201,6 +218,24 @@ class _Stage:
 
     def _records(self, topic: str) -> list[BrokerRecord]:
         return read_topic(self._members.broker.bootstrap, topic, timeout_s=READ_S)
+
+    def _until_lanes(self, deadline_s: float) -> str:
+        """Wait until the small flows go through lanes; return what was missing at `deadline_s` (monotonic)."""
+        while missing := not_by_lane(self._scene, self._small):
+            if time.monotonic() > deadline_s:
+                return missing
+            time.sleep(_LOOK_S)
+        return ""
+
+    def _disordered(self) -> list[str]:
+        """Name the topics with one partition whose records are not in the order of the source file."""
+        found = []
+        for pipe in self._pipes:
+            if pipe.partitions == 1:
+                values = [record.value or b"" for record in self._records(pipe.name)]
+                if (number := out_of_order(pipe.name, values)) is not None:
+                    found.append(f"{pipe.name}: line {number} does not follow all lines before it")
+        return found
 
     def _side_by_side(self, steps: Schedule, seconds: float) -> None:
         jobs: Sequence[tuple[str, Callable[[], None]]] = (

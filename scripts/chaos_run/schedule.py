@@ -28,6 +28,10 @@ BUDGET_S: Final = 14.0
 ASK_EVERY_S: Final = (0.3, 1.5)
 CALM_S: Final = 3.0
 """Nothing happens before."""
+OUTAGE_S: Final = 600.0
+"""Duration of the long outage of the broker."""
+LONG_RUN_S: Final = 1_800.0
+"""Runs of this length or more have a long outage, after each other fault has come once."""
 
 
 class Heavy(StrEnum):
@@ -52,6 +56,9 @@ class Heavy(StrEnum):
     OVERLAP_FROZEN = "SIGSTOP of the Python of a task that hangs in its target"
     SUSPEND = "suspension of a worker"
     EXHAUST_POOL = "more hanging tasks than workers have threads"
+    KILL_LANE = "kill of a lane's Spark task"
+    KILL_FULL_JVM = "kill -9 of a JVM whose lane waits for the broker"
+    OUTAGE = "long outage of the broker"
 
 
 HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
@@ -74,6 +81,9 @@ HOLD_S: Final[dict[Heavy, tuple[float, float]]] = {
     Heavy.OVERLAP_FROZEN: (FROZEN_S, FROZEN_S),
     Heavy.SUSPEND: (FROZEN_S, FROZEN_S),
     Heavy.EXHAUST_POOL: (2.0, 22.0),
+    Heavy.KILL_LANE: (2.0, 6.0),
+    Heavy.KILL_FULL_JVM: (0.0, 1.0),
+    Heavy.OUTAGE: (OUTAGE_S, OUTAGE_S),
 }
 """Seconds from the fault to its end, at least and at most."""
 
@@ -185,17 +195,22 @@ class Schedule:
 
 
 def schedule(
-    seed: int, seconds: float, workers: int, kinds: Sequence[str] = KINDS, first: Sequence[str] = ()
+    seed: int,
+    seconds: float,
+    workers: int,
+    kinds: Sequence[str] = KINDS,
+    first: Sequence[str] = (),
+    outage_s: float = OUTAGE_S,
 ) -> Schedule:
     """Return what happens within `seconds`: every fault is undone by then, with time left to recover.
 
     `kinds`: some of `KINDS`; steps of the others are left out. `first`: heavy faults that come before all others, in
-    this order.
+    this order. `outage_s`: duration of the long outage.
     """
     faults = [fault for fault in Heavy if kind_of(fault) in kinds]
     begin = [fault for kind in first for fault in faults if kind_of(fault) == kind]
     return Schedule(
-        heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults, begin)),
+        heavy=tuple(_heavy(_random(seed, "heavy"), seconds, workers, faults, begin, outage_s)),
         actors=tuple(_actors(_random(seed, "actors"), seconds, workers)) if ACTORS in kinds else (),
         requests=tuple(_requests(_random(seed, "requests"), seconds, workers)) if CLIENTS in kinds else (),
     )
@@ -216,15 +231,21 @@ def _heavy(
     workers: int,
     faults: Sequence[Heavy],
     first: Sequence[Heavy],
+    outage_s: float,
 ) -> Iterator[HeavyStep]:
     at = CALM_S
-    others = [fault for fault in faults if fault not in first]
+    again = [fault for fault in faults if fault is not Heavy.OUTAGE]
+    others = [fault for fault in again if fault not in first]
     bag = [*chance.sample(others, len(others)), *reversed(first)]
+    if Heavy.OUTAGE in faults and Heavy.OUTAGE not in bag and (seconds >= LONG_RUN_S or not again):
+        bag = [Heavy.OUTAGE, *bag]
     while faults:
         if not bag:  # every fault once before any comes again
-            bag = chance.sample(list(faults), len(faults))
+            bag = chance.sample(again, len(again))
+        if not bag:
+            return
         fault = bag.pop()
-        hold = chance.uniform(*HOLD_S[fault])
+        hold = outage_s if fault is Heavy.OUTAGE else chance.uniform(*HOLD_S[fault])
         after = at + hold + chance.uniform(*RECOVERY_S)
         if after > seconds:
             return

@@ -76,8 +76,8 @@ class Settling:
                 return f"{member}: {missing}"
         for pipe in self._pipes if feeder is not None else ():
             last = pipe.last()
-            if feeder is not None and last != feeder.written - 1:
-                return f"the last line of {pipe.name} is {last}, of {feeder.written} that were written"
+            if feeder is not None and last != (written := feeder.written(pipe)) - 1:
+                return f"the last line of {pipe.name} is {last}, of {written} that were written"
             if behind := self._behind(pipe):
                 return f"{pipe.name}: {behind}"
         return ""

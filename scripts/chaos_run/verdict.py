@@ -42,12 +42,16 @@ class Findings:
     """Processes that outlived what they belong to."""
     twice: Sequence[str]
     """Where a sink that writes each record exactly once did not."""
+    disordered: Sequence[str]
+    """Topics whose records are not in the order of their task."""
     broken: Sequence[str]
     """Promises that were broken while a fault lasted."""
     failed: Sequence[str]
     """Faults that the script could not carry out or undo."""
     standstill_s: float
     """The longest time without a line in some sink file."""
+    lanes: Mapping[str, int] = field(default_factory=dict)
+    """How often workers logged what happened to their lanes, by event."""
     killed: Mapping[str, int] = field(default_factory=dict)
     """Faults that were carried out, by kind."""
 
@@ -72,12 +76,14 @@ def passed(lines: Sequence[Line]) -> bool:
 
 def _told(found: Findings) -> list[Line]:
     faults = ", ".join(f"{count} x {kind}" for kind, count in sorted(found.killed.items()))
+    lanes = ", ".join(f"{count} x {event}" for event, count in sorted(found.lanes.items()))
     codes = ", ".join(f"{count} x {status}" for status, count in sorted(found.answers.items()))
     deliveries = found.deliveries.values()
     written, repeated = sum(d.written for d in deliveries), sum(d.repeated for d in deliveries)
     stretches = sum(d.stretches for d in deliveries)
     return [
         Line(f"faults: {faults or 'none'}", None),
+        Line(f"lanes: {lanes or 'none started'}", None),
         Line(f"REST: {codes or 'nothing'}; {found.unanswered} without an answer", None),
         Line(f"records: {written}, of which {repeated} came again, in {stretches} stretches", None),
         Line(f"commits looked at: {found.commits}; {len(found.held_back)} held back by the network", None),
@@ -90,6 +96,9 @@ def _judged(found: Findings) -> list[Line]:
     took = "never" if found.back_s is None else f"after {found.back_s:.1f} s"
     return [
         *(_delivered(pipe, each) for pipe, each in sorted(found.deliveries.items())),
+        _none(
+            "the records of each task are in order in their topic, apart from repetitions", found.disordered
+        ),
         _none("files of offsets hold each record exactly once", found.twice),
         Line(
             f"back to the wanted state {took} (bound {found.bound_s:.0f} s){_and(found.missing, back=back)}",

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ci
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1200.0
-FIRST = ["move-back", "overlap-frozen", "suspend"]
+FIRST = ["kill-lane", "kill-full-jvm", "move-back", "overlap-frozen", "suspend"]
 """Faults that there is always time for; the seed chooses those that follow."""
 
 

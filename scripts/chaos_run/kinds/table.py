@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from scripts.chaos_run.kinds import moving, overlap, pools, suspend, targets
+from scripts.chaos_run.kinds import lanes, moving, overlap, pools, suspend, targets
 from scripts.chaos_run.kinds.scene import Scene, Undo
 from scripts.chaos_run.schedule import Heavy, HeavyStep
 
@@ -17,6 +17,8 @@ DO: Final[Mapping[Heavy, Callable[[Scene, HeavyStep], Undo | None]]] = {
     Heavy.OVERLAP_FROZEN: overlap.freeze,
     Heavy.SUSPEND: suspend.suspend,
     Heavy.EXHAUST_POOL: pools.exhaust,
+    Heavy.KILL_LANE: lanes.kill_task,
+    Heavy.KILL_FULL_JVM: lanes.kill_full_jvm,
 }
 """Each does it, and returns what undoes it, or None when it cannot be done now."""
 EXTRA_S: Final[Mapping[Heavy, float]] = {
@@ -25,4 +27,6 @@ EXTRA_S: Final[Mapping[Heavy, float]] = {
     Heavy.OVERLAP_RESTART: 15.0,
     Heavy.OVERLAP_FROZEN: 10.0,
     Heavy.EXHAUST_POOL: 20.0,
+    Heavy.KILL_LANE: 6.0,
+    Heavy.KILL_FULL_JVM: 4.0,
 }

@@ -120,18 +120,22 @@ def test_no_answer_is_counted(clients: Clients) -> None:
     assert clients.malformed == []
 
 
-def test_lines_grow_evenly_in_all_files_and_a_standstill_is_detected(tmp_path: Path) -> None:
-    pipes = [Pipe(f"pipe-{n}", tmp_path / f"{n}.in", tmp_path / f"{n}.out") for n in range(2)]
+def test_lines_grow_in_all_files_as_each_pipe_says_and_a_standstill_is_detected(tmp_path: Path) -> None:
+    pipes = [
+        Pipe(f"pipe-{n}", tmp_path / f"{n}.in", tmp_path / f"{n}.out", lines=lines)
+        for n, lines in enumerate((20, 3))
+    ]
     feeder = Feeder(pipes)
     feeder.start()
     never = threading.Event()
-    while feeder.written < 60:
+    while feeder.written(pipes[0]) < 60:
         never.wait(0.01)
     feeder.stop()
+    assert feeder.written(pipes[1]) == feeder.written(pipes[0]) * 3 // 20
     assert feeder.standstill_s > 0, "nothing has come out"
     for pipe in pipes:
         assert pipe.last() == -1
         pipe.source_file.rename(pipe.sink_file)
-        assert pipe.last() == feeder.written - 1
-        found = pipe.delivery(feeder.written)
+        assert pipe.last() == feeder.written(pipe) - 1
+        found = pipe.delivery(feeder.written(pipe))
         assert (found.missing, found.strange, found.repeated) == (0, 0, 0)

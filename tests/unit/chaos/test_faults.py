@@ -128,6 +128,7 @@ def faults(members: FakeMembers) -> Faults:
     [
         (Heavy.KILL_WORKER, ["kill 1", "start 1"]),
         (Heavy.STOP_BROKER, ["broker stops", "broker starts"]),
+        (Heavy.OUTAGE, ["broker stops", "broker starts"]),
         (Heavy.KILL_BROKER, ["broker is killed", "broker starts"]),
         (Heavy.DELAY, ["DELAY 1", "STRAIGHT 1"]),
         (Heavy.CUT, ["CUT 1", "STRAIGHT 1"]),

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from scripts.chaos_run.lines import judge, line, number_of
+from scripts.chaos_run.lines import judge, line, number_of, out_of_order
 
 
 def texts(*numbers: int) -> list[bytes]:
@@ -60,3 +60,32 @@ def test_lines_that_were_never_written_are_strange() -> None:
     found = judge("pipe-0", 2, [*texts(0, 1, 2), b"torn"])
     assert (found.strange, found.missing, found.repeated) == (2, 0, 0)
     assert found.an_example == texts(2)[0]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "first"),
+    [
+        ([], None),
+        ([0, 1, 2, 3], None),
+        ([0, 1, 2, 1, 2, 3], None),
+        ([0, 2, 3, 0, 1, 2, 3], None),
+        ([0, 1, 3, 4], None),
+        ([0, 2, 1, 3], 2),
+        ([0, 1, 3, 2], 3),
+        ([2, 3, 0, 1], 2),
+    ],
+    ids=[
+        "nothing",
+        "once",
+        "repeated",
+        "a batch that failed in part, repeated as a whole",
+        "a missing line is reported elsewhere",
+        "exchanged",
+        "exchanged at the end",
+        "batches exchanged",
+    ],
+)
+def test_finds_lines_that_do_not_follow_all_lines_before_them(
+    numbers: Sequence[int], first: int | None
+) -> None:
+    assert out_of_order("pipe-0", [*texts(*numbers), b"torn"]) == first

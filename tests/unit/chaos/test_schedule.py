@@ -13,6 +13,8 @@ from scripts.chaos_run.schedule import (
     CALM_S,
     HOLD_S,
     KINDS,
+    LONG_RUN_S,
+    OUTAGE_S,
     RECOVERY_S,
     SESSION_S,
     Actor,
@@ -25,6 +27,7 @@ from scripts.chaos_run.schedule import (
 
 SEEDS = range(20)
 HOUR_S = 3_600.0
+OFTEN = set(Heavy) - {Heavy.OUTAGE}
 GRACEFUL_S = 5.0
 """`task.shutdown.graceful.timeout.ms`."""
 
@@ -40,9 +43,9 @@ def test_a_seed_repeats_a_run_and_another_one_does_not() -> None:
 def test_a_seed_means_the_same_tomorrow() -> None:
     steps = schedule(7, 180, 3)
     assert [(step.at_s, step.fault, step.worker) for step in steps.heavy[:3]] == [
-        (3.0, Heavy.FREEZE_PYTHON, 0),
-        (18.0, Heavy.MOVE_BACK, 2),
-        (31.2, Heavy.KILL_WORKER, 0),
+        (3.0, Heavy.OVERLAP_RESTART, 2),
+        (15.9, Heavy.FREEZE_JVM, 0),
+        (34.1, Heavy.HALF_OPEN, 1),
     ]
 
 
@@ -67,9 +70,9 @@ def test_heavy_faults_come_one_by_one_with_time_to_recover(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_fault_comes_once_before_any_comes_again(seed: int) -> None:
-    faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy]
-    for start in range(0, len(faults) - len(Heavy), len(Heavy)):
-        assert set(faults[start : start + len(Heavy)]) == set(Heavy)
+    faults = [step.fault for step in schedule(seed, HOUR_S, 3).heavy if step.fault is not Heavy.OUTAGE]
+    for start in range(0, len(faults) - len(OFTEN), len(OFTEN)):
+        assert set(faults[start : start + len(OFTEN)]) == OFTEN
     assert max(Counter(faults).values()) - min(Counter(faults).values()) <= 1
 
 
@@ -143,3 +146,21 @@ def test_every_fault_has_a_name_for_the_command_line() -> None:
 def test_a_pick_means_a_name_in_any_order(pick: float, expected: str) -> None:
     assert choose(["c", "a", "b"], pick) == expected
     assert choose([], pick) is None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_long_run_has_one_long_outage_after_all_other_faults(seed: int) -> None:
+    for seconds in (LONG_RUN_S, HOUR_S):
+        steps = schedule(seed, seconds, 3).heavy
+        [place] = [number for number, step in enumerate(steps) if step.fault is Heavy.OUTAGE]
+        assert {step.fault for step in steps[:place]} == OFTEN
+        assert steps[place].hold_s == OUTAGE_S
+    assert Heavy.OUTAGE not in {step.fault for step in schedule(seed, LONG_RUN_S - 1, 3).heavy}
+
+
+def test_a_short_run_has_an_outage_if_it_is_named() -> None:
+    [step] = schedule(1, 180, 3, ["outage"], outage_s=60).heavy
+    assert (step.fault, step.hold_s) == (Heavy.OUTAGE, 60)
+    steps = schedule(1, 180, 3, first=["kill-lane", "outage"], outage_s=60).heavy
+    assert [step.fault for step in steps[:2]] == [Heavy.KILL_LANE, Heavy.OUTAGE]
+    assert Heavy.OUTAGE not in {step.fault for step in steps[2:]}

@@ -26,11 +26,13 @@ FINDINGS = Findings(
     held_back=[],
     commits=7,
     twice=[],
+    disordered=[],
     broken=[],
     leaks=[],
     left=[],
     failed=[],
     standstill_s=4.25,
+    lanes={"started": 3, "ended": 1},
     killed={"kill -9 of the broker": 2},
 )
 
@@ -40,6 +42,7 @@ def test_the_verdict_of_a_good_run_has_figures() -> None:
     assert passed(lines)
     texts = "\n".join(each.text for each in lines)
     assert "faults: 2 x kill -9 of the broker" in texts
+    assert "lanes: 1 x ended, 3 x started" in texts
     assert "REST: 5 x 200, 1 x 409; 2 without an answer" in texts
     assert "records: 3, of which 2 came again, in 1 stretches" in texts
     assert "longest standstill of a pipe: 4.2 s" in texts
@@ -66,6 +69,7 @@ def test_the_verdict_of_a_good_run_has_figures() -> None:
         (replace(FINDINGS, leaks=[str(n) for n in range(7)]), "not so 7 times"),
         (replace(FINDINGS, left=["java"]), "java"),
         (replace(FINDINGS, twice=["offsets 3 to 4 are in two files"]), "offsets 3 to 4 are in two files"),
+        (replace(FINDINGS, disordered=["small-0: line 7"]), "small-0: line 7"),
         (replace(FINDINGS, broken=["a slow sink committed nothing"]), "a slow sink committed nothing"),
         (replace(FINDINGS, failed=["the broker did not start"]), "the broker did not start"),
     ],
@@ -155,6 +159,10 @@ def test_pools_may_grow_to_their_bounds() -> None:
         (
             replace(HELD, names=(*HELD.names, "new-1", "new-2")),
             "2 threads new in 1 workers, before 0, at most 1",
+        ),
+        (
+            replace(HELD, names=(*HELD.names, "kraal-lane-push", "kraal-lane-push")),
+            "2 threads kraal-lane-push in 1 workers, before 0, at most 1",
         ),
         (replace(HELD, names=tuple(f"_Shell-{n}" for n in range(6))), "6 threads _Shell in 1 workers"),
         (
