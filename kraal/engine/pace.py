@@ -8,6 +8,7 @@ into the JVM, and is stored, together. So the cost follows the records, and `bat
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,8 @@ PAUSE_PER_RATE_S: Final = 0.001
 """Pause in seconds for each small batch per second."""
 MEMORY_S: Final = 1.0
 """Time constant of the rate: what was longer ago hardly counts."""
+IDLE_POLLS: Final = 4000
+"""Polls per second of all idle tasks with the worker's interval; with more tasks, the interval grows."""
 BUSY_S: Final = 1.0
 """A task whose last batch is not older than this is polled at `BUSY_POLL_S` or, if it is longer, the pause."""
 BUSY_POLL_S: Final = 0.01
@@ -31,6 +34,22 @@ class Pace:
         self._rate = 0.0
         """Small batches per second, as of `_noted_s`."""
         self._noted_s = now()
+        self._tasks = 0
+        self._lock = threading.Lock()
+
+    def opened(self) -> None:
+        """Count a task with the worker's poll interval. Any thread."""
+        with self._lock:
+            self._tasks += 1
+
+    def closed(self) -> None:
+        """Count it no more. Any thread."""
+        with self._lock:
+            self._tasks -= 1
+
+    def idle_s(self, interval_s: float) -> float:
+        """Return the worker's poll interval, longer if it has very many tasks."""
+        return stretched_s(interval_s, self._tasks)
 
     def note(self) -> None:
         """Count a small batch."""
@@ -53,6 +72,14 @@ class Pace:
 
     def _rate_at(self, now_s: float) -> float:
         return self._rate * math.exp((self._noted_s - now_s) / MEMORY_S)
+
+
+def stretched_s(interval_s: float, tasks: int) -> float:
+    """Return the interval at which so many tasks together are polled `IDLE_POLLS` times a second, or the given one."""
+    wanted_s = tasks / IDLE_POLLS
+    if wanted_s <= interval_s:
+        return interval_s
+    return min((step for step in STEPS_S if step >= wanted_s), default=wanted_s)
 
 
 def pause_s(rate: float, limit_s: float) -> float:

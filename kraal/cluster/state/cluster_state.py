@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from kraal.core.ids import Config, ConnectorName, TargetState, TaskId
@@ -59,4 +60,10 @@ class ClusterState:
     def task_ids(self, name: ConnectorName) -> Sequence[TaskId]:
         """Return the ids of the tasks that can run; empty while the set is inconsistent."""
         entry = self.connectors.get(name)
-        return [] if entry is None else [TaskId(name, n) for n in range(len(entry.tasks))]
+        return () if entry is None or not entry.tasks else _task_ids(name, len(entry.tasks))
+
+
+@lru_cache(maxsize=20_000)
+def _task_ids(name: ConnectorName, count: int) -> tuple[TaskId, ...]:
+    """Return ids that are made once: the herder goes through those of all connectors for each change of one."""
+    return tuple(TaskId(name, number) for number in range(count))

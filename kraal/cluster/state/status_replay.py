@@ -99,11 +99,12 @@ def stale_statuses(config: ClusterState, status: StatusState) -> list[str]:
     """Return the keys of statuses that are no longer configured; the leader deletes them (S5)."""
     stale: list[str] = []
     for name, statuses in status.statuses.items():
-        gone = name not in config.connectors
-        if gone and statuses.connector is not None:
+        entry = config.connectors.get(name)
+        if entry is None and statuses.connector is not None:
             stale.append(status_key(name))
-        tasks = len(config.task_ids(name))
-        stale.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if gone or n >= tasks)
+        tasks = 0 if entry is None else len(entry.tasks)
+        if statuses.tasks and max(statuses.tasks) >= tasks:
+            stale.extend(status_key(TaskId(name, n)) for n in sorted(statuses.tasks) if n >= tasks)
     return stale
 
 

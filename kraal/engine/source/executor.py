@@ -65,7 +65,10 @@ class SourceExecutor:
         self._facts = TaskFacts()
         self._ways: Mapping[Way, SourceWay] = {}
         batches = context.batches(spec)
-        self._idle_s = batches.poll_s or task_class.poll_interval_s or context.poll_interval_s
+        own_s = batches.poll_s or task_class.poll_interval_s
+        self._idle_s = own_s or context.poll_interval_s
+        self._counts = own_s is None
+        """Whether it has the worker's poll interval."""
         self._linger_s = batches.linger_s
         self._found_s = -math.inf
         """The time of the last batch, in monotonic seconds."""
@@ -78,7 +81,9 @@ class SourceExecutor:
         """The interval between polls while there is no data: shorter soon after a batch, unless polls are expensive."""
         if self._class.poll_interval_s is not None:
             return self._idle_s
-        return self._context.pace.interval_s(self._idle_s, self._found_s, self._linger_s)
+        pace = self._context.pace
+        idle_s = pace.idle_s(self._idle_s) if self._counts else self._idle_s
+        return pace.interval_s(idle_s, self._found_s, self._linger_s)
 
     @property
     def pause_s(self) -> float:
@@ -115,6 +120,8 @@ class SourceExecutor:
             None if path is None else path.why,
         )
         self._task = self._class()
+        if self._counts:
+            self._context.pace.opened()
         self._task.start(spec.task_config, self._offsets, context.task_context(spec))
         return self._version
 
@@ -165,6 +172,8 @@ class SourceExecutor:
     def close(self) -> None:
         """Stop the plugin, if it was started."""
         task, self._task = self._task, None
+        if task is not None and self._counts:
+            self._context.pace.closed()
         if self._cancelled.is_set():
             self._end_producers()  # the job may have created another producer before it ended
         if task is not None:

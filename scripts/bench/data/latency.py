@@ -26,6 +26,8 @@ from scripts.harness.topics import Reader
 from scripts.harness.workers import UP_S, Worker
 
 WARM_UPS = 5
+IDLE_S = 1.2
+"""Shortest time between two records: so long after a batch, Kraal polls a source as seldom as ever."""
 IDLE_CONNECTORS = 100
 
 
@@ -79,7 +81,7 @@ def _delays(lab: Lab, probes: Mapping[str, _Probe]) -> dict[str, list[float]]:
     delays: dict[str, list[float]] = {kind: [] for kind in probes}
     for number in range(WARM_UPS + lab.options.times(50, 10)):
         for kind, probe in probes.items():
-            time.sleep(0.05 + number * GOLDEN % 1.0)
+            time.sleep(IDLE_S + number * GOLDEN % 1.0)
             milliseconds = probe.delay() * 1000
             if number >= WARM_UPS:
                 delays[kind].append(milliseconds)

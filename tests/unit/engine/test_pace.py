@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.engine.pace import BUSY_POLL_S, BUSY_S, STEPS_S, Pace, pause_s
+from kraal.engine.pace import BUSY_POLL_S, BUSY_S, IDLE_POLLS, STEPS_S, Pace, pause_s, stretched_s
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,21 @@ def test_a_task_that_just_had_a_batch_is_polled_more_often_than_an_idle_one() ->
     bench.batches(1000, 3)
     assert bench.pace.interval_s(idle_s, bench.now_s, 0.025) == 0.025
     assert bench.pace.interval_s(idle_s, bench.now_s, 0.5) == idle_s
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected_s"),
+    [(0, 0.05), (200, 0.05), (201, 0.1), (1000, 0.25), (4000, 1.0), (10 * IDLE_POLLS, 10.0)],
+)
+def test_very_many_idle_tasks_are_polled_less_often(tasks: int, expected_s: float) -> None:
+    assert stretched_s(0.05, tasks) == expected_s
+
+
+def test_tasks_count_while_they_are_open() -> None:
+    bench = Bench()
+    for _ in range(1000):
+        bench.pace.opened()
+    assert bench.pace.idle_s(0.05) == 0.25
+    for _ in range(900):
+        bench.pace.closed()
+    assert bench.pace.idle_s(0.05) == 0.05

@@ -79,10 +79,10 @@ def test_replaying_javas_records_gives_javas_answers() -> None:
 
 def test_task_configs_wait_for_their_commit() -> None:
     state = replayed(CONFIG, task(0), task(1))
-    assert state.task_ids(X) == []
+    assert state.task_ids(X) == ()
     assert state.deferred[X].keys() == {0, 1}
     after = apply_config(state, records(commit(2), start=3))
-    assert after.state.task_ids(X) == [TaskId(X, 0), TaskId(X, 1)]
+    assert after.state.task_ids(X) == (TaskId(X, 0), TaskId(X, 1))
     assert after.state.deferred == {}
     assert after.events == (TasksChanged(X),)
     entry = after.state.connectors[X]
