@@ -29,6 +29,7 @@ from scripts.bench.control import (
 from scripts.bench.data import (
     big,
     busy100,
+    exactly_once,
     latency,
     mirror_latency,
     read_log,
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "create100": create100,
     "create1000": create1000,
     "busy100": busy100,
+    "exactly-once": exactly_once,
     "big": big,
     "rest": rest,
     "churn": churn,

@@ -103,8 +103,21 @@ def _numbered(number: int, table: pa.Table) -> pa.Table:
     """Return a table with its batch's number, and keys and values as binary columns."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
-    for place, name in enumerate(table.column_names):
-        if name in {"key", "value"}:
-            table = table.set_column(place, pa.field(name, pa.binary()), table[name].cast(pa.binary()))
+    table = as_bytes(table)
     numbers = pa.repeat(pa.scalar(number, pa.int64()), table.num_rows)
     return table.add_column(0, pa.field("batch", pa.int64()), numbers)
+
+
+def as_bytes(table: pa.Table) -> pa.Table:
+    """Return a plain table with keys and values as binary columns."""
+    import pyarrow as pa  # noqa: PLC0415 - as above
+
+    for place, name in enumerate(table.column_names):
+        if name in {"key", "value"}:
+            column = table[name]
+            if pa.types.is_string(column.type):
+                column = pa.chunked_array([chunk.view(pa.binary()) for chunk in column.chunks], pa.binary())
+            else:  # binary, or of no type because all are null
+                column = column.cast(pa.binary())
+            table = table.set_column(place, pa.field(name, pa.binary()), column)
+    return table

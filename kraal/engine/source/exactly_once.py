@@ -28,6 +28,7 @@ from kraal.engine.api import BatchDone, Transactions
 from kraal.engine.columns.source import is_doubt
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.writer import kafka_frame
+from kraal.engine.lanes.rows import as_bytes, is_plain
 from kraal.engine.records.steps import summed
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.source.parts import SourceParts, found_by, frame_of
@@ -147,9 +148,14 @@ class TransactionWay:
         parts, batch, poll_s = self._parts, polled.batch, polled.poll_s
         records = parts.records
         if records is not None and records.takes(batch):
-            table, summary = records.table(batch)
+            passed, summary = records.table(batch)
             done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
-            return self._write_batch(rows_of(table), None, done, began_s)
+            return self._write_batch(rows_of(passed), None, done, began_s)
+        table = batch.table
+        if records is None and table is not None and self._is_plain(batch, table):
+            rows = rows_of(as_bytes(table))
+            done = self._done(batch, rows, batch.topic, began_s, poll_s)
+            return self._write_batch(rows, batch.topic, done, began_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             found = found_by(batch, spark.session)
             if found is None:
@@ -159,6 +165,11 @@ class TransactionWay:
             return self._write_batch(rows, topic, self._done(found, rows, topic, began_s, poll_s), began_s)
         finally:
             rows.close()
+
+    def _is_plain(self, batch: SourceBatch, table: pa.Table) -> bool:
+        """Whether the plugin's table has the bytes to write, so that Spark has nothing to do."""
+        plan = self._parts.plan(batch, client_options.SHARED_CLIENT)
+        return "value" in table.column_names and is_plain(table, plan)
 
     def _read(self, batch: SourceBatch, spark: Spark) -> tuple[Rows, str | None]:
         """Have Spark read, transform and convert a batch; return its rows, and the topic of rows without one."""

@@ -23,7 +23,7 @@ def test_figures_stand_in_the_order_of_the_rows() -> None:
     lines = [Line(0, number * MS, number * 10 * MS) for number in range(1, 101)]
     found = figures(lines, 0.7)
     assert len(found) == len(ROWS)
-    assert found == pytest.approx([0.95, 0.505, 1.0, 50.5, 9 * 50.5, 0.7])
+    assert found == pytest.approx([0.95, 0.505, 0.99, 1.0, 50.5, 9 * 50.5, 0.7])
 
 
 def test_the_rest_of_a_round_is_waiting_time() -> None:

@@ -28,7 +28,6 @@ from kraal.engine.source.exactly_once import (
     python_columns,
 )
 from kraal.engine.source.parts import SourceParts
-from kraal.engine.source.spill import rows_of
 from kraal.engine.source.ways import Way
 from kraal.plugins.api import RetriableError, SourceBatch, SourceTask
 
@@ -55,7 +54,7 @@ class Transactions:
         assert topic == "t"
         self._called("write")
         self.is_open = True
-        self.open += columns["value"]
+        self.open += [value.decode() for value in columns["value"]]
 
     def commit(self, offsets: Mapping[SourcePartition, Offset | None]) -> int:
         self._called("commit")
@@ -92,14 +91,6 @@ class Numbers(SourceTask):
         )
 
 
-class Unread(TransactionWay):
-    """Reads without Spark."""
-
-    @override
-    def _read(self, batch: SourceBatch, spark: Any) -> Any:
-        return rows_of(batch.table), batch.topic
-
-
 class Work(TransactionalSourceExecutor):
     """Starts with `Numbers` at once."""
 
@@ -115,15 +106,15 @@ class Work(TransactionalSourceExecutor):
         )
         self._use(parts, None)
         length_s = interval_s(self._spec.connector_config, {})
-        self._way = Unread(parts, transactions, length_s, lambda: self._reads_on)
+        self._way = TransactionWay(parts, transactions, length_s, lambda: self._reads_on)
         self._ways = {Way.TRANSACTION: self._way}
         self._task = task = Numbers()
         return task
 
 
 @contextlib.contextmanager
-def no_job(_: str) -> Iterator[Any]:
-    yield SimpleNamespace(session=None, tiny=None)
+def no_job(what: str) -> Iterator[Any]:
+    yield pytest.fail(f"Spark has nothing to do, and was asked for {what}")
 
 
 def work(config: Mapping[str, str] | None = None) -> tuple[Work, Numbers, Transactions]:
