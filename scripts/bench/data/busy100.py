@@ -16,7 +16,7 @@ import os
 import statistics
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ EVERY_S = 0.1
 GROUPS = 10
 WARM_S, MEASURED_S = 30, 60
 LATE_S = 120.0
+LINGER_MS = 500
+"""Of a second measurement of Kraal."""
 _TASK = "kafka_connect_connector_task_metrics_"
 _SOURCE = "kafka_connect_source_task_metrics_"
 
@@ -81,11 +83,20 @@ def run(lab: Lab) -> list[Case]:
     """Let lines flow through one worker after another."""
     rows: dict[str, list[float]] = {"java": [], "kraal": []}
     each: Round | None = None
+    gathered: list[float] = []
+    seconds = lab.options.times(MEASURED_S, 10)
     for kind in lab.options.sides:
-        rows[kind], each = _measured(lab, kind, lab.options.times(MEASURED_S, 10))
+        rows[kind], each = _measured(lab, kind, seconds)
+        if kind == "kraal":
+            gathered, _ = _measured(lab, kind, seconds, {"batch.linger.ms": str(LINGER_MS)})
     cases = [
         Case(name, unit, java=rows["java"][place:][:1], kraal=rows["kraal"][place:][:1], wanted=wanted)
         for place, (name, unit, wanted) in enumerate(ROWS)
+    ]
+    lingering = f"batch.linger.ms={LINGER_MS}: "
+    cases += [
+        Case(lingering + ROWS[place][0].strip(), ROWS[place][1], [], gathered[place:][:1], wanted=wanted)
+        for place, wanted in ((0, Wanted()), (len(ROWS) - 1, Wanted(limit=0.2)))
     ]
     return cases if each is None else cases + _explained(each)
 
@@ -115,9 +126,12 @@ def figures(lines: Sequence[Line], cores: float) -> list[float]:
     ]
 
 
-def _measured(lab: Lab, kind: str, seconds: float) -> tuple[list[float], Round | None]:
-    """Return the figures of one worker, and what a round of Kraal's tasks is made of."""
+def _measured(
+    lab: Lab, kind: str, seconds: float, more: Mapping[str, str] | None = None
+) -> tuple[list[float], Round | None]:
+    """Return the figures of one worker with `more` settings, and what a round of Kraal's tasks is made of."""
     extra = {"metrics.sample.window.ms": str(int(seconds * 500))}  # `/metrics` speaks of these seconds alone
+    extra |= more or {}
     worker = lab.started((kind,), extra)[kind]
     found, each = flow_figures(lab, worker, seconds, explains=kind == "kraal")
     worker.stop()
