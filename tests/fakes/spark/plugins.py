@@ -127,6 +127,24 @@ class ListSinkTask(SinkTask):
                 WRITTEN[self.name].append((topic, partition, offset, value))
 
 
+class TableSinkTask(ListSinkTask):
+    """Also takes tables."""
+
+    takes_tables = True
+    values = "text"
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        if batch.table is None:
+            super().write(batch)
+            return
+        assert batch.frame is None
+        assert batch.records == batch.table.num_rows
+        batch.check_owned()
+        for row in batch.table.select(["topic", "partition", "offset", "value"]).to_pylist():
+            WRITTEN[self.name].append(tuple(row.values()))
+
+
 class _Lists(Connector):
     version: ClassVar[str] = "1.0"
     config_def: ClassVar[ConfigDef] = ConfigDef([])
@@ -151,6 +169,13 @@ class ListSink(_Lists):
 
     kind = "sink"
     task_class = ListSinkTask
+
+
+class TableSink(_Lists):
+    """A sink into lists that takes tables."""
+
+    kind = "sink"
+    task_class = TableSinkTask
 
 
 class Text(Converter):
@@ -197,7 +222,11 @@ class FakePlugins:
 
     def connector_class(self, name: str) -> type[Connector]:
         """Find one: of these, or one that ships."""
-        ours: dict[str, type[Connector]] = {"ListSource": ListSource, "ListSink": ListSink}
+        ours: dict[str, type[Connector]] = {
+            "ListSource": ListSource,
+            "ListSink": ListSink,
+            "TableSink": TableSink,
+        }
         return ours.get(name) or Registry.load().connector_class(name)
 
     def converter_class(self, name: str) -> type[Converter]:

@@ -28,6 +28,7 @@ PARTITIONS = 3
 SESSION_MS = 6000
 HEARTBEAT_S = 3.0
 """So late the busy one is told of a third."""
+WAIT_S = 5.0
 QUICK_S = 4.0
 """Below the session timeout, and the 5 s after which librdkafka gives up leaving."""
 
@@ -47,6 +48,11 @@ class Group:
         config = member_config(self._worker, {}, TaskId(self.name, len(self.members)))
         self.members.append(Member(config, [self.name], None, self._leave, told))
         return self.members[-1]
+
+    def produce(self, value: bytes) -> None:
+        producer = ck.Producer({"bootstrap.servers": self._worker["bootstrap.servers"], "log_level": 2})
+        producer.produce(self.name, value, partition=0)
+        assert producer.flush(30) == 0
 
     def until_assigned(self, *members: Member) -> float:
         """Serve these members until each has its part; return how long it took, in seconds."""
@@ -206,3 +212,28 @@ def test_brokers_that_are_away_are_logged_once(caplog: pytest.LogCaptureFixture)
         member.close()
     said = [record.getMessage() for record in caplog.records]
     assert 1 <= len(said) <= 2, "one for each code: it cannot be connected, and none can"
+
+
+def test_a_record_that_a_wait_has_found_comes_once_and_in_order(group: Group) -> None:
+    member = group.join()
+    group.until_assigned(member)
+    start = dict.fromkeys(member.assigned, 0)
+    assert member.committed() == dict.fromkeys(member.assigned)
+    member.start(start)
+    assert member.takes
+    texts = [str(number).encode() for number in range(10)]
+    for text in texts:
+        group.produce(text)
+    found: list[bytes | None] = []
+    while len(found) < 5:
+        member.wait(WAIT_S)
+        found += [record.value for record in member.poll(1)]
+    assert found == texts[:5]
+    member.wait(WAIT_S)
+    member.committed()
+    member.start(start)  # what the wait has found is dropped, and read again from the beginning
+    found = []
+    while len(found) < len(texts):
+        member.wait(WAIT_S)
+        found += [record.value for record in member.poll(3)]
+    assert found == texts

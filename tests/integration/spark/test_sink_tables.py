@@ -1,0 +1,90 @@
+"""Few records for a sink that takes tables: without a Spark job, and in order with backlogs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+
+import pytest
+
+from kraal.engine.api import BatchDone, Committed, Held, Opened, Stopped
+from kraal.engine.sink.ways import Way
+from tests.fakes.spark import plugins
+from tests.fakes.spark.stage import Opening, Stage
+from tests.fakes.spark.tasks import STRING
+
+TEXTS = {"key.converter": STRING, "value.converter": STRING}
+BY_RECORDS = {"errors.tolerance": "all"}
+
+
+def name() -> str:
+    return f"sink-{uuid.uuid4().hex[:8]}"
+
+
+def opened(stage: Stage, task: str, topic: str, config: Mapping[str, str]) -> Opening:
+    opening = stage.open(task, "TableSink", {"topics": topic, **TEXTS, **config})
+    opening.expect(Opened)
+    opening.run.next()
+    return opening
+
+
+def written(opening: Opening) -> BatchDone:
+    done = opening.expect(BatchDone)
+    opening.run.commit(done.offsets)
+    opening.expect(Committed)
+    opening.run.next()
+    return done
+
+
+def jobs(stage: Stage) -> int:
+    """Return the number of Spark jobs so far."""
+    tracker = stage.engine._session.spark().session.sparkContext._jsc.sc().dagScheduler()
+    return int(tracker.nextJobId())
+
+
+@pytest.mark.parametrize("config", [{}, BY_RECORDS], ids=["plain", "record by record"])
+def test_few_records_need_no_job_and_stay_in_order_with_a_backlog(
+    stage: Stage, config: dict[str, str]
+) -> None:
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task, topic, config)
+    stage.produce(topic, ["first"])
+    written(opening)
+    before = jobs(stage)
+    way = Way.TAIL_BY_RECORDS if config else Way.DIRECT
+    for number in range(5):
+        stage.produce(topic, [f"one {number}"])
+        assert written(opening).way.startswith(way.value)
+    assert jobs(stage) == before
+    stage.produce(topic, [f"many {number}" for number in range(3000)])
+    count = 0
+    while count < 3000:
+        count += written(opening).records
+    assert jobs(stage) > before
+    stage.produce(topic, ["last"])
+    assert written(opening).way.startswith(way.value)
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    texts = ["first", *(f"one {n}" for n in range(5)), *(f"many {n}" for n in range(3000)), "last"]
+    assert [value for *_, value in plugins.WRITTEN[task]] == texts
+
+
+def test_a_pause_while_the_consumer_waits_loses_and_repeats_nothing(stage: Stage) -> None:
+    task, topic = name(), stage.topic()
+    opening = opened(stage, task, topic, {})
+    for number in range(20):
+        stage.produce(topic, [str(number)])
+        if number % 3 == 2:
+            opening.run.hold()
+            event = opening.events.get(timeout=60)
+            if isinstance(event, BatchDone):  # it was just found
+                opening.run.commit(event.offsets)
+                opening.expect(Committed)
+                event = opening.expect(Held)
+            assert isinstance(event, Held), event
+            opening.run.next()
+    while len(plugins.WRITTEN[task]) < 20:
+        written(opening)
+    opening.run.stop()
+    assert opening.expect(Stopped).clean
+    assert [value for *_, value in plugins.WRITTEN[task]] == [str(number) for number in range(20)]
