@@ -29,6 +29,8 @@ from scripts.bench.control import (
 from scripts.bench.data import (
     big,
     busy100,
+    busy100_exactly_once,
+    exactly_once,
     latency,
     mirror_latency,
     read_log,
@@ -61,6 +63,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     "create100": create100,
     "create1000": create1000,
     "busy100": busy100,
+    "exactly-once": exactly_once,
+    "busy100-exactly-once": busy100_exactly_once,
     "big": big,
     "rest": rest,
     "churn": churn,
