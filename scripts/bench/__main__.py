@@ -29,6 +29,7 @@ from scripts.bench.control import (
 from scripts.bench.data import (
     big,
     busy100,
+    busy100_exactly_once,
     exactly_once,
     latency,
     mirror_latency,
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "create1000": create1000,
     "busy100": busy100,
     "exactly-once": exactly_once,
+    "busy100-exactly-once": busy100_exactly_once,
     "big": big,
     "rest": rest,
     "churn": churn,

@@ -77,9 +77,9 @@ class Lab:
         directory = self.directory / self.fresh(kind)
         directory.mkdir()
         if kind == "java-distributed":
-            worker = java_distributed(self.bootstrap, directory, extra)
+            worker = java_distributed(self.bootstrap, directory)
         elif kind == "kraal-distributed":
-            worker = kraal_distributed(self.bootstrap, directory, extra)
+            worker = kraal_distributed(self.bootstrap, directory)
         else:
             make = java_standalone if kind == "java" else kraal_standalone
             worker = make(self.bootstrap, directory, extra=extra)

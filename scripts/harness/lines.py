@@ -26,6 +26,11 @@ def write_lines(path: Path, count: int, first: int = 0) -> None:
             file.write("".join(f"{n:0{_DIGITS}d} {texts[n % 1009]}\n" for n in numbers))
 
 
+def number_of(line: bytes) -> int:
+    """Return the number of a line that `write_lines` wrote."""
+    return int(line[:_DIGITS])
+
+
 def count_lines(path: Path) -> int:
     """Count line ends by reading the whole file."""
     return sum(block.count(b"\n") for block in _blocks(path))

@@ -82,11 +82,6 @@ class Rest:
         answer = self._client.get(f"/connectors/{name}/status")
         return None if answer.status_code == NOT_FOUND else dict(answer.json())
 
-    def offsets(self, name: str) -> list[Any]:
-        """GET /connectors/{name}/offsets; return the position of each partition of a FileStreamSource."""
-        answer = self._ask("GET", f"/connectors/{name}/offsets").json()
-        return [entry["offset"]["position"] for entry in answer["offsets"]]
-
     def metrics(self, name: str) -> list[float]:
         """GET /metrics; return the values of one metric, one for each series, NaN left out. Kraal only."""
         lines = self._ask("GET", "/metrics").text.splitlines()

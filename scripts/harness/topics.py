@@ -39,6 +39,7 @@ class Reader:
                 "group.id": "scripts",  # demanded by the library; nothing is subscribed or committed
                 "enable.auto.commit": False,
                 "enable.partition.eof": False,
+                "isolation.level": "read_committed",  # the library's default; `end` relies on it
                 "log_level": 2,
             }
         )
@@ -48,7 +49,10 @@ class Reader:
         self._consumer.close()
 
     def end(self) -> int:
-        """Return the offset after the last record; 0 while the topic does not exist."""
+        """Return the offset after the last record and before any open transaction; 0 while there is no topic.
+
+        The end of a transaction takes an offset, too.
+        """
         try:
             offsets = self._consumer.get_watermark_offsets(self._partition, timeout=ASK_S, cached=False)
         except KafkaException:

@@ -78,14 +78,14 @@ def java_standalone(bootstrap: str, directory: Path, extra: Mapping[str, str] | 
     return _java("ConnectStandalone", "Java", directory, properties, port)
 
 
-def java_distributed(bootstrap: str, directory: Path, extra: Mapping[str, str] | None = None) -> Worker:
+def java_distributed(bootstrap: str, directory: Path) -> Worker:
     """Start one distributed Java worker, a group of its own, with REST on a free port."""
-    return distributed("java", bootstrap, directory, group=f"bench-{free_port()}", extra=extra)
+    return distributed("java", bootstrap, directory, group=f"bench-{free_port()}")
 
 
-def kraal_distributed(bootstrap: str, directory: Path, extra: Mapping[str, str] | None = None) -> Worker:
+def kraal_distributed(bootstrap: str, directory: Path) -> Worker:
     """Start one `kraal distributed`, a group of its own, with REST on a free port."""
-    return distributed("kraal", bootstrap, directory, group=f"bench-{free_port()}", extra=extra)
+    return distributed("kraal", bootstrap, directory, group=f"bench-{free_port()}")
 
 
 def distributed(

@@ -34,6 +34,7 @@ CONNECTORS = 100
 EVERY_S = 0.1
 GROUPS = 10
 WARM_S, MEASURED_S = 30, 60
+QUICK_S = 10
 LATE_S = 120.0
 LINGER_MS = 500
 """Of a second measurement of Kraal."""
@@ -79,29 +80,74 @@ class Round:
         return self.round_ms - self.poll_ms - self.store_ms
 
 
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What a consumer got of a whole flow, from the first line to the last."""
+
+    lines: Sequence[Line]
+    """Repeated ones as they came first."""
+    repeated: int
+    ends: Mapping[str, int]
+    """Topic -> offset after its last record."""
+
+    @property
+    def transactions(self) -> int:
+        """How many transactions wrote these lines; each left a marker at its end, also after the last record."""
+        return sum(self.ends.values()) + len(self.ends) - len(self.lines) - self.repeated
+
+
+Row = tuple[str, str, Wanted]
+"""Name, unit and what is wanted."""
+
+
 def run(lab: Lab) -> list[Case]:
     """Let lines flow through one worker after another."""
-    rows: dict[str, list[float]] = {"java": [], "kraal": []}
-    each: Round | None = None
-    gathered: list[float] = []
-    seconds = lab.options.times(MEASURED_S, 10)
+    rows: dict[str, list[float]] = {}
+    each: list[Round] = []
+    lingering: list[Case] = []
     for kind in lab.options.sides:
-        rows[kind], each = _measured(lab, kind, seconds)
-        if kind == "kraal":
-            gathered, _ = _measured(lab, kind, seconds, {"batch.linger.ms": str(LINGER_MS)})
-    cases = [
-        Case(name, unit, java=rows["java"][place:][:1], kraal=rows["kraal"][place:][:1], wanted=wanted)
-        for place, (name, unit, wanted) in enumerate(ROWS)
-    ]
-    lingering = f"batch.linger.ms={LINGER_MS}: "
-    cases += [
-        Case(lingering + ROWS[place][0].strip(), ROWS[place][1], [], gathered[place:][:1], wanted=wanted)
-        for place, wanted in ((0, Wanted()), (len(ROWS) - 1, Wanted(limit=0.2)))
-    ]
-    return cases if each is None else cases + _explained(each)
+        rows[kind], one = _flowed(lab, kind)
+        if one is not None:
+            each.append(one)
+            lingering = _lingering(lab)
+    return cases(ROWS, rows) + lingering + [case for one in each for case in _explained(one)]
 
 
-ROWS = (
+def _lingering(lab: Lab) -> list[Case]:
+    """Return figures of Kraal with a long `batch.linger.ms`."""
+    found, _ = _flowed(lab, "kraal", {"batch.linger.ms": str(LINGER_MS)})
+    wanted = ((0, Wanted()), (len(ROWS) - 1, Wanted(limit=0.2)))
+    before = f"batch.linger.ms={LINGER_MS}: "
+    return [
+        Case(before + ROWS[place][0].strip(), ROWS[place][1], [], [found[place]], wanted=each)
+        for place, each in wanted
+    ]
+
+
+def _flowed(lab: Lab, kind: str, more: Mapping[str, str] | None = None) -> tuple[list[float], Round | None]:
+    """Return the figures of one worker with `more` settings and, of Kraal, what a round is made of."""
+    # `/metrics` speaks of the measured seconds alone
+    extra = {"metrics.sample.window.ms": str(lab.options.times(MEASURED_S, QUICK_S) * 500)}
+    worker = lab.started((kind,), extra | dict(more or {}))[kind]
+    flow = Flow(lab, worker)
+    window = measured(lab, worker)
+    each = _round(worker) if kind == "kraal" else None
+    found = figures(window.of(flow.close().lines), window.cores)
+    worker.stop()
+    say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in found))
+    return found, each
+
+
+def cases(names: Sequence[Row], rows: Mapping[str, Sequence[float]]) -> list[Case]:
+    """Return a case for each row; shape of `rows`: kind -> a figure for each."""
+    java, kraal = rows.get("java", []), rows.get("kraal", [])
+    return [
+        Case(name, unit, java=java[place:][:1], kraal=kraal[place:][:1], wanted=wanted)
+        for place, (name, unit, wanted) in enumerate(names)
+    ]
+
+
+ROWS: tuple[Row, ...] = (
     ("95 % of lines in Kafka within", "s", Wanted(limit=0.05)),
     ("  half of them within", "s", Wanted()),
     ("  99 % within", "s", Wanted(limit=0.15)),
@@ -126,40 +172,31 @@ def figures(lines: Sequence[Line], cores: float) -> list[float]:
     ]
 
 
-def _measured(
-    lab: Lab, kind: str, seconds: float, more: Mapping[str, str] | None = None
-) -> tuple[list[float], Round | None]:
-    """Return the figures of one worker with `more` settings, and what a round of Kraal's tasks is made of."""
-    extra = {"metrics.sample.window.ms": str(int(seconds * 500))}  # `/metrics` speaks of these seconds alone
-    extra |= more or {}
-    worker = lab.started((kind,), extra)[kind]
-    found, each = flow_figures(lab, worker, seconds, explains=kind == "kraal")
-    worker.stop()
-    say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in found))
-    return found, each
-
-
-def flow_figures(
-    lab: Lab, worker: Worker, seconds: float, *, explains: bool = False
-) -> tuple[list[float], Round | None]:
-    """Let lines flow through a worker; return its figures and, if it `explains` it, what a round is made of."""
-    flow = _Flow(lab, worker, 20 if lab.options.quick else CONNECTORS)
+def measured(lab: Lab, worker: Worker) -> Window:
+    """Let the worker's flow get warm, and return the seconds after that."""
     time.sleep(lab.options.times(WARM_S, 5))
     begun, before = time.time_ns(), worker.process.usage().cpu_s
-    time.sleep(seconds)
+    time.sleep(lab.options.times(MEASURED_S, QUICK_S))
     ended, after = time.time_ns(), worker.process.usage().cpu_s
-    window = Window(begun, ended, (after - before) / ((ended - begun) / 1e9))
-    each = _round(worker) if explains else None
-    return figures(window.of(flow.close()), window.cores), each
+    return Window(begun, ended, (after - before) / ((ended - begun) / 1e9))
 
 
-class _Flow:
+class Flow:
     """Files that grow, the connectors that read them, and a consumer of their topics. Two threads of its own."""
 
-    def __init__(self, lab: Lab, worker: Worker, count: int) -> None:
+    def __init__(
+        self,
+        lab: Lab,
+        worker: Worker,
+        extra: Mapping[str, str] | None = None,
+        isolation: str = "read_uncommitted",
+    ) -> None:
+        """Create the connectors, with `extra` in their configs, and begin when all run."""
+        count = 20 if lab.options.quick else CONNECTORS
         self._worker = worker
         self._lines: list[Line] = []
-        self._sent = 0
+        self._sent = self._repeated = 0
+        self._ends: dict[str, int] = {}
         self._writing, self._reading = threading.Event(), threading.Event()
         files = [lab.directory / lab.fresh("busy") for _ in range(count)]
         topics = [lab.topic("busy") for _ in files]
@@ -170,12 +207,13 @@ class _Flow:
                 "bootstrap.servers": lab.bootstrap,
                 "group.id": "scripts",
                 "enable.auto.commit": False,
+                "isolation.level": isolation,
                 "log_level": 2,
             }
         )
         self._consumer.assign([TopicPartition(topic, 0, 0) for topic in topics])
         for number, (file, topic) in enumerate(zip(files, topics, strict=True)):
-            worker.rest.create(f"busy-{number}", source_config(file, topic))
+            worker.rest.create(f"busy-{number}", source_config(file, topic) | dict(extra or {}))
         wait_until(
             f"{count} connectors ran", self._all_run, timeout_s=UP_S, every_s=0.2, program=worker.process
         )
@@ -186,8 +224,8 @@ class _Flow:
         for thread in self._threads:
             thread.start()
 
-    def close(self) -> list[Line]:
-        """Write no more, wait until each line has come, and return them all; repeated ones as they came first."""
+    def close(self) -> Came:
+        """Write no more, wait until each line has come, and return them all."""
         self._writing.set()
         self._threads[1].join(LATE_S)
         wait_until(
@@ -199,7 +237,7 @@ class _Flow:
         self._reading.set()
         self._threads[0].join(LATE_S)
         self._consumer.close()
-        return self._lines
+        return Came(self._lines, self._repeated, self._ends)
 
     def _all_run(self) -> bool:
         statuses = self._worker.rest.statuses()
@@ -225,7 +263,10 @@ class _Flow:
                 continue
             arrived = time.time_ns()
             number, written = read_stamp(message.value())
-            if number not in seen:
+            self._ends[message.topic()] = message.offset() + 1
+            if number in seen:
+                self._repeated += 1
+            else:
                 seen.add(number)
                 self._lines.append(Line(written, message.timestamp()[1] * 1_000_000, arrived))
 

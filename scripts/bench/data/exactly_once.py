@@ -1,84 +1,100 @@
-"""`exactly-once`: FileStreamSource with `exactly.once.source.support=enabled`, a large file and 100 busy connectors.
+"""`exactly-once`: a file into one partition, by sources with exactly-once delivery.
 
-Distributed workers, each a cluster of its own, with the same settings on both sides. Records/s is lines divided by the
-time from the POST until the committed offsets (`GET /connectors/{c}/offsets`) are at the end of the file. The 100
-connectors are those of `busy100`: a line every 100 ms for each, read by a consumer that sees committed records only.
+Both workers are distributed ones, each a cluster of its own with `exactly.once.source.support=enabled`, and warm; the
+connectors have `exactly.once.support=required`. Producer settings and transaction boundaries are the defaults: a
+transaction for each poll. All lines are there when a consumer with `isolation.level=read_committed` can read the last
+one: its end offset is asked for every 20 ms. Records/s is lines divided by the time from the task's first RUNNING in
+the status topic: the first transaction may have much of the file, so the first record in the topic would be too late a
+start. "from create" starts with the POST. After each round the topic must have the file's lines, each once, in order.
 """
 
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from collections.abc import Iterable
 
-from scripts.bench.data import busy100
-from scripts.bench.lab import SIDES, TRANSFER_S, Lab, alternated, say, source_config
+from scripts.bench.data.source import check, transfer
+from scripts.bench.lab import Lab, alternated, say
 from scripts.bench.report import Case, Wanted
-from scripts.harness.lines import sha256
+from scripts.harness.clusters import Cluster
+from scripts.harness.group import RUNNING, Status
+from scripts.harness.lines import number_of, sha256
 from scripts.harness.processes import ScriptFailed
+from scripts.harness.topics import Reader
 from scripts.harness.workers import Worker
 
-LOOK_S = 0.020
-SETTINGS = {"exactly.once.source.support": "enabled"}
-BUSY_WANTED = (*[Wanted()] * 6, Wanted(limit=0.6))
+WORKER = {"exactly.once.source.support": "enabled"}
+CONNECTOR = {"exactly.once.support": "required"}
+FETCH_S = 1.0
 
 
 def run(lab: Lab) -> list[Case]:
-    """Send a file, both sides in turns; then let lines flow through one worker after another."""
-    return _sent(lab) + _busy(lab)
-
-
-def _sent(lab: Lab) -> list[Case]:
+    """Measure what either does by itself."""
     lines = lab.options.lines()
     file = lab.file(lines)
-    checked, expected = set[str](), sha256(file)
-    workers = {side: _started(lab, side) for side in lab.options.sides}
+    expected = sha256(file)
+    clusters = {kind: started(lab, kind) for kind in lab.options.sides}
 
     def measure(kind: str, worker: Worker) -> list[float]:
-        topic = lab.topic("once")
-        seconds = _transfer(lab, worker, file, topic)
-        if kind not in checked:
-            checked.add(kind)
-            if lab.reader(topic).sha256(lines) != expected:
-                raise ScriptFailed(f"What {kind} wrote to {topic} is not the file, line by line in order.")
-            say(f"{kind}: the topic has the file's lines in the file's order, each once")
-        return [lines / seconds]
+        topic = lab.topic("exactly-once")
+        committed, begun = Committed(lab.reader(topic), lines), time.time()
+        _, from_create = transfer(lab, worker, file, topic, lines, CONNECTOR, committed.count)
+        seconds = committed.all_at - first_running(clusters[kind].statuses.since(begun))
+        check(lab, kind, topic, lines, expected)
+        return [lines / seconds, from_create, lines / committed.markers]
 
+    workers = {kind: cluster.workers[0] for kind, cluster in clusters.items()}
     rows = alternated(workers, lab.options.times(2, 1), measure)
-    for worker in workers.values():
-        worker.stop()
-    java, kraal = ([row[0] for row in rows.get(side, [])] for side in SIDES)
-    wanted = Wanted(ratio=3.0)
-    return [Case("a file, exactly once", "records/s", java, kraal, more_is_better=True, wanted=wanted)]
 
+    def column(kind: str, place: int) -> list[float]:
+        return [row[place] for row in rows.get(kind, [])]
 
-def _started(lab: Lab, side: str) -> Worker:
-    kind = f"{side}-distributed"
-    return lab.started((kind,), SETTINGS)[kind]
-
-
-def _transfer(lab: Lab, worker: Worker, file: Path, topic: str) -> float:
-    """Return the seconds from the POST until the end of `file` is committed."""
-    connector, size = lab.fresh("once-source"), file.stat().st_size
-    lab.settle()
-    begun = time.monotonic()
-    worker.rest.create(connector, source_config(file, topic))
-    while (found := worker.rest.offsets(connector)) != [size]:
-        if time.monotonic() - begun > TRANSFER_S or not worker.process.alive:
-            raise ScriptFailed(f"{worker.name} stopped at {found} of {size} bytes.")
-        time.sleep(LOOK_S)
-    seconds = time.monotonic() - begun
-    worker.rest.delete(connector)
-    return seconds
-
-
-def _busy(lab: Lab) -> list[Case]:
-    rows: dict[str, list[float]] = {"java": [], "kraal": []}
-    for side in lab.options.sides:
-        worker = _started(lab, side)
-        rows[side] = busy100.flow_figures(lab, worker, lab.options.times(busy100.MEASURED_S, 10))[0]
-        worker.stop()
-        say(f"{side}: " + ", ".join(f"{figure:,.4g}" for figure in rows[side]))
+    rates, creates, sizes = ((column("java", place), column("kraal", place)) for place in range(3))
     return [
-        Case(name, unit, java=rows["java"][place:][:1], kraal=rows["kraal"][place:][:1], wanted=wanted)
-        for place, ((name, unit, _), wanted) in enumerate(zip(busy100.ROWS, BUSY_WANTED, strict=True))
+        Case("exactly once", "records/s", *rates, more_is_better=True, wanted=Wanted(ratio=3.0)),
+        Case("  from create until all are committed", "s", *creates),
+        Case("  lines in a transaction, mean", "lines", *sizes, more_is_better=True),
     ]
+
+
+def started(lab: Lab, kind: str) -> Cluster:
+    """Start a cluster of one worker with exactly-once sources, and send a file through it."""
+    cluster = lab.cluster(kind, WORKER)
+    cluster.start(1)
+    say(f"warming up: {kind}")
+    lab.warm_up(cluster.workers[0])
+    cluster.statuses.now()  # follows from here on
+    return cluster
+
+
+class Committed:
+    """Tells how many of a file's lines are committed in a topic, without reading what comes before the last one."""
+
+    def __init__(self, reader: Reader, lines: int) -> None:
+        """Use a consumer that reads only what is committed; nothing is read until `count`."""
+        self._reader = reader
+        self._lines = lines
+        self.all_at = 0.0
+        """When the look began that found all lines: wall-clock seconds."""
+        self.markers = 0
+        """How many offsets have no line then: each is the end of a transaction."""
+
+    def count(self) -> int:
+        """Return the number of lines; while some are missing, the ends of transactions may be counted as well."""
+        now, end = time.time(), self._reader.end()
+        if end <= self._lines:
+            return min(end, self._lines - 1)  # at least one offset is a transaction's end
+        self._reader.seek(end - 2)
+        last = self._reader.next(FETCH_S)
+        if last is None or number_of(last) + 1 < self._lines:
+            return self._lines - 1
+        self.all_at, self.markers = now, end - self._lines
+        return self._lines
+
+
+def first_running(statuses: Iterable[tuple[str, Status]]) -> float:
+    """Return when the first task ran. Raises ScriptFailed if none did."""
+    for key, status in statuses:
+        if key.startswith("task-") and status.state == RUNNING:
+            return status.at
+    raise ScriptFailed("The status topic does not say that a task ran.")

@@ -7,6 +7,7 @@ first look at the full one, both by its end offset, asked for every 20 ms. "from
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -42,7 +43,7 @@ def _measured(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted:
         seconds, from_create = transfer(lab, worker, file, topic, lines)
         if kind not in checked:
             checked.add(kind)
-            _check(lab, kind, topic, lines, expected)
+            check(lab, kind, topic, lines, expected)
         return [lines / seconds, from_create]
 
     rows = alternated(workers, lab.options.times(2, 1), measure)
@@ -60,16 +61,25 @@ def _measured(lab: Lab, file: Path, name: str, settings: dict[str, str], wanted:
 
 
 def transfer(
-    lab: Lab, worker: Worker, file: Path, topic: str, lines: int, extra: dict[str, str] | None = None
+    lab: Lab,
+    worker: Worker,
+    file: Path,
+    topic: str,
+    lines: int,
+    extra: Mapping[str, str] | None = None,
+    count: Callable[[], int] | None = None,
 ) -> tuple[float, float]:
-    """Send `file` into `topic`; return the seconds from the first record to the last, and from POST to the last."""
-    connector, reader = lab.fresh("file-source"), lab.reader(topic)
-    reader.end()  # connects
+    """Send `file` into `topic`; return the seconds from the first record to the last, and from POST to the last.
+
+    `count` returns how many lines are in the topic; by default the end offset says so.
+    """
+    connector, count = lab.fresh("file-source"), count or lab.reader(topic).end
+    count()  # connects
     lab.settle()
     with ThreadPoolExecutor(1) as pool:
         begun = empty = now = time.monotonic()
-        posted = pool.submit(worker.rest.create, connector, source_config(file, topic) | (extra or {}))
-        while (end := reader.end()) < lines:
+        posted = pool.submit(worker.rest.create, connector, source_config(file, topic) | dict(extra or {}))
+        while (end := count()) < lines:
             now = time.monotonic()
             if end == 0:
                 empty = now
@@ -85,7 +95,7 @@ def transfer(
     return now - empty, now - begun
 
 
-def _check(lab: Lab, kind: str, topic: str, lines: int, expected: str) -> None:
+def check(lab: Lab, kind: str, topic: str, lines: int, expected: str) -> None:
     """Read the topic: every line is there, in the file's order."""
     if lab.reader(topic).sha256(lines) != expected:
         raise ScriptFailed(f"What {kind} wrote to {topic} is not the file, line by line in order.")

@@ -138,7 +138,6 @@ class TableSinkTask(ListSinkTask):
         if batch.table is None:
             super().write(batch)
             return
-        assert batch.frame is None
         assert batch.records == batch.table.num_rows
         batch.check_owned()
         for row in batch.table.select(["topic", "partition", "offset", "value"]).to_pylist():

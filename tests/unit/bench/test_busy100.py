@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.bench.data.busy100 import ROWS, Line, Round, Window, figures, read_stamp, stamped
+from scripts.bench.data.busy100 import ROWS, Came, Line, Round, Window, cases, figures, read_stamp, stamped
+from scripts.bench.report import Wanted
 from scripts.harness.lines import ON_DISK
 
 MS = 1_000_000
@@ -28,3 +29,15 @@ def test_figures_stand_in_the_order_of_the_rows() -> None:
 
 def test_the_rest_of_a_round_is_waiting_time() -> None:
     assert Round(round_ms=200, poll_ms=1, store_ms=12).rest_ms == 187
+
+
+def test_offsets_without_a_line_are_the_ends_of_transactions() -> None:
+    lines = [Line(0, 0, 0)] * 5
+    # a: two lines, marker, one line, marker; b: one line, repeated once, and another in three transactions
+    assert Came(lines, repeated=1, ends={"a": 4, "b": 5}).transactions == 5
+
+
+def test_a_side_that_was_left_out_has_no_figures() -> None:
+    first, second = cases([("some", "s", Wanted()), ("more", "ms", Wanted())], {"kraal": [1.0, 2.0]})
+    assert (first.name, first.java, first.kraal) == ("some", [], [1.0])
+    assert (second.unit, second.java, second.kraal) == ("ms", [], [2.0])

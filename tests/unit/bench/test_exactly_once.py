@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from typing_extensions import override
+
+from scripts.bench.data import busy100, busy100_exactly_once
+from scripts.bench.data.exactly_once import Committed, first_running
+from scripts.bench.report import Wanted
+from scripts.harness.group import Status
+from scripts.harness.lines import number_of, write_lines
+from scripts.harness.processes import ScriptFailed
+from scripts.harness.topics import Reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MARKER = -1
+"""In a `_Topic`: the end of a transaction."""
+
+
+class _Topic(Reader):
+    """A topic in memory: a line's number, or a marker, at each offset."""
+
+    def __init__(self) -> None:
+        self.records: list[int] = []
+        self._at = 0
+
+    @override
+    def end(self) -> int:
+        return len(self.records)
+
+    @override
+    def seek(self, offset: int) -> None:
+        self._at = offset
+
+    @override
+    def next(self, timeout_s: float) -> bytes | None:
+        number = self.records[self._at]
+        return None if number == MARKER else b"%010d acacia" % number
+
+
+def test_all_lines_are_committed_when_the_last_one_can_be_read() -> None:
+    topic = _Topic()
+    committed = Committed(topic, 3)
+    assert committed.count() == 0
+    topic.records = [0, MARKER, 1, MARKER]
+    assert committed.count() < 3  # four offsets, but two of them are markers
+    assert committed.all_at == 0
+    topic.records += [2, MARKER]
+    assert committed.count() == 3
+    assert committed.all_at > 0
+    assert committed.markers == 3
+
+
+def test_an_aborted_transaction_at_the_end_has_no_lines() -> None:
+    topic = _Topic()
+    topic.records = [0, MARKER, MARKER, MARKER]
+    assert Committed(topic, 3).count() < 3
+
+
+def test_as_many_offsets_as_lines_are_not_enough() -> None:
+    topic = _Topic()
+    topic.records = [0, 1, MARKER]
+    assert Committed(topic, 3).count() < 3
+
+
+def test_the_number_of_a_line(tmp_path: Path) -> None:
+    write_lines(tmp_path / "lines", 3, first=41)
+    lines = (tmp_path / "lines").read_bytes().splitlines()
+    assert [number_of(line) for line in lines] == [41, 42, 43]
+
+
+def test_the_time_starts_when_the_task_runs_first() -> None:
+    statuses = [
+        ("connector-a", Status(1.0, "RUNNING", "w")),
+        ("task-a-0", Status(2.0, "UNASSIGNED", "w")),
+        ("task-a-0", Status(3.0, "RUNNING", "w")),
+        ("task-a-0", Status(4.0, "RUNNING", "w")),
+    ]
+    assert first_running(statuses) == 3.0
+    with pytest.raises(ScriptFailed, match="does not say that a task ran"):
+        first_running(statuses[:2])
+
+
+def test_the_rows_are_those_of_busy100_with_a_target_for_the_processor_only() -> None:
+    rows = busy100_exactly_once.ROWS
+    assert [row[:2] for row in rows[:-1]] == [row[:2] for row in busy100.ROWS]
+    assert {unit: wanted for _, unit, wanted in rows if wanted != Wanted()} == {"cores": Wanted(limit=0.6)}
