@@ -21,7 +21,7 @@ import pykka
 from typing_extensions import override
 
 from actors.runtime.mailbox import Address, Behaviour, Question, Tell
-from actors.runtime.shared_threads import SharedThreads
+from actors.runtime.shared_threads import SharedThreads, blocking
 from kraal.core.logging import about
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ class _Shell(pykka.Actor):
         if isinstance(message, Crash):
             raise RuntimeError(message.reason)
         if self._behaviour is None:
-            self._behaviour = self._factory()
+            with blocking():  # it may load plugin classes
+                self._behaviour = self._factory()
         if isinstance(message, Question):
             message.answer(self._behaviour)
         else:

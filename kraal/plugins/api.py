@@ -350,7 +350,7 @@ class SinkTask(ABC):
     takes_tables: bool = False
     """Whether `write` takes `SinkBatch.table` in place of a frame: few records then reach it within milliseconds, and
     without a Spark job. With `values` of `json` only records without transforms and error handling do. `start` may set
-    it."""
+    it. A subclass that overrides `write` must declare it again."""
     takes_pieces: bool = False
     """Whether the records of one Kafka partition may be split into several consecutive Spark partitions, which are
     computed concurrently; `start` may set it."""

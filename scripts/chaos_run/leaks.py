@@ -24,9 +24,12 @@ BOUNDS: Final[Mapping[str, int]] = {
     "asyncio": 4,
     "clock": 1,
     "kafka-token": 1,
-    "_Shell": 24,
+    "kraal-actors": 4,
+    "kraal-wait": 16,
+    "_OwnThread": 24,
 }
-"""Threads of each kind that a worker may have whatever it had before; actors: below."""
+"""Threads of each kind that a worker may have whatever it had before; `_OwnThread` are those of actors but for
+connectors and tasks, some of which are there for one request."""
 MORE_THREADS: Final = 1
 """Of each other kind, for each worker."""
 MORE_NATIVE: Final = 8
@@ -69,8 +72,6 @@ def leaks(before: Sequence[Held], after: Sequence[Held]) -> list[str]:
     was, now = kinds(before), kinds(after)
     for name, count in sorted(now.items()):
         most = max(was[name] + MORE_THREADS * workers, BOUNDS.get(name, 0) * workers)
-        if name == "_Shell":
-            most = sum(each.actors for each in after) + 4 * workers  # the supervisor, and errands of a moment
         if count > most:
             found.append(f"{count} threads {name} in {workers} workers, before {was[name]}, at most {most}")
     native = [sum(len(each.threads) - len(each.names) for each in held) for held in (before, after)]

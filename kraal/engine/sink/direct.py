@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from kraal.engine.columns.sink import format_of
 from kraal.engine.sink.ways import GetSpark, Put, ReadBatch
 from kraal.engine.task_plugins import Converters
-from kraal.plugins.api import ColumnFormat, Schema
+from kraal.plugins.api import ColumnFormat, Schema, SinkTask
+from kraal.plugins.model.capabilities import declares
 from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class Direct:
             if schema is OPTIONAL_STRING:
                 table = as_text(table, name)
         put(None, self.key, self.value, records=batch.records, table=table)
+
+
+def takes_tables(task: SinkTask) -> bool:
+    """Whether a plugin takes tables: it says so, and its class has no other `write` than the one that it says so of."""
+    return task.takes_tables and ("takes_tables" in vars(task) or declares(task, "takes_tables", "write"))
 
 
 def as_text(table: pa.Table, name: str) -> pa.Table:

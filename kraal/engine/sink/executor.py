@@ -27,7 +27,7 @@ from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.sink.batch_size import Sizes
-from kraal.engine.sink.direct import Direct
+from kraal.engine.sink.direct import Direct, takes_tables
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.group_member import Member, Record
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
@@ -303,7 +303,7 @@ class SinkExecutor:
         """Make the ways of this run."""
         if path is None:
             plain = Plain(task, converters, self._reader)
-            direct = Direct.of(converters) if task.takes_tables else None
+            direct = Direct.of(converters) if takes_tables(task) else None
             more: Mapping[Way, SinkWay] = {} if direct is None else {Way.DIRECT: direct}
             return {Way.TAIL: plain, Way.BACKLOG: plain, **more}
         self._records = records = SinkRecords(self._spec, path.steps, task.values, path.dead)

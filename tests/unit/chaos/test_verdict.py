@@ -124,13 +124,15 @@ def test_503_may_say_when_to_come_again() -> None:
 
 
 PYTHONS = ("python",) * 10
-HELD = Held(names=("MainThread", "_Shell-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2, actors=1)
+HELD = Held(
+    names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2, actors=1
+)
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("_Shell-12", "_Shell"),
+        ("_OwnThread-12", "_OwnThread"),
         ("kraal-job_3", "kraal-job"),
         ("kafka-io-connect-1", "kafka-io-connect"),
         ("Thread-7 (run)", "Thread"),
@@ -164,7 +166,10 @@ def test_pools_may_grow_to_their_bounds() -> None:
             replace(HELD, names=(*HELD.names, "kraal-lane-push", "kraal-lane-push")),
             "2 threads kraal-lane-push in 1 workers, before 0, at most 1",
         ),
-        (replace(HELD, names=tuple(f"_Shell-{n}" for n in range(6))), "6 threads _Shell in 1 workers"),
+        (
+            replace(HELD, names=tuple(f"_OwnThread-{n}" for n in range(25))),
+            "25 threads _OwnThread in 1 workers",
+        ),
         (
             replace(HELD, threads=(*PYTHONS, *["rdk:main"] * 9)),
             "16 threads that are not Python's in 1 workers, before 7, at most 8 more in each: 9 more rdk:main",

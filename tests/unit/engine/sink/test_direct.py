@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 from typing_extensions import override
 
-from kraal.connectors.file.sink import texts_of
+from kraal.connectors.file.sink import FileStreamSinkTask, texts_of
 from kraal.converters.json.converter import JsonConverter
 from kraal.converters.primitive.bytearray import ByteArrayConverter
 from kraal.converters.primitive.string import StringConverter
-from kraal.engine.sink.direct import COLUMNS, Direct
+from kraal.engine.sink.direct import COLUMNS, Direct, takes_tables
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.group_member import Record
 from kraal.engine.sink.ways import ReadBatch
-from kraal.plugins.api import Converter
+from kraal.plugins.api import Converter, SinkBatch
 from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema
 
 
@@ -70,3 +70,19 @@ def test_the_table_has_the_columns_and_types_of_the_frame() -> None:
     assert (found.schema.field("key").type, found.schema.field("value").type) == (pa.binary(), pa.string())
     (texts,) = texts_of(found)
     assert texts.to_pylist() == [b"one", b"null", b"caf\xc3\xa9", b"\xff"], "as Java's println prints them"
+
+
+class OwnWrite(FileStreamSinkTask):
+    """Writes frames in its own way."""
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        del batch
+
+
+def test_a_subclass_with_its_own_write_takes_no_tables_unless_it_says_so() -> None:
+    assert takes_tables(FileStreamSinkTask())
+    assert not takes_tables(OwnWrite())
+    says = OwnWrite()
+    says.takes_tables = True
+    assert takes_tables(says)
