@@ -85,14 +85,18 @@ class SharedThreads:
     def _take(self) -> Callable[[], None] | None:
         """Wait for a turn; None if the thread is not needed any more."""
         with self._changed:
-            while not self._turns:
-                if self._closed or self._threads - self._blocked > self._size:
-                    self._threads -= 1
-                    return None
+            while self._threads - self._blocked <= self._size:
+                if self._turns:
+                    return self._turns.popleft()
+                if self._closed:
+                    break
                 self._idle += 1
                 self._changed.wait()
                 self._idle -= 1
-            return self._turns.popleft()
+            self._threads -= 1
+            if self._turns:
+                self._changed.notify()
+            return None
 
 
 @contextmanager

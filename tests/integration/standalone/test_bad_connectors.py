@@ -81,7 +81,7 @@ def test_a_sink_that_may_be_restarted_comes_back_when_its_directory_is_there(
     assert task["restarts"] >= 1
     assert (task["next_restart_ms"], task["given_up"], task["stalled"]) == (None, None, False)
     assert task["last_batch_age_ms"] >= 0
-    assert task["last_batch_way"] == "read by the consumer, converted by columns: few records wait"
+    assert task["last_batch_way"] == "read by the consumer, without a job: few records wait"
     assert worker.delete(f"/connectors/{name}").status == 204
 
 
