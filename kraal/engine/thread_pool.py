@@ -8,6 +8,7 @@ its owner is abandoned keeps its thread, but another thread replaces that one up
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import queue
@@ -16,8 +17,9 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 
 from typing_extensions import override
 
@@ -177,5 +179,20 @@ class Share:
 
 def stack_of(thread: threading.Thread) -> str:
     """Return the Python stack of a thread in traceback format, or a message if the thread has ended."""
-    frame = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - documented for exactly this use
+    frame = _frames().get(thread.ident or 0)
     return "(the thread has ended)" if frame is None else "".join(traceback.format_stack(frame)).rstrip()
+
+
+def _frames() -> Mapping[int, FrameType]:
+    """Return the current frame of each thread by its id, without garbage collection meanwhile.
+
+    Before Python 3.11.10, a collection during the call can stop the whole process: the call holds a lock of the
+    interpreter that each thread needs to start (CPython's issue 106883).
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()  # noqa: SLF001 - documented for exactly this use
+    finally:
+        if collects:
+            gc.enable()

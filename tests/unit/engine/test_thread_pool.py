@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import FrameType
 
 import pytest
 
@@ -18,7 +21,7 @@ from kraal.engine import timer as poller_module
 from kraal.engine.api import BatchDone, Failed, Opened, RunEvent, Stopped, TaskSpec
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.task_run import TaskRun
-from kraal.engine.thread_pool import Owner, Pool
+from kraal.engine.thread_pool import Owner, Pool, stack_of
 from kraal.engine.timer import TimerThread
 from tests.unit.engine.test_run_retries import Threads
 
@@ -279,3 +282,18 @@ def test_polls_that_do_not_return_keep_so_many_threads_and_no_more(monkeypatch: 
     until(lambda: poller.state().stuck == ())
     until(lambda: sum(each.name == "timers" for each in threading.enumerate()) == 1)
     poller.close(5.0)
+
+
+def test_no_garbage_is_collected_while_frames_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection there can stop the whole process (CPython's issue 106883)."""
+    seen = []
+    real = sys._current_frames  # noqa: SLF001 - as in the code
+
+    def frames() -> dict[int, FrameType]:
+        seen.append(gc.isenabled())
+        return real()
+
+    monkeypatch.setattr(sys, "_current_frames", frames)
+    assert "test_no_garbage" in stack_of(threading.current_thread())
+    assert seen == [False]
+    assert gc.isenabled()
