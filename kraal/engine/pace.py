@@ -75,7 +75,7 @@ class Pace:
 
 
 def stretched_s(interval_s: float, tasks: int) -> float:
-    """Return the interval at which so many tasks together are polled `IDLE_POLLS` times a second, or the given one."""
+    """Return the poll interval for this number of tasks: longer if their polls would exceed `IDLE_POLLS` per second."""
     wanted_s = tasks / IDLE_POLLS
     if wanted_s <= interval_s:
         return interval_s

@@ -86,7 +86,7 @@ class Lanes:
         self._closed = False
 
     def takes(self, rows: int, size: int) -> bool:
-        """Return whether the lane accepts so many rows and bytes now. Starts the lane if it is not running."""
+        """Return whether the lane accepts `rows` records and `size` bytes now; starts a lane if none runs."""
         spark = self._session.current
         if not self._is_local or spark is None or not is_small(rows, size):
             return False

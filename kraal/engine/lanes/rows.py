@@ -57,7 +57,7 @@ def _passes(converter: Converter, schema: Schema | None, column: str | None) -> 
 
 
 def is_small(rows: int, size: int) -> bool:
-    """Whether a lane takes a batch of so many rows and bytes."""
+    """Whether a batch of `rows` records and `size` bytes is small enough for a lane."""
     return rows <= ROWS and size <= BYTES
 
 

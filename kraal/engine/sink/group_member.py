@@ -131,7 +131,7 @@ class Member:
         """The number of assignment changes, and that number at the latest call of `committed`."""
         self._paused = False
         self._waited: list[Any] = []
-        """The message that `wait` has found, for the next `poll`."""
+        """Messages that `wait` has consumed and the next `poll` returns."""
         settings: dict[str, Any] = dict(config)
         settings["error_cb"] = self._error
         self._fatal: str | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 
+from scripts.bench.data.busy100 import Row, cases
 from scripts.bench.lab import Lab, say, source_config
 from scripts.bench.report import Case, Wanted, percentile
 from scripts.harness.processes import wait_until
@@ -19,7 +20,7 @@ from scripts.harness.workers import UP_S, Worker
 CONNECTORS, FIRST = 1000, 100
 QUICK = 200
 ASKED = 100
-ROWS = (
+ROWS: tuple[Row, ...] = (
     ("time for each of the first 100", "ms", Wanted()),
     ("time for each of the last 100", "ms", Wanted()),
     ("  in relation to the first", "x", Wanted(limit=1.5)),
@@ -34,16 +35,13 @@ ROWS = (
 
 def run(lab: Lab) -> list[Case]:
     """Create them on a new worker of each kind, one after the other."""
-    rows: dict[str, list[float]] = {"java": [], "kraal": []}
+    rows: dict[str, list[float]] = {}
     for kind in lab.options.sides:
         worker = lab.started((kind,))[kind]
         rows[kind] = _measured(lab, worker)
         worker.stop()
         say(f"{kind}: " + ", ".join(f"{figure:,.4g}" for figure in rows[kind]))
-    return [
-        Case(name, unit, java=rows["java"][place:][:1], kraal=rows["kraal"][place:][:1], wanted=wanted)
-        for place, (name, unit, wanted) in enumerate(ROWS)
-    ]
+    return cases(ROWS, rows)
 
 
 def _measured(lab: Lab, worker: Worker) -> list[float]:

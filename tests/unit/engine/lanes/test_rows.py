@@ -29,7 +29,7 @@ def configured(converter: Converter, **config: str) -> Converter:
 
 
 class Marked(StringConverter):
-    """Writes a mark before each value, and does not say so anew."""
+    """Writes a prefix before each value, and does not declare a `column_format` of its own."""
 
     @override
     def encode(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:

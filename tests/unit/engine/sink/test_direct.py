@@ -22,7 +22,7 @@ from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, Schema
 
 
 class Upper(StringConverter):
-    """Reads capitals, and does not say so anew."""
+    """Reads values in upper case, and does not declare a `column_format` of its own."""
 
     @override
     def decode(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]:
