@@ -6,12 +6,15 @@ Each wait is short, because what is asked of its task meanwhile (a pause, a stop
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from kraal.core.logging import carried
+
+log = logging.getLogger(__name__)
 
 MOST: Final = 16
 """Maximum number of threads."""
@@ -43,7 +46,7 @@ class Waiters:
             try:
                 while (function := self._here.next) is not None:
                     self._here.next = None
-                    function()
+                    _call(function)
             finally:
                 del self._here.next
                 self._free.release()
@@ -58,3 +61,10 @@ class Waiters:
     def close(self) -> None:
         """Take no more functions; returns at once."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _call(function: Callable[[], None]) -> None:
+    try:
+        function()
+    except BaseException:
+        log.exception("A wait for records failed")

@@ -17,6 +17,7 @@ from kraal.core.errors import KraalError
 from scripts.bench.control import (
     assign,
     churn,
+    cluster100,
     cluster_lost,
     create100,
     create1000,
@@ -68,6 +69,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "big": big,
     "rest": rest,
     "churn": churn,
+    "cluster100": cluster100,
     "cluster-lost": cluster_lost,
     "rolling": rolling,
     "restart-cluster": restart_cluster,

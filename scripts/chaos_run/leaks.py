@@ -51,8 +51,6 @@ class Held:
     files: int
     processes: int
     """The worker, and all below it."""
-    actors: int
-    """Under supervision."""
 
 
 def kind(name: str) -> str:

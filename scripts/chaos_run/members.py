@@ -109,8 +109,8 @@ class Member:
 
     def held(self) -> Held | None:
         """Return what it holds; None while it does not answer."""
-        threads, actors = self.control(do="threads"), self.control(do="list")
-        if "error" in threads or "error" in actors:
+        threads = self.control(do="threads")
+        if "error" in threads:
             return None
         with suppress(psutil.Error):
             process = psutil.Process(self.process.pid)
@@ -119,7 +119,6 @@ class Member:
                 threads=_thread_names(process.pid),
                 files=process.num_fds(),
                 processes=sum(not _of_a_pool(each) for each in self.process.tree()),
-                actors=len(actors["actors"]),
             )
         return None
 

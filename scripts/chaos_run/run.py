@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from confluent_kafka import KafkaException
 
 from kraal.broker.records import BrokerRecord, read_topic
 from kraal.worker.control_port import REASON
 from scripts.chaos_run.clients import Clients
 from scripts.chaos_run.faults import Faults
 from scripts.chaos_run.kinds import once
-from scripts.chaos_run.kinds.groups import ends
+from scripts.chaos_run.kinds.groups import committed, ends
 from scripts.chaos_run.kinds.install import install
 from scripts.chaos_run.kinds.lanes import not_by_lane
 from scripts.chaos_run.kinds.orders import Orders
@@ -115,7 +116,7 @@ class _Stage:
             stopped=threading.Event(),
         )
         self._faults = Faults(members, self._timeline, self._scene)
-        self._settling = Settling(members, self._pipes, self._clients, self._behind)
+        self._settling = Settling(members, self._pipes, self._clients, self._behind, self._place)
         self._before: list[Held] = []
         self._bound_s = 0.0
 
@@ -215,6 +216,13 @@ class _Stage:
             return ""
         bootstrap = self._members.broker.bootstrap
         return once.behind(once.range_files(pipe.sink_file), ends(bootstrap, pipe))
+
+    def _place(self, pipe: Pipe) -> str:
+        bootstrap = self._members.broker.bootstrap
+        try:
+            return f"its topic ends at {ends(bootstrap, pipe)}, its sink has committed {committed(bootstrap, pipe)}"
+        except KafkaException as exc:
+            return f"its topic and its group cannot be asked: {exc}"
 
     def _records(self, topic: str) -> list[BrokerRecord]:
         return read_topic(self._members.broker.bootstrap, topic, timeout_s=READ_S)

@@ -32,11 +32,19 @@ class Settling:
     """Waits for the wanted state: every pipe runs with one task each, and all its lines are through."""
 
     def __init__(
-        self, members: Members, pipes: Sequence[Pipe], clients: Clients, behind: Callable[[Pipe], str]
+        self,
+        members: Members,
+        pipes: Sequence[Pipe],
+        clients: Clients,
+        behind: Callable[[Pipe], str],
+        place: Callable[[Pipe], str],
     ) -> None:
-        """Nothing is asked yet. `behind` says what of a pipe's topic its sink has not written; empty: nothing."""
+        """Nothing is asked yet.
+
+        `behind` says what of a pipe's topic its sink has not written (empty: nothing), `place` how far both have come.
+        """
         self._members, self._pipes, self._clients = members, pipes, clients
-        self._behind = behind
+        self._behind, self._place = behind, place
         self._wanted = {name: config for pipe in pipes for name, config in pipe.configs.items()}
 
     def want(self, deadline_s: float) -> str:
@@ -77,7 +85,8 @@ class Settling:
         for pipe in self._pipes if feeder is not None else ():
             last = pipe.last()
             if feeder is not None and last != (written := feeder.written(pipe)) - 1:
-                return f"the last line of {pipe.name} is {last}, of {written} that were written"
+                place = self._place(pipe)
+                return f"the last line of {pipe.name} is {last}, of {written} that were written; {place}"
             if behind := self._behind(pipe):
                 return f"{pipe.name}: {behind}"
         return ""

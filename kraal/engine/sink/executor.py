@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WAITS: Final = False
-"""Whether a thread waits for an idle sink's next record in place of polls. Off: with it, one pipe of six stood still
-after a worker was killed, once in six runs; whether this was the cause is not known yet (decision 014)."""
 TAIL = 500
 """From this number of records on, there is a backlog: Spark reads these records and all that follow."""
 
@@ -93,9 +90,9 @@ class SinkExecutor:
 
     @property
     def waits(self) -> bool:
-        """Whether the consumer reads where nothing is left to read, and `WAITS`."""
+        """Whether the consumer reads where nothing is left to read."""
         takes = self._member is not None and self._member.takes
-        return WAITS and takes and not self._backlog and self._alive.idle
+        return takes and not self._backlog and self._alive.idle
 
     @property
     def owes_commit(self) -> bool:

@@ -126,7 +126,7 @@ class Member:
         self.polled_s = time.monotonic()
         """When the latest `poll` ended."""
         self._lock = threading.Lock()
-        """Held while the client is given an assignment."""
+        """Held while the client is given an assignment, and while it is decided whether records belong to it."""
         self._rebalances = self._known = 0
         """The number of assignment changes, and that number at the latest call of `committed`."""
         self._paused = False
@@ -152,10 +152,14 @@ class Member:
         records: list[Record] = []
         found, self._waited = self._waited, []
         found += self._consumer.consume(limit - len(found), 0) if limit > len(found) else []
+        with (
+            self._lock
+        ):  # `start` may run: its first records must not be taken for those of the former assignment
+            takes, assigned = not self.changed, self.assigned
         for message in found:
             error = message.error()
             if error is None:
-                if TopicPartition(message.topic(), message.partition()) in self.assigned and not self.changed:
+                if takes and TopicPartition(message.topic(), message.partition()) in assigned:
                     records.append(_record(message))
             elif error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 log.warning("%s: %s", self.group, error.str())
@@ -186,15 +190,17 @@ class Member:
 
     def pause(self) -> None:
         """Stop taking records until `resume`; the group is still served."""
-        if not self._paused and self.assigned:
-            self._consumer.pause(self._parts())
-            self._paused = True
+        with self._lock:
+            if not self._paused and self.assigned:
+                self._consumer.pause(self._parts())
+                self._paused = True
 
     def resume(self) -> None:
         """Take records again."""
-        if self._paused and self.assigned:
-            self._consumer.resume(self._parts())
-            self._paused = False
+        with self._lock:
+            if self._paused and self.assigned:
+                self._consumer.resume(self._parts())
+                self._paused = False
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Continue reading at `positions`, which contain every assigned partition; not paused.

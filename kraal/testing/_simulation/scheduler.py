@@ -6,6 +6,7 @@ Real threads may put messages in (a real Spark engine does); then `run_until` wa
 
 from __future__ import annotations
 
+import bisect
 import heapq
 import itertools
 import random
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 class _Cell:
     """One actor: a mailbox and, from its first message on, a behaviour."""
 
+    number: int
+    """Its place in the order of all actors."""
     name: str
     factory: Factory
     died: Callable[[BaseException], None]
@@ -99,6 +102,9 @@ class Scheduler:
         """All handled messages: actor name and message type."""
         self._random = random.Random(seed)  # noqa: S311 - order, not secrets
         self._cells: dict[Address, _Cell] = {}
+        self._numbers = itertools.count()
+        self._ready: list[_Cell] = []
+        """The actors that can handle a message, by their numbers. Guarded by `_arrived`."""
         self._arrived = threading.Condition()
 
     # -- System --------------------------------------------------------------------------------------------
@@ -113,13 +119,16 @@ class Scheduler:
     ) -> None:
         """Give a new behaviour the mailbox at `address`; all share the caller's thread."""
         del shares_thread
-        cell = _Cell(address.name, factory, died)
-        self._cells[address] = cell
+        former = self._cells.get(address)
+        number = next(self._numbers) if former is None else former.number
+        cell = self._cells[address] = _Cell(number, address.name, factory, died)
 
         def deliver(message: object) -> bool:
-            if not cell.alive:
-                return False
             with self._arrived:
+                if not cell.alive:
+                    return False
+                if not cell.inbox and not cell.frozen:
+                    bisect.insort(self._ready, cell, key=_number)
                 cell.inbox.append(message)
                 self._arrived.notify_all()
             return True
@@ -131,7 +140,7 @@ class Scheduler:
         """End the actor at `address`; what is in its mailbox is dropped."""
         cell = self._cells.pop(address, None)
         if cell is not None:
-            cell.alive = False
+            self._end(cell)
             address.bind(None)
             address.fail_open(f"{address.name} was stopped")
 
@@ -141,17 +150,28 @@ class Scheduler:
 
     def freeze(self, address: Address, *, frozen: bool = True) -> None:
         """Suspend the actor at `address`, like SIGSTOP, until this is called with `frozen=False`."""
-        self._cells[address].frozen = frozen
+        cell = self._cells[address]
+        with self._arrived:
+            if cell.frozen is frozen:
+                return
+            cell.frozen = frozen
+            if frozen and cell.inbox:
+                self._ready.remove(cell)
+            elif cell.inbox:
+                bisect.insort(self._ready, cell, key=_number)
 
     # -- running -------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
         """Handle one message; return False if there is none."""
-        ready = [cell for cell in self._cells.values() if cell.inbox and not cell.frozen]
-        if not ready:
-            return False
-        cell = self._random.choice(ready)
-        self._handle(cell, cell.inbox.popleft())
+        with self._arrived:
+            if not self._ready:
+                return False
+            cell = self._random.choice(self._ready)
+            message = cell.inbox.popleft()
+            if not cell.inbox:
+                self._ready.remove(cell)
+        self._handle(cell, message)
         return True
 
     def run(self, *, limit: int = 100_000) -> None:
@@ -195,11 +215,16 @@ class Scheduler:
                 raise AssertionError(text)
 
     def _busy(self) -> bool:
-        return any(cell.inbox and not cell.frozen for cell in self._cells.values())
+        return bool(self._ready)
+
+    def _end(self, cell: _Cell) -> None:
+        with self._arrived:
+            cell.alive = False
+            if cell.inbox and not cell.frozen:
+                self._ready.remove(cell)
+            cell.inbox.clear()
 
     def _handle(self, cell: _Cell, message: object) -> None:
-        if not cell.alive:
-            return
         content = message.message if isinstance(message, Question) else message
         self.trace.append((cell.name, type(content).__name__))
         try:
@@ -212,6 +237,9 @@ class Scheduler:
             else:
                 cell.behaviour.receive(message)
         except Exception as error:  # noqa: BLE001 - the actor's death, as pykka has it
-            cell.alive = False
-            cell.inbox.clear()
+            self._end(cell)
             cell.died(error)
+
+
+def _number(cell: _Cell) -> int:
+    return cell.number

@@ -30,6 +30,7 @@ class Flow:
     def __init__(self, cluster: ProcessCluster, bootstrap: str, directory: Path, count: int) -> None:
         """Create the pipes and wait until they run; no lines come yet."""
         self.cluster = cluster
+        self._bootstrap = bootstrap
         self.pipes = [Pipe(cluster.alive[n % len(cluster.alive)], directory) for n in range(count)]
         for pipe in self.pipes:
             pipe.source_file.touch()
@@ -93,7 +94,11 @@ class Flow:
         def came() -> bool:
             return all(self._last(pipe) >= wanted[pipe.topic] for pipe in self.pipes)
 
-        self.cluster.wait_until("new lines came out of each pipe", came)
+        try:
+            self.cluster.wait_until("new lines came out of each pipe", came)
+        except AssertionError as error:
+            places = "\n".join(map(self._place, self.pipes))
+            raise AssertionError(f"{error}\n{places}") from error
 
     def owners(self) -> Owners:
         """Who runs what, by the statuses."""
@@ -134,6 +139,20 @@ class Flow:
                 next_s = now + EVERY_S
                 for pipe in self.pipes:
                     pipe.write(LINES)
+
+    def _place(self, pipe: Pipe) -> str:
+        """Say how far a pipe's source and sink have come."""
+        place = TopicPartition(pipe.topic, 0)
+        consumer = Consumer({"bootstrap.servers": self._bootstrap, "group.id": f"connect-{pipe.sink}"})
+        try:
+            bounds = consumer.get_watermark_offsets(place, timeout=30)
+            committed = consumer.committed([place], timeout=30)
+        finally:
+            consumer.close()
+        return (
+            f"{pipe.topic}: {pipe.written} lines were written, its topic has {bounds}, its sink has committed "
+            f"{committed[0].offset}, and its last line is {self._last(pipe)}"
+        )
 
     def _last(self, pipe: Pipe) -> int:
         with pipe.sink_file.open("rb") as file:

@@ -237,3 +237,65 @@ def test_a_record_that_a_wait_has_found_comes_once_and_in_order(group: Group) ->
         member.wait(WAIT_S)
         found += [record.value for record in member.poll(3)]
     assert found == texts
+
+
+def test_a_record_that_another_thread_gets_during_the_start_is_not_dropped(group: Group) -> None:
+    """A thread that keeps the member alive polls while a job determines the positions."""
+    member = group.join()
+    group.until_assigned(member)
+    group.produce(b"first")
+    consumer, came, found = member._consumer, threading.Event(), []
+
+    class Noting:
+        def __getattr__(self, name: str) -> object:
+            return getattr(consumer, name)
+
+        def consume(self, limit: int, timeout_s: float) -> list[ck.Message]:
+            assert timeout_s == 0
+            messages: list[ck.Message] = consumer.consume(limit, WAIT_S)
+            came.set()
+            return messages
+
+        def resume(self, parts: list[ck.TopicPartition]) -> None:
+            consumer.resume(parts)
+            polling.start()
+            assert came.wait(30)
+            polling.join(0.5)  # a poll that drops the record ends, another one waits for the end of the start
+
+    polling = threading.Thread(target=lambda: found.extend(member.poll(1)))
+    member._consumer = Noting()
+    member.committed()
+    member.start(dict.fromkeys(member.assigned, 0))
+    polling.join()
+    member._consumer = consumer
+    assert [record.value for record in found] == [b"first"]
+
+
+def test_a_pause_by_another_thread_during_the_start_is_known(group: Group) -> None:
+    """Or the client would be paused for ever: `resume` would find nothing to do."""
+    member = group.join()
+    group.until_assigned(member)
+    start = dict.fromkeys(member.assigned, 0)
+    member.committed()
+    member.start(start)
+    consumer, pausing = member._consumer, threading.Thread(target=member.pause)
+
+    class Interrupted:
+        def __getattr__(self, name: str) -> object:
+            return getattr(consumer, name)
+
+        def resume(self, parts: list[ck.TopicPartition]) -> None:
+            consumer.resume(parts)
+            pausing.start()
+            pausing.join(0.5)  # a pause that interrupts the start ends, another one waits for its end
+
+    member._consumer = Interrupted()
+    member.committed()
+    member.start(start)
+    pausing.join()
+    member._consumer = consumer
+    assert not member.takes
+    member.resume()
+    group.produce(b"after")
+    member.wait(WAIT_S)
+    assert [record.value for record in member.poll(1)] == [b"after"]

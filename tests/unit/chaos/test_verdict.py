@@ -124,9 +124,7 @@ def test_503_may_say_when_to_come_again() -> None:
 
 
 PYTHONS = ("python",) * 10
-HELD = Held(
-    names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2, actors=1
-)
+HELD = Held(names=("MainThread", "_OwnThread-1", "kraal-job_0"), threads=PYTHONS, files=50, processes=2)
 
 
 @pytest.mark.parametrize(

@@ -53,17 +53,23 @@ def test_a_task_that_waits_again_keeps_its_thread() -> None:
     waiters.close()
 
 
-def test_a_thread_is_free_again_after_an_error() -> None:
+def test_an_error_is_logged_and_what_the_thread_took_before_it_is_run(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     waiters, done = Waiters(1), threading.Event()
 
     def fail() -> None:
+        assert waiters.take(done.set)
         raise ValueError("broken")
 
     assert waiters.take(fail)
-    while not waiters.take(done.set):
-        pass
     assert done.wait(PATIENCE_S)
+    again = threading.Event()
+    while not waiters.take(again.set):
+        pass
+    assert again.wait(PATIENCE_S)
     waiters.close()
+    assert "broken" in caplog.text
 
 
 def test_nothing_is_taken_after_the_end() -> None:
