@@ -55,8 +55,13 @@ class LastClientError:
         self._at_s = 0.0
 
     def __call__(self, error: KafkaError) -> None:
-        """Store the error; called by the client, on whichever thread serves it."""
-        self._text, self._at_s = error.str(), time.monotonic()
+        """Store the error; called by the client, on whichever thread serves it.
+
+        That all brokers are down does not replace the reason, which the client reports shortly before.
+        """
+        now_s = time.monotonic()
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or now_s - self._at_s >= _FRESH_S:  # noqa: SLF001
+            self._text, self._at_s = error.str(), now_s
         log.debug("%s", error.str())
 
     def added_to(self, cause: object) -> str:

@@ -130,6 +130,8 @@ class Member:
         self._rebalances = self._known = 0
         """The number of assignment changes, and that number at the latest call of `committed`."""
         self._paused = False
+        self._next: dict[TopicPartition, int] = {}
+        """Where to read each partition next."""
         self._waited: list[Any] = []
         """Messages that `wait` has consumed and the next `poll` returns."""
         settings: dict[str, Any] = dict(config)
@@ -152,16 +154,14 @@ class Member:
         records: list[Record] = []
         found, self._waited = self._waited, []
         found += self._consumer.consume(limit - len(found), 0) if limit > len(found) else []
-        with (
-            self._lock
-        ):  # `start` may run: its first records must not be taken for those of the former assignment
-            takes, assigned = not self.changed, self.assigned
-        for message in found:
-            error = message.error()
-            if error is None:
-                if takes and TopicPartition(message.topic(), message.partition()) in assigned:
-                    records.append(_record(message))
-            elif error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
+        with self._lock:  # not during `start`, whose first records are not those of the former assignment
+            for record in (_record(message) for message in found if message.error() is None):
+                place = TopicPartition(record.topic, record.partition)
+                if place in self.assigned and not self.changed:
+                    records.append(record)
+                    self._next[place] = record.offset + 1
+        for error in filter(None, (message.error() for message in found)):
+            if error.code() == ck.KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001
                 log.warning("%s: %s", self.group, error.str())
                 self.changed = True
             elif error.code() == ck.KafkaError._MAX_POLL_EXCEEDED:
@@ -192,15 +192,13 @@ class Member:
         """Stop taking records until `resume`; the group is still served."""
         with self._lock:
             if not self._paused and self.assigned:
-                self._consumer.pause(self._parts())
-                self._paused = True
+                self._read({})
 
     def resume(self) -> None:
         """Take records again."""
         with self._lock:
             if self._paused and self.assigned:
-                self._consumer.resume(self._parts())
-                self._paused = False
+                self._read(self._next)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Continue reading at `positions`, which contain every assigned partition; not paused.
@@ -210,11 +208,8 @@ class Member:
         with self._lock:
             if self._known != self._rebalances:
                 return
-            self._waited = []
-            self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
-            if positions:
-                self._consumer.resume(self._parts())  # an assignment keeps paused partitions paused
-            self._paused = False
+            self._next = dict(positions)
+            self._read(self._next)
             self.changed = False
 
     def committed(self) -> dict[TopicPartition, int | None]:
@@ -317,6 +312,16 @@ class Member:
             time.sleep(_LOOK_S)
         return member_id or ""
 
+    def _read(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Have the client read at these positions; without any it reads nothing. Holds the lock.
+
+        The client's own pause and resume are not used: a resume soon after an assignment may be dropped, and then the
+        client reads nothing for ever (librdkafka's issue 5591).
+        """
+        self._waited = [message for message in self._waited if message.error() is not None]
+        self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
+        self._paused = not positions
+
     def _parts(self) -> list[Any]:
         return [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]
 
@@ -325,9 +330,7 @@ class Member:
             self._rebalances += 1
             self.assigned = frozenset(TopicPartition(p.topic, p.partition) for p in parts)
             self.changed = self._joined = True
-            # Fetch nothing before the run has decided where to start.
-            consumer.assign([ck.TopicPartition(p.topic, p.partition, ck.OFFSET_END) for p in parts])
-            consumer.pause(parts)
+            consumer.assign([])  # nothing is read before the run has decided where to start
             self._paused = True
         self._logged.clear()
         self._report_partitions(len(self.assigned))

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from typing_extensions import override
 
 from kraal.broker.broker import Broker, free_port
 from kraal.core.ids import ConnectorName, TaskId
@@ -44,8 +45,9 @@ class Group:
         self.members: list[Member] = []
         self._leave = partial(leave_group, self._worker, scratch=scratch)
 
-    def join(self, told: Callable[[int], None] = lambda _: None) -> Member:
-        config = member_config(self._worker, {}, TaskId(self.name, len(self.members)))
+    def join(self, told: Callable[[int], None] = lambda _: None, fetch_wait_ms: int = 500) -> Member:
+        worker = self._worker | {"consumer.fetch.max.wait.ms": str(fetch_wait_ms)}
+        config = member_config(worker, {}, TaskId(self.name, len(self.members)))
         self.members.append(Member(config, [self.name], None, self._leave, told))
         return self.members[-1]
 
@@ -256,8 +258,8 @@ def test_a_record_that_another_thread_gets_during_the_start_is_not_dropped(group
             came.set()
             return messages
 
-        def resume(self, parts: list[ck.TopicPartition]) -> None:
-            consumer.resume(parts)
+        def assign(self, parts: list[ck.TopicPartition]) -> None:
+            consumer.assign(parts)
             polling.start()
             assert came.wait(30)
             polling.join(0.5)  # a poll that drops the record ends, another one waits for the end of the start
@@ -284,10 +286,11 @@ def test_a_pause_by_another_thread_during_the_start_is_known(group: Group) -> No
         def __getattr__(self, name: str) -> object:
             return getattr(consumer, name)
 
-        def resume(self, parts: list[ck.TopicPartition]) -> None:
-            consumer.resume(parts)
-            pausing.start()
-            pausing.join(0.5)  # a pause that interrupts the start ends, another one waits for its end
+        def assign(self, parts: list[ck.TopicPartition]) -> None:
+            consumer.assign(parts)
+            if parts:
+                pausing.start()
+                pausing.join(0.5)  # a pause that interrupts the start ends, another one waits for its end
 
     member._consumer = Interrupted()
     member.committed()
@@ -299,3 +302,52 @@ def test_a_pause_by_another_thread_during_the_start_is_known(group: Group) -> No
     group.produce(b"after")
     member.wait(WAIT_S)
     assert [record.value for record in member.poll(1)] == [b"after"]
+
+
+def test_what_was_read_before_a_pause_comes_no_second_time_and_the_rest_comes(group: Group) -> None:
+    member = group.join()
+    group.until_assigned(member)
+    member.committed()
+    member.start(dict.fromkeys(member.assigned, 0))
+    texts = [str(number).encode() for number in range(20)]
+    found: list[bytes | None] = []
+    for number, text in enumerate(texts):
+        group.produce(text)
+        member.wait(WAIT_S)
+        if number % 2:
+            found += [record.value for record in member.poll(5)]
+        member.pause()  # drops what the wait has found
+        assert not member.takes
+        assert member.poll(5) == []
+        member.resume()
+    while len(found) < len(texts):
+        member.wait(WAIT_S)
+        found += [record.value for record in member.poll(5)]
+    assert found == texts
+
+
+def test_a_start_after_a_pause_reads_each_time_without_the_clients_own_pause(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client may drop its own resume soon after an assignment, then reads nothing (librdkafka's issue 5591)."""
+
+    class WithoutPause(ck.Consumer):
+        @override
+        def pause(self, parts: list[ck.TopicPartition]) -> None:
+            pytest.fail(f"paused the client: {parts}")
+
+        @override
+        def resume(self, parts: list[ck.TopicPartition]) -> None:
+            pytest.fail(f"resumed the client: {parts}")
+
+    monkeypatch.setattr(ck, "Consumer", WithoutPause)
+    member = group.join(fetch_wait_ms=5)  # a start waits for a fetch that is under way
+    group.until_assigned(member)
+    group.produce(b"first")
+    start = dict.fromkeys(member.assigned, 0)
+    for _ in range(50):
+        member.pause()
+        member.committed()
+        member.start(start)
+        member.wait(WAIT_S)
+        assert [record.value for record in member.poll(1)] == [b"first"]

@@ -1,0 +1,41 @@
+"""The last error of a client, which its messages end with."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kraal.kafka.settings import LastClientError
+
+REFUSED = KafkaError(KafkaError._TRANSPORT, "b:1/bootstrap: Connection refused")
+ALL_DOWN = KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")  # noqa: SLF001
+TIMEOUT = KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
+
+
+def test_that_all_brokers_are_down_does_not_replace_the_reason() -> None:
+    last_error = LastClientError()
+    last_error(REFUSED)
+    last_error(ALL_DOWN)
+    assert last_error.added_to(TIMEOUT) == "timed out (b:1/bootstrap: Connection refused)"
+
+
+def test_without_a_reason_it_says_that_all_brokers_are_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    last_error = LastClientError()
+    last_error(ALL_DOWN)
+    assert last_error.added_to(TIMEOUT) == "timed out (1/1 brokers are down)"
+    last_error(REFUSED)
+    later_s = time.monotonic() + 31
+    monkeypatch.setattr(time, "monotonic", lambda: later_s)
+    assert last_error.added_to(TIMEOUT) == "timed out"
+    last_error(ALL_DOWN)
+    assert last_error.added_to(TIMEOUT) == "timed out (1/1 brokers are down)"
+
+
+def test_a_later_reason_replaces_the_former() -> None:
+    last_error = LastClientError()
+    last_error(ALL_DOWN)
+    last_error(REFUSED)
+    last_error(KafkaError(KafkaError._TRANSPORT, "b:1/bootstrap: Disconnected"))
+    assert last_error.added_to("failed") == "failed (b:1/bootstrap: Disconnected)"
