@@ -165,8 +165,9 @@ class PendingRequests:
 
     def may_close(self, executor: Executor) -> bool:
         """Whether the run is over, or shall stop and has no batch left to commit."""
-        owes = self.commit is not None or executor.owes_commit or self.must_rest(executor)
-        return self.end is not None or (self.stop and not owes)
+        if self.end is not None or not self.stop:
+            return self.end is not None
+        return self.commit is None and not executor.owes_commit and not self.must_rest(executor)
 
 
 def committed(

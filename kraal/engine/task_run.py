@@ -214,7 +214,7 @@ class TaskRun:
         if self._phase is Phase.RETRYING and requests.gives_up:
             requests.end = requests.end or Stopped(clean=False)
             self._phase = Phase.IDLE
-        if self._phase not in {Phase.IDLE, Phase.AWAITING_SPARK}:
+        if self._phase is not Phase.IDLE and self._phase is not Phase.AWAITING_SPARK:
             return
         if requests.may_close(self._executor):
             self._phase = Phase.CLOSING

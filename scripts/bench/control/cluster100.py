@@ -49,13 +49,7 @@ TOLERATED = 20.0
 def run(lab: Lab) -> list[Case]:
     """Measure both sizes, in workers of Kraal only."""
     sizes = [size // 10 for size in SIZES] if lab.options.quick else list(SIZES)
-    logging.disable(
-        logging.WARNING
-    )  # a worker that cannot publish task configs yet says so, for each connector
-    try:
-        small, large = (_Simulated(size).measured() for size in sizes)
-    finally:
-        logging.disable(logging.NOTSET)
+    small, large = (_measured(size) for size in sizes)
     cases = []
     for (name, unit), figure in large.items():
         cases.append(Case(f"{name}: {sizes[1]:,} connectors", unit, [], [figure]))
@@ -72,7 +66,9 @@ def _measured(connectors: int) -> dict[tuple[str, str], float]:
     gc.collect()
     gc.disable()
     actors = logging.getLogger("actors")
-    actors.setLevel(logging.ERROR)  # for each connector, it is said that its task configs wait for the leader
+    actors.setLevel(
+        logging.CRITICAL
+    )  # followers log each connector whose task configs wait for the session key
     try:
         return _Simulated(connectors).measured()
     finally:

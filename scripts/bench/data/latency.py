@@ -43,28 +43,28 @@ def run(lab: Lab) -> list[Case]:
             "ms",
             lines.get("java", []),
             lines.get("kraal", []),
-            wanted=Wanted(limit=200),
+            wanted=Wanted(limit=30),
         ),
         Case(
             "record for an idle sink until it is in the file, median",
             "ms",
             records.get("java", []),
             records.get("kraal", []),
-            wanted=Wanted(limit=120),
+            wanted=Wanted(limit=10),
         ),
         Case(
             "100 idle tasks: processor",
             "cores",
             cores.get("java", []),
             cores.get("kraal", []),
-            wanted=Wanted(limit=0.08),
+            wanted=Wanted(limit=0.03),
         ),
         Case(
             "100 idle tasks: resident memory",
             "GB",
             memory.get("java", []),
             memory.get("kraal", []),
-            wanted=Wanted(limit=1.0),
+            wanted=Wanted(limit=0.9),
         ),
     ]
 
