@@ -51,7 +51,7 @@ class ExecutorContext:
 
     def batches(self, spec: TaskSpec) -> Batches:
         """Return the batch settings of a task."""
-        return batches_of(spec.connector_config, self.worker)
+        return batches_of(spec.connector_config, self.worker, transactional=spec.transactions is not None)
 
     def launch(self, function: Callable[[], JobResult]) -> JobLauncher:
         """Return a launcher that runs `function` on a job thread and passes its result on."""

@@ -23,6 +23,8 @@ IDLE_POLLS: Final = 4000
 BUSY_S: Final = 1.0
 """A task whose last batch is not older than this is polled at `BUSY_POLL_S` or, if it is longer, the pause."""
 BUSY_POLL_S: Final = 0.01
+MOST_IGNORED: Final = 15
+"""Pairs of equal batches that are ignored, at most, before a source is polled at once again to see if it has more."""
 
 
 class Pace:
@@ -72,6 +74,38 @@ class Pace:
 
     def _rate_at(self, now_s: float) -> float:
         return self._rate * math.exp((self._noted_s - now_s) / MEMORY_S)
+
+
+class Gathering:
+    """Whether a pause lets records of a source gather. Poller thread.
+
+    A plugin that returns a fixed number has more to give. So if two polls in a row return equally many, the next one
+    comes at once, to see. If it returns less, more and more such pairs count for nothing, up to `MOST_IGNORED`.
+    """
+
+    def __init__(self) -> None:
+        self.helps = False
+        """Whether to pause after the latest batch."""
+        self._rows: int | None = None
+        """The rows of the latest poll; None if it found nothing."""
+        self._tried = False
+        """Whether the latest poll came at once, to see."""
+        self._ignored = 0
+        """The pairs to ignore after the latest attempt that failed."""
+        self._left = 0
+        """How many of these are still to come."""
+
+    def polled(self, rows: int | None, *, small: bool = False) -> None:
+        """Note what a poll has found: the number of rows of a table, None for nothing."""
+        equal = small and rows == self._rows
+        if self._tried:
+            self._ignored = 0 if equal else min(2 * self._ignored + 1, MOST_IGNORED)
+            self._left = self._ignored
+        self._tried = equal and not self._left
+        if equal and self._left:
+            self._left -= 1
+        self.helps = small and not self._tried
+        self._rows = rows
 
 
 def stretched_s(interval_s: float, tasks: int) -> float:

@@ -19,6 +19,8 @@ LINGER: Final = "batch.linger.ms"
 MAX_RECORDS: Final = "max.records.per.batch"
 DEFAULT_POLL_MS: Final = 50
 DEFAULT_LINGER_MS: Final = 35
+TRANSACTION_LINGER_MS: Final = 200
+"""For sources with exactly-once delivery: a transaction costs several requests."""
 DEFAULT_MAX_RECORDS: Final = 1_000_000
 SPARK_SQL: Final = "spark.sql."
 
@@ -30,7 +32,9 @@ _HARMLESS: Final = ("spark.sql.avro.", "spark.sql.files.", "spark.sql.orc.", "sp
 _POLL_DOC: Final = "Interval at which an idle task polls for new data, in milliseconds."
 _LINGER_DOC: Final = (
     "Maximum time from a source's small batch to its next poll, in milliseconds. The more small batches the worker "
-    "writes per second, the longer its tasks wait, up to this, so that records gather and cost less. 0 polls at once."
+    "writes per second, the longer its tasks wait, up to this, so that records gather and cost less. 0 polls at once. "
+    f"Sources with exactly-once delivery wait up to {TRANSACTION_LINGER_MS} if it is not set: each small batch is a "
+    "transaction."
 )
 _MAX_DOC: Final = (
     "Maximum number of records in a batch. A failure repeats at most one batch, and a rebalance or a stop waits for at "
@@ -124,16 +128,23 @@ def batch_keys(config: Mapping[str, str | None], plugin: ConfigDef) -> list[Key]
     return [key for key in (*named, *sql) if key.name not in plugin]
 
 
-def batches_of(config: Mapping[str, str], worker: Mapping[str, str]) -> Batches:
-    """Return the effective settings for a connector's tasks; never raises: invalid values are ignored."""
+def batches_of(
+    config: Mapping[str, str], worker: Mapping[str, str], *, transactional: bool = False
+) -> Batches:
+    """Return the effective settings for a connector's tasks; never raises: invalid values are ignored.
+
+    `transactional`: for a source with exactly-once delivery.
+    """
     poll_ms = _number(config, _POLL)
     most = _number(config, _MAX) or _number(worker, _MAX)
     linger_ms = _number(config, _LINGER)
     if linger_ms is None:
         linger_ms = _number(worker, _LINGER)
+    if linger_ms is None:
+        linger_ms = TRANSACTION_LINGER_MS if transactional else DEFAULT_LINGER_MS
     return Batches(
         poll_s=None if poll_ms is None else poll_ms / 1000,
-        linger_s=(DEFAULT_LINGER_MS if linger_ms is None else linger_ms) / 1000,
+        linger_s=linger_ms / 1000,
         max_records=most or DEFAULT_MAX_RECORDS,
     )
 

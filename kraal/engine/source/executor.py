@@ -22,6 +22,7 @@ from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes.rows import is_small
+from kraal.engine.pace import Gathering
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.coalesced import CoalescedTable, LaneTable
@@ -72,7 +73,7 @@ class SourceExecutor:
         self._linger_s = batches.linger_s
         self._found_s = -math.inf
         """The time of the last batch, in monotonic seconds."""
-        self._was_small = False
+        self._gathering = Gathering()
         self._cancelled = threading.Event()
         self._batches = 0
 
@@ -88,7 +89,7 @@ class SourceExecutor:
     @property
     def pause_s(self) -> float:
         """The time from a batch to the next poll: after a small one, what the load of the worker demands."""
-        return self._context.pace.pause_s(self._linger_s) if self._was_small else 0.0
+        return self._context.pace.pause_s(self._linger_s) if self._gathering.helps else 0.0
 
     @property
     def runs_on(self) -> bool:
@@ -137,13 +138,16 @@ class SourceExecutor:
         began_s = time.monotonic()
         batch = task.poll()
         if batch is None:
+            self._gathering.polled(None)
             return None
         self._found_s = time.monotonic()
         poll_s = self._found_s - began_s
         self._batches += 1
         size = 0 if batch.table is None else batch.table.nbytes
-        self._was_small = batch.table is not None and is_small(batch.table.num_rows, size)
-        if self._was_small:
+        rows = None if batch.table is None else batch.table.num_rows
+        small = rows is not None and is_small(rows, size)
+        self._gathering.polled(rows, small=small)
+        if small:
             self._context.pace.note()
         launch = self._launch_of(
             PolledBatch(
@@ -151,7 +155,7 @@ class SourceExecutor:
                 number=self._batches,
                 poll_s=poll_s,
                 columns=self._columns(batch, parts),
-                by_lane=self._was_small and self._by_lane(batch, size, parts),
+                by_lane=small and self._by_lane(batch, size, parts),
                 size=size,
             )
         )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from kraal.engine.pace import BUSY_POLL_S, BUSY_S, IDLE_POLLS, STEPS_S, Pace, pause_s, stretched_s
+from kraal.engine.pace import (
+    BUSY_POLL_S,
+    BUSY_S,
+    IDLE_POLLS,
+    MOST_IGNORED,
+    STEPS_S,
+    Gathering,
+    Pace,
+    pause_s,
+    stretched_s,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +93,58 @@ def test_tasks_count_while_they_are_open() -> None:
     for _ in range(900):
         bench.pace.closed()
     assert bench.pace.idle_s(0.05) == 0.05
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        [(1, True)],
+        [(1, True), (3, True)],
+        [(1, True), (None, False), (1, True)],
+        [(1, True), (1, True), (2, True)],
+    ],
+)
+def test_a_pause_helps_after_small_batches_of_different_sizes(polls: list[tuple[int | None, bool]]) -> None:
+    assert _gathered(polls).helps
+
+
+@pytest.mark.parametrize(
+    "polls",
+    [
+        [],
+        [(3, True), (3, True)],
+        [(1, True), (1, True), (1, True)],
+        [(5000, False)],
+        [(1, True), (None, False)],
+    ],
+)
+def test_no_pause_after_equally_many_nothing_or_a_large_batch(polls: list[tuple[int | None, bool]]) -> None:
+    assert not _gathered(polls).helps
+
+
+def _gathered(polls: list[tuple[int | None, bool]]) -> Gathering:
+    gathering = Gathering()
+    for rows, small in polls:
+        gathering.polled(rows, small=small)
+    return gathering
+
+
+def test_a_source_that_happens_to_return_equally_many_is_seldom_polled_at_once() -> None:
+    gathering = Gathering()
+    at_once = 0
+    for _ in range(1000):
+        gathering.polled(5, small=True)
+        if not gathering.helps:
+            at_once += 1
+            gathering.polled(None)
+    assert at_once == 1000 // (MOST_IGNORED + 2) + 3
+
+
+def test_a_source_with_a_fixed_number_is_polled_at_once_as_long_as_it_has_more() -> None:
+    gathering = Gathering()
+    gathering.polled(100, small=True)
+    for _ in range(50):
+        gathering.polled(100, small=True)
+        assert not gathering.helps
+    gathering.polled(37, small=True)
+    assert gathering.helps

@@ -36,6 +36,21 @@ def test_the_connectors_value_overrides_the_workers_and_invalid_values_are_ignor
     assert batches_of(connector, worker) == wanted
 
 
+@pytest.mark.parametrize(
+    ("connector", "worker", "plain_s", "transactional_s"),
+    [
+        ({}, {}, 0.035, 0.2),
+        ({}, {"batch.linger.ms": "500"}, 0.5, 0.5),
+        ({"batch.linger.ms": "0"}, {"batch.linger.ms": "500"}, 0.0, 0.0),
+    ],
+)
+def test_transactions_linger_longer_unless_a_value_is_set(
+    connector: dict[str, str], worker: dict[str, str], plain_s: float, transactional_s: float
+) -> None:
+    assert batches_of(connector, worker).linger_s == plain_s
+    assert batches_of(connector, worker, transactional=True).linger_s == transactional_s
+
+
 def test_answers_have_these_keys_only_where_a_config_has_them() -> None:
     assert batch_keys({"file": "f"}, FILE_SOURCE) == []
     config: dict[str, str | None] = {"poll.interval.ms": "5", CODEC: "gzip", "spark.option.a": "b"}
