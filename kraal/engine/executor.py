@@ -155,6 +155,11 @@ class PendingRequests:
     """The run's last event, once it is known."""
 
     @property
+    def only_asked(self) -> bool:
+        """Whether a batch is wanted, and nothing else."""
+        return self.asked and not (self.stop or self.hold) and self.commit is None and self.end is None
+
+    @property
     def gives_up(self) -> bool:
         """Whether pending retries are unnecessary."""
         return self.end is not None or (self.stop and self.commit is None)

@@ -57,8 +57,11 @@ class Host(Protocol):
 class Poll(Protocol):
     """A run's poll."""
 
-    def __call__(self, *, wait: bool = False) -> None:
-        """Poll; `wait`: first wait until that may find something, on a thread that may wait."""
+    def __call__(self, *, wait: bool = False) -> bool:
+        """Poll; `wait`: first wait until that may find something, on a thread that may wait.
+
+        Returns whether to poll again after the same interval; no other time is set then.
+        """
 
 
 class PollTimer:
@@ -69,6 +72,8 @@ class PollTimer:
         self._owner = owner
         self._poll = poll
         self._number = 0
+        self._interval_s = 0.0
+        """The interval in which tasks are polled together."""
 
     def set_next(self, executor: Executor, *, soon: bool) -> None:
         """Call `poll` after the executor's pause (`soon`), or when it has waited, or after its poll interval."""
@@ -77,21 +82,28 @@ class PollTimer:
         elif not (executor.waits and self._wait()):
             self.set(executor.poll_interval_s, together=True)
 
+    def stays(self, executor: Executor) -> bool:
+        """Whether the executor's next poll is due after the interval of the one that is being made."""
+        return executor.poll_interval_s == self._interval_s and not executor.waits
+
     def set(self, delay_s: float, *, together: bool = False) -> None:
         """Call `poll` in `delay_s` seconds; 0: at once. `together`: at the next multiple of a short delay."""
         self.cancel()
         number = self._number
 
-        def due() -> None:
-            if number == self._number:
-                self._poll()
+        def due() -> bool:
+            return number == self._number and self._poll()
+
+        def once() -> None:
+            due()
 
         if not delay_s:
-            self._poller.call_soon(due, self._owner)
+            self._poller.call_soon(once, self._owner)
         elif together and delay_s <= TOGETHER_S:
+            self._interval_s = delay_s
             self._poller.at_next(delay_s, due, self._owner)
         else:
-            self._poller.after(delay_s, due, self._owner)
+            self._poller.after(delay_s, once, self._owner)
 
     def _wait(self) -> bool:
         """Have `poll` wait on a thread for that, if one is free; return whether it is."""
@@ -107,6 +119,7 @@ class PollTimer:
     def cancel(self) -> None:
         """Do not call `poll` until it is set again."""
         self._number += 1
+        self._interval_s = 0.0
 
 
 class WaitingReports:

@@ -237,51 +237,56 @@ class TaskRun:
         elif requests.asked or self._executor.polls_idle:
             self._timer.set_next(self._executor, soon=requests.asked and found)
 
-    def _poll(self, *, wait: bool = False) -> None:
+    def _poll(self, *, wait: bool = False) -> bool:
+        """Poll the executor; return whether to do so again after the same interval."""
         with self._lock:
-            if self._phase is not Phase.IDLE or self._requests.commit is not None:
-                return
-            rests = self._requests.must_rest(self._executor)
-            rests = rests or (self._executor.runs_on and not self._leased())
-            asked = self._requests.asked and not rests
-            if not asked and not self._executor.polls_idle and not rests:
-                return  # a hold has withdrawn the request since this poll was scheduled
+            requests, executor = self._requests, self._executor
+            if self._phase is not Phase.IDLE or requests.commit is not None:
+                return False
+            rests = requests.must_rest(executor)
+            rests = rests or (executor.runs_on and not self._leased())
+            asked = requests.asked and not rests
+            if not asked and not executor.polls_idle and not rests:
+                return False  # a hold has withdrawn the request since this poll was scheduled
             if asked and not self._leased():
                 self._timer.set(_LEASE_S)
-                return
+                return False
             self._phase = Phase.POLLING
             self.spec.working(busy=True)
         try:
             if wait:
-                self._executor.wait()
-            launch = self._host.poll(self.spec.task, self._executor, asked=asked)
+                executor.wait()
+            launch = self._host.poll(self.spec.task, executor, asked=asked)
         except RetriableError as error:
             self._retry(error, "poll", None)
-            return
+            return False
         except BaseException as error:  # noqa: BLE001 - as in _open; the trace may need the JVM, so not here
             raised = error
             with self._lock:
                 if self._was_left():
-                    return
+                    return False
                 self._phase = Phase.WORKING
             self._pool.submit(lambda: self._fail(raised, "poll"))
-            return
+            return False
         with self._lock:
             if self._was_left():
-                return
+                return False
             if launch is None:
                 self.spec.working(busy=False)
                 self._phase = Phase.IDLE
+                if requests.only_asked and self._timer.stays(executor):
+                    return True
                 self._advance(found=False)
-                return
-            if self._requests.end is not None or (self._requests.stop and not rests):
+                return False
+            if requests.end is not None or (requests.stop and not rests):
                 self._phase = Phase.IDLE  # the next run reads the batch again
                 self._advance()
-                return
-            self._requests.asked = False
+                return False
+            requests.asked = False
             self._timer.cancel()
             self._phase = Phase.WORKING
         self._launch(launch)
+        return False
 
     def _launch(self, launch: JobLauncher) -> None:
         self._watch.over(launch, self._executor.interrupt)(lambda outcome: self._outcome(launch, outcome))

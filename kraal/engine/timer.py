@@ -9,14 +9,17 @@ stuck ones.
 from __future__ import annotations
 
 import heapq
-import itertools
 import logging
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from kraal.core.logging import carried
+from typing_extensions import override
+
+from kraal.core.logging import about
 from kraal.engine.thread_pool import NOBODY, Owner, stack_of
 from kraal.metrics.thread_pools import PoolState, StuckCall
 
@@ -32,46 +35,77 @@ MOST = 16
 """Maximum number of threads, including those of stuck callbacks; the same as for a pool of jobs."""
 
 
+class _Call(NamedTuple):
+    function: Callable[[], object]
+    owner: Owner
+    subject: str
+    """The subject of its log lines: that of the thread that scheduled it."""
+    interval_s: float
+    """The interval after which to call it again if it returns True; 0: never."""
+
+
+class _CallThread(threading.Thread):
+    """A thread that makes calls; it alone writes these fields."""
+
+    def __init__(self, name: str, make_calls: Callable[[_CallThread], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self._make_calls = make_calls
+        self.owner = NOBODY
+        """The owner of the latest call."""
+        self.busy_since_s: float | None = None
+        """The start of that call, in monotonic seconds; None while the thread waits."""
+
+    @override
+    def run(self) -> None:
+        self._make_calls(self)
+
+
 class TimerThread:
     """Calls functions at scheduled times. Methods may be called on any thread."""
 
     def __init__(self, name: str = "kraal-poller") -> None:
         self._name = name
         self._changed = threading.Condition()
-        self._heap: list[tuple[float, int, Callable[[], None], Owner]] = []
-        self._numbers = itertools.count()
+        self._times: list[float] = []
+        """A heap of the times at which calls are due."""
+        self._calls: dict[float, list[_Call]] = {}
+        """The calls of each of these times, in the order in which they were scheduled."""
+        self._due: Final[deque[_Call]] = deque()
+        """The calls to make now; threads take them without the lock."""
         self._closed = False
         self._over = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._current: threading.Thread | None = None
-        self._busy_since: float | None = None
-        self._owner = NOBODY
-        """The owner of the current thread's callback."""
-        self._stuck: dict[threading.Thread, StuckCall] = {}
+        self._threads: list[_CallThread] = []
+        self._current: _CallThread | None = None
+        """The thread that is to make the calls."""
+        self._stuck: dict[_CallThread, StuckCall] = {}
         with self._changed:
             self._replace()
         threading.Thread(target=self._watch, name=f"{name}-watch", daemon=True).start()
 
     def call_soon(self, function: Callable[[], None], owner: Owner = NOBODY) -> None:
         """Call `function` for `owner` immediately, on the timer thread."""
-        self._schedule(time.monotonic(), function, owner)
+        self._schedule(time.monotonic(), _Call(function, owner, about.get(), 0.0))
 
     def after(self, delay_s: float, function: Callable[[], None], owner: Owner = NOBODY) -> None:
         """Call `function` for `owner` in `delay_s` seconds, rounded up to the common tick."""
-        due = math.ceil((time.monotonic() + delay_s) / TICK_S) * TICK_S
-        self._schedule(due, function, owner)
+        due_s = math.ceil((time.monotonic() + delay_s) / TICK_S) * TICK_S
+        self._schedule(due_s, _Call(function, owner, about.get(), 0.0))
 
-    def at_next(self, interval_s: float, function: Callable[[], None], owner: Owner = NOBODY) -> None:
-        """Call `function` for `owner` at the next multiple of `interval_s`: together with all that have the same."""
-        due = (math.floor(time.monotonic() / interval_s) + 1) * interval_s
-        self._schedule(due, function, owner)
+    def at_next(self, interval_s: float, function: Callable[[], bool], owner: Owner = NOBODY) -> None:
+        """Call `function` for `owner` at the next multiple of `interval_s`: together with all that have the same.
+
+        If it returns True, it is called again at the next multiple after that, and so on.
+        """
+        self._schedule(_multiple(time.monotonic(), interval_s), _Call(function, owner, about.get(), interval_s))
 
     def close(self, timeout_s: float) -> None:
         """Drop pending callbacks and end the thread."""
         with self._changed:
             self._closed = True
             self._over.set()
-            self._heap.clear()
+            self._times.clear()
+            self._calls.clear()
+            self._due.clear()
             self._changed.notify_all()
             threads = list(self._threads)
         for thread in threads:
@@ -90,13 +124,14 @@ class TimerThread:
     def _relieve(self) -> None:
         """Start a new thread if the current one is stuck in a callback and the limit is not reached."""
         with self._changed:
-            since, stuck = self._busy_since, self._current
-            if self._closed or since is None or stuck is None or stuck in self._stuck:
+            stuck = self._current
+            since_s = None if stuck is None else stuck.busy_since_s
+            if self._closed or stuck is None or since_s is None or stuck in self._stuck:
                 return
-            busy_s = time.monotonic() - since
+            busy_s = time.monotonic() - since_s
             if busy_s <= STUCK_S:
                 return
-            owner = self._owner
+            owner = stuck.owner
             self._stuck[stuck] = StuckCall(str(owner), time.time() - busy_s)
             count = len(self._stuck)
             self._replace()
@@ -106,49 +141,71 @@ class TimerThread:
             *(owner, busy_s, count, MOST, stack_of(stuck)),
         )
 
-    def _schedule(self, due: float, function: Callable[[], None], owner: Owner) -> None:
+    def _schedule(self, due_s: float, call: _Call) -> None:
         with self._changed:
             if self._closed:
                 return
-            first = self._heap[0][0] if self._heap else math.inf
-            heapq.heappush(self._heap, (due, next(self._numbers), carried(function), owner))
-            if due < first:
+            calls = self._calls.get(due_s)
+            if calls is not None:
+                calls.append(call)
+                return
+            self._calls[due_s] = [call]
+            heapq.heappush(self._times, due_s)
+            if self._times[0] == due_s:
                 self._changed.notify_all()
 
     def _replace(self) -> None:
         """Continue on a new thread, if the limit allows one. Holds the lock."""
         if len(self._stuck) >= MOST:
             return
-        self._busy_since = None
-        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        thread = _CallThread(self._name, self._run)
         self._current = thread
         self._threads = [t for t in self._threads if t.is_alive()] + [thread]
         thread.start()
 
-    def _run(self) -> None:
-        me = threading.current_thread()
-        while True:
-            function = self._take(me)
-            if function is None:
-                return
-            try:
-                function()
-            except BaseException:
-                log.exception("A timer callback failed")
+    def _run(self, me: _CallThread) -> None:
+        while self._wait(me):
+            self._make_calls(me)
+            me.busy_since_s = None
             with self._changed:
                 self._stuck.pop(me, None)
-                if self._current is me:
-                    self._busy_since = None
-                elif self._current in self._stuck and not self._closed:
+                if self._current in self._stuck and not self._closed:
                     self._replace()
 
-    def _take(self, me: threading.Thread) -> Callable[[], None] | None:
+    def _wait(self, me: _CallThread) -> bool:
+        """Wait until calls are due; return False if the thread ends."""
         with self._changed:
             while not self._closed and self._current is me:
-                now = time.monotonic()
-                if self._heap and self._heap[0][0] <= now:
-                    self._busy_since = now
-                    _, _, function, self._owner = heapq.heappop(self._heap)
-                    return function
-                self._changed.wait(self._heap[0][0] - now if self._heap else None)
-            return None
+                now_s = time.monotonic()
+                while self._times and self._times[0] <= now_s:
+                    self._due.extend(self._calls.pop(heapq.heappop(self._times)))
+                if self._due:
+                    return True
+                self._changed.wait(self._times[0] - now_s if self._times else None)
+            return False
+
+    def _make_calls(self, me: _CallThread) -> None:
+        """Make the calls that are due, as long as this thread is the one that does.
+
+        Another thread may replace it between two calls. Then both make calls for a moment, but never the same.
+        """
+        while self._current is me and me not in self._stuck:
+            try:
+                call = self._due.popleft()
+            except IndexError:
+                return
+            function, me.owner, subject, interval_s = call
+            me.busy_since_s = now_s = time.monotonic()
+            about.set(subject)
+            try:
+                again = function()
+            except BaseException:
+                log.exception("A timer callback failed")
+                continue
+            if again and interval_s:
+                self._schedule(_multiple(now_s, interval_s), call)
+
+
+def _multiple(now_s: float, interval_s: float) -> float:
+    """Return the next multiple of `interval_s`."""
+    return (now_s // interval_s + 1.0) * interval_s

@@ -3,7 +3,7 @@
 The offset is `{"filename": path} -> {"position": n}`, n bytes from the start of the file and always directly after a
 line end. Java counts characters and skips as many bytes when it starts, which is the same for ASCII.
 
-A poll of an idle file is one `stat`. Small amounts of new text are read in the worker; larger ones become a byte
+A poll of an idle file asks for the size of the open file, and once a second whether it was replaced. Small amounts of new text are read in the worker; larger ones become a byte
 range, which one Spark task reads in order while the next stages process what it has read. `batch.size` is accepted
 without effect: batches are limited in bytes.
 
@@ -57,6 +57,9 @@ BATCH_BYTES: Final = 128 * 1024 * 1024
 WORKER_BATCH_BYTES: Final = 2 * 1024 * 1024
 """Maximum number of bytes that the worker reads at once if Spark's executors cannot see its files."""
 
+LOOK_S: Final = 1.0
+"""The interval at which an idle file is checked for having been replaced."""
+
 MAX_LONG: Final = 2**63 - 1
 
 
@@ -76,6 +79,8 @@ class FileStreamSourceTask(SourceTask):
         """Device and inode of the open file."""
         self._size = -1
         """The file size at which there was nothing to read."""
+        self._look_s = 0.0
+        """When to check next whether the file was replaced, in monotonic seconds."""
         self._scanned = 0
         """The position up to which the current line has no end."""
         self._missing = False
@@ -95,6 +100,8 @@ class FileStreamSourceTask(SourceTask):
 
     @override
     def poll(self) -> SourceBatch | None:
+        if self._is_unchanged():
+            return None
         found = self._stat()
         if found is None or found.st_size == self._size:
             return None
@@ -119,6 +126,16 @@ class FileStreamSourceTask(SourceTask):
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _is_unchanged(self) -> bool:
+        """Whether the open file is as it was when there was nothing to read; False if it is to be checked further."""
+        if self._fd < 0 or os.lseek(self._fd, 0, os.SEEK_END) != self._size:
+            return False
+        now_s = time.monotonic()
+        if now_s < self._look_s:
+            return True
+        self._look_s = now_s + LOOK_S
+        return False
 
     def _stat(self) -> os.stat_result | None:
         """Stat the file, and open it when it first exists; the open file reveals when it is replaced."""
