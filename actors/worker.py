@@ -92,6 +92,8 @@ class Worker:
         self._abandon = abandon
         self._graceful_s = graceful_s
         self._metrics = metrics
+        self._together = dict.fromkeys(instance for instance, slot in slots.items() if slot.together)
+        """Instances that may have to wait for others, in order."""
 
     def receive(self, message: WorkerMessage | Begin) -> None:
         """Handle one message."""
@@ -131,6 +133,7 @@ class Worker:
             slot.wanted = wanted
         for instance in message.together & self._slots.keys():
             self._slots[instance].together = message.together
+            self._together[instance] = None
         for instance in message.changes:
             self._move(instance)
         self._move_waiting()
@@ -175,8 +178,11 @@ class Worker:
     def _move_waiting(self) -> None:
         """Start instances that no longer have to wait for others to end."""
         held: dict[frozenset[Instance], bool] = {}  # checked once per set of instances
-        for instance, slot in list(self._slots.items()):
-            if slot.together and slot.life is None:
+        for instance in tuple(self._together):
+            slot = self._slots.get(instance)
+            if slot is None or not slot.together:
+                del self._together[instance]
+            elif slot.life is None:
                 if slot.together not in held:
                     held[slot.together] = any(map(self._is_ending, slot.together))
                 if not held[slot.together]:

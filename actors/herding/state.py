@@ -145,6 +145,8 @@ class HerderState:
         """Replay and report are complete: snapshots are published and the worker receives its work."""
         self.announced: set[Instance] = set()
         """Instances that the worker was told about and has not reported as stopped."""
+        self._leaving: set[Instance] = set()
+        """Those of them that are no longer wanted."""
         self.suspended: dict[ConnectorName, int] = {}
         """Connectors whose tasks stop until an assignment is based on these task configs or newer ones."""
         self.statuses_owed: set[int] = set()
@@ -237,6 +239,8 @@ class HerderState:
                 self._wanted.pop(name, None)
         if delta:
             self.announced.update(delta)
+            for instance, wanted in delta.items():
+                (self._leaving.add if wanted is None else self._leaving.discard)(instance)
             self.actors.worker.tell(Assign(delta, together))
 
     def assign(self, assignment: Assignment) -> set[ConnectorName]:
@@ -272,7 +276,7 @@ class HerderState:
 
     def leaving(self) -> bool:
         """Return whether an instance that is no longer wanted still runs."""
-        return any(i not in self.wanted(connector_of(i)) for i in self.announced)
+        return bool(self._leaving)
 
     def instance_stopped(self, instance: Instance) -> None:
         """Note that the worker has stopped an instance, and forget it unless it is wanted again."""
@@ -282,6 +286,7 @@ class HerderState:
             del wanted[instance]  # wanted by an earlier herder; it is not started again
         if instance not in self.wanted(name):
             self.announced.discard(instance)
+            self._leaving.discard(instance)
 
 
 def _nothing() -> None:

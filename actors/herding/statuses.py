@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from actors.messages.herder import InstanceChanged, TopicsSeen
 from kraal.cluster.assignment.unassigned import Wait, some_jobs, why_it_waits
+from kraal.cluster.state.cluster_state import ClusterState
 from kraal.cluster.state.status_replay import (
     reset_topics,
     stale_statuses,
@@ -19,6 +20,7 @@ from kraal.cluster.state.status_replay import (
     tombstones,
     topic_entry,
 )
+from kraal.cluster.state.statuses import StatusState
 from kraal.core.ids import ConnectorName, Instance, State, TaskId, TopicName, connector_of
 from kraal.core.records import Entry
 from kraal.protocol.status_records import Status, status_key
@@ -41,6 +43,8 @@ class StatusBook:
         self._state = state
         self._restarting: set[Instance] = set()
         """Instances that a KIP-745 request stopped: their next stop is shown as RESTARTING."""
+        self._clean = (ClusterState(), StatusState())
+        """States that had no statuses to remove."""
         self._explained: frozenset[Job] = frozenset()
         """Jobs that no worker may run, as last logged."""
         self._withheld = False
@@ -168,7 +172,10 @@ class StatusBook:
         Also write UNASSIGNED, with the reason, for work that no worker may run (KIP-987), as no worker reports it.
         """
         snapshot = self._state.snapshot
-        self._state.write_status(tombstones(stale_statuses(snapshot.config, snapshot.status)))
+        stale = stale_statuses(snapshot.config, snapshot.status, clean=self._clean)
+        self._state.write_status(tombstones(stale))
+        if not stale:
+            self._clean = (snapshot.config, snapshot.status)
         self._explain({} if plan is None else plan.waiting)
 
     def _explain(self, waiting: Mapping[Job, Wait]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actors.messages.herder import AssignmentReceived
-from kraal.cluster.state.wanted_work import everything
+from kraal.cluster.state.wanted_work import Everything, everything
 from kraal.core.ids import Generation
 
 if TYPE_CHECKING:
@@ -42,14 +42,16 @@ class SingleNode:
         self._herder = herder
         self._published = published
         self._leader_url = leader_url
+        self._everything = Everything()
 
     def begin(self) -> None:
         """Assign everything to this worker."""
         config = self._published.latest.config
+        self._everything = everything(config, self._everything)
         self._herder.tell(
             AssignmentReceived(
                 generation=Generation(0),
-                assignment=everything(config),
+                assignment=self._everything.assignment,
                 leader_url=self._leader_url,
                 is_leader=True,
                 config_offset=config.offset,

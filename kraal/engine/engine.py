@@ -91,7 +91,8 @@ class SparkEngine:
         directory = scratch_directory(scratch)
         shutil.rmtree(directory / CHECKPOINTS, ignore_errors=True)
         self._lock = threading.Lock()
-        self._runs: set[TaskRun] = set()
+        self._runs: dict[TaskId, set[TaskRun]] = {}
+        """The runs of each task that has any."""
         self._behind: dict[TaskRun, set[TaskRun]] = {}
         """Runs that start once older runs of their task are over."""
         self._listeners: list[Callable[[EngineState], None]] = []
@@ -145,8 +146,8 @@ class SparkEngine:
         owner = Owner(str(spec.task))
         run = TaskRun(self, owner, spec, lambda: self._executor(owner, spec, offsets), report)
         with self._lock:
-            older = {each for each in self._runs if each.spec.task == spec.task}
-            self._runs.add(run)
+            older = self._runs.get(spec.task, set())
+            self._runs[spec.task] = older | {run}
             if older:
                 self._behind[run] = set(older)
         for each in older:
@@ -159,7 +160,7 @@ class SparkEngine:
         """Cancel the open runs of a task whose actor has died, and clear the task's memory quarantine."""
         self.quarantine.forget(task)
         with self._lock:
-            left = [each for each in self._runs if each.spec.task == task]
+            left = list(self._runs.get(task, ()))
         for each in left:
             each.cancel()
 
@@ -168,7 +169,7 @@ class SparkEngine:
         deadline = time.monotonic() + timeout_s
         with self._lock:
             self._closed = True
-            runs = list(self._runs)
+            runs = self._all_runs()
         for run in runs:
             run.cancel()
         self.lanes.close()
@@ -210,10 +211,12 @@ class SparkEngine:
         """Give up the turn of a suspect task."""
         self.quarantine.yields(executor)
 
-    def over(self, run: Run) -> None:
-        """Forget the run; start the runs that waited for its end."""
+    def over(self, task: TaskId, run: Run) -> None:
+        """Forget the task's run; start the runs that waited for its end."""
         with self._lock:
-            self._runs -= {run}
+            left = self._runs.pop(task, set()) - {run}
+            if left:
+                self._runs[task] = left
             for waiting in self._behind.values():
                 waiting.difference_update({run})
             free = [each for each, waiting in self._behind.items() if not waiting]
@@ -254,6 +257,10 @@ class SparkEngine:
             return work(spec, found, version, offsets, context, group)
         return SinkExecutor(spec, found, version, context, group)
 
+    def _all_runs(self) -> list[TaskRun]:
+        """Return all runs. Holds the lock."""
+        return [run for runs in self._runs.values() for run in runs]
+
     def _pools(self) -> tuple[Pool, ...]:
         return (self._jobs, self.pool, self._canceller)
 
@@ -261,7 +268,7 @@ class SparkEngine:
         if isinstance(state, EngineStarting):
             self.quarantine.spark_ended(out_of_memory=state.out_of_memory)
         with self._lock:
-            runs, listeners = list(self._runs), list(self._listeners)
+            runs, listeners = self._all_runs(), list(self._listeners)
             lost = self._was_up and isinstance(state, EngineStarting)
             self._was_up = isinstance(state, EngineReady)
         if not self._closed:

@@ -50,8 +50,8 @@ class Host(Protocol):
     def leave_behind(self, owner: Owner) -> None:
         """Replace the threads that calls of an ended run hold, now and later."""
 
-    def over(self, run: Run) -> None:
-        """Forget the run."""
+    def over(self, task: TaskId, run: Run) -> None:
+        """Forget the task's run."""
 
 
 class Poll(Protocol):

@@ -171,7 +171,7 @@ class TaskRun:
     def _finish(self) -> None:
         if self._phase is not Phase.OVER:
             self._phase = Phase.OVER
-            self._host.over(self)
+            self._host.over(self.spec.task, self)
             self.spec.working(busy=False)
             self._report_to(self._requests.end or Stopped(clean=True))
 

@@ -96,7 +96,9 @@ class TimerThread:
 
         If it returns True, it is called again at the next multiple after that, and so on.
         """
-        self._schedule(_multiple(time.monotonic(), interval_s), _Call(function, owner, about.get(), interval_s))
+        self._schedule(
+            _multiple(time.monotonic(), interval_s), _Call(function, owner, about.get(), interval_s)
+        )
 
     def close(self, timeout_s: float) -> None:
         """Drop pending callbacks and end the thread."""

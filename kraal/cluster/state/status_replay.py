@@ -95,11 +95,19 @@ def newer_statuses(state: StatusState, instances: Iterable[Instance], since_ms: 
     )
 
 
-def stale_statuses(config: ClusterState, status: StatusState) -> list[str]:
-    """Return the keys of statuses that are no longer configured; the leader deletes them (S5)."""
+def stale_statuses(
+    config: ClusterState, status: StatusState, *, clean: tuple[ClusterState, StatusState]
+) -> list[str]:
+    """Return the keys of statuses that are no longer configured; the leader deletes them (S5).
+
+    `clean`: earlier states without such keys. Only what differs from them is gone through.
+    """
     stale: list[str] = []
+    clean_config, clean_status = clean[0].connectors, clean[1].statuses
     for name, statuses in status.statuses.items():
         entry = config.connectors.get(name)
+        if statuses is clean_status.get(name) and entry is clean_config.get(name):
+            continue
         if entry is None and statuses.connector is not None:
             stale.append(status_key(name))
         tasks = 0 if entry is None else len(entry.tasks)

@@ -8,7 +8,7 @@ restart count. A changed target state alone is sent to the running instance.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kraal.cluster.state.cluster_state import ClusterState, ConnectorEntry
 from kraal.core.ids import Config, ConnectorName, Instance, TargetState, TaskId, connector_of
@@ -45,12 +45,29 @@ class Wanted:
     task_config: Config | None = None
 
 
-def everything(state: ClusterState) -> Assignment:
-    """Assign all work to the one worker of a standalone group."""
-    return Assignment(
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """All work of a cluster state, for the one worker of a standalone group."""
+
+    state: ClusterState = field(default_factory=ClusterState)
+    assignment: Assignment = field(default_factory=Assignment)
+
+
+def everything(state: ClusterState, before: Everything) -> Everything:
+    """Assign all work to the one worker of a standalone group.
+
+    `before` is the answer for an earlier state: only the work of connectors that differ is gone through.
+    """
+    known = before.state.connectors
+    changed = [name for name, entry in state.connectors.items() if known.get(name) is not entry]
+    gone = known.keys() - state.connectors.keys()
+    old = [task for names in (gone, changed) for name in names for task in before.state.task_ids(name)]
+    new = [task for name in changed for task in state.task_ids(name)]
+    assignment = Assignment(
         connectors=frozenset(state.connectors),
-        tasks=frozenset(t for name in state.connectors for t in state.task_ids(name)),
+        tasks=before.assignment.tasks.difference(old).union(new),
     )
+    return Everything(state, assignment)
 
 
 def wanted_of(

@@ -3,9 +3,9 @@
 The offset is `{"filename": path} -> {"position": n}`, n bytes from the start of the file and always directly after a
 line end. Java counts characters and skips as many bytes when it starts, which is the same for ASCII.
 
-A poll of an idle file asks for the size of the open file, and once a second whether it was replaced. Small amounts of new text are read in the worker; larger ones become a byte
-range, which one Spark task reads in order while the next stages process what it has read. `batch.size` is accepted
-without effect: batches are limited in bytes.
+A poll of an idle file asks for the size of the open file, and once a second whether it was replaced. Small amounts of
+new text are read in the worker; larger ones become a byte range, which one Spark task reads in order while the next
+stages process what it has read. `batch.size` is accepted without effect: batches are limited in bytes.
 
 A file that became shorter than the position, or was replaced before it was read to the end, fails the task: data may
 be lost, and a person must decide where to continue (rejected: silently start from 0, which repeats a truncated log

@@ -108,8 +108,8 @@ class Threads:
         if self.pool.abandon(owner):
             self.poller.after(0.02, lambda: self.leave_behind(owner))
 
-    def over(self, run: Run) -> None:
-        del run
+    def over(self, task: TaskId, run: Run) -> None:
+        del task, run
 
 
 @pytest.fixture

@@ -153,11 +153,26 @@ def test_stale_are_statuses_of_what_is_not_configured_any_more() -> None:
         put_entry(TaskId(ConnectorName("gone"), 0), status(State.RUNNING)),
     )
     config = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
-    stale = stale_statuses(config, state)
+    nothing = (ClusterState(), StatusState())
+    stale = stale_statuses(config, state, clean=nothing)
     assert stale == ["status-task-x-1", "status-connector-gone", "status-task-gone-0"]
     clean = apply_status(state, log(*tombstones(stale), start=9)).state
-    assert stale_statuses(config, clean) == []
+    assert stale_statuses(config, clean, clean=nothing) == []
     assert status_of(clean, T0) is not None
+
+
+def test_stale_are_also_statuses_that_differ_from_clean_states() -> None:
+    state = after(*(put_entry(i, status(State.RUNNING)) for i in (X, T1, T0)))
+    two = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({}, {}), task_count=2)})
+    one = ClusterState(connectors={X: ConnectorEntry(name=X, config={}, tasks=({},), task_count=1)})
+    assert stale_statuses(one, state, clean=(two, state)) == ["status-task-x-1"]
+    assert stale_statuses(ClusterState(), state, clean=(two, state)) == [
+        "status-connector-x",
+        "status-task-x-0",
+        "status-task-x-1",
+    ]
+    late = apply_status(state, log(put_entry(TaskId(X, 2), status(State.UNASSIGNED)), start=9)).state
+    assert stale_statuses(two, late, clean=(two, state)) == ["status-task-x-2"]
 
 
 def test_topics_are_remembered_until_they_are_reset() -> None:

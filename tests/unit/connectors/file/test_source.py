@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kraal.connectors.file import lines
+from kraal.connectors.file import lines, source
 from kraal.connectors.file.source import FileStreamSourceConnector, FileStreamSourceTask
 from kraal.plugins.api import Offset, SourceBatch, SourcePartition, TaskContext
 
@@ -21,6 +21,18 @@ class View:
     bootstrap_servers: str = "127.0.0.1:1"
     spark_is_local: bool = True
     scratch: str = "/tmp"  # noqa: S108 - never written to here
+
+
+class Now:
+    """The module `time` with seconds that stand still."""
+
+    s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.s
+
+    def time(self) -> float:
+        return self.s
 
 
 class Tail:
@@ -124,6 +136,32 @@ def test_another_file_under_the_name_is_an_error(tail: Tail) -> None:
     other.rename(tail.path)
     with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
         tail.poll()
+
+
+def test_that_an_idle_file_was_replaced_is_noticed_within_a_second(
+    tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = Now()
+    monkeypatch.setattr(source, "time", now)
+    tail.add(b"one\n")
+    tail.poll()
+    assert [tail.poll(), tail.poll()] == [None, None]
+    tail.path.with_suffix(".new").write_bytes(b"two\n")
+    tail.path.with_suffix(".new").rename(tail.path)
+    now.s += source.LOOK_S - 0.01
+    assert tail.poll() is None
+    now.s += 0.02
+    with pytest.raises(ValueError, match="was replaced by another file after 4 bytes"):
+        tail.poll()
+
+
+def test_lines_of_an_idle_file_are_found_by_the_next_poll(tail: Tail) -> None:
+    tail.add(b"one\n")
+    tail.poll()
+    for number in range(3):
+        assert tail.poll() is None
+        tail.add(b"two\n")
+        assert tail.poll() == (["two"], 8 + 4 * number)
 
 
 def test_a_file_replaced_before_it_was_read_does_not_fail(tail: Tail) -> None:

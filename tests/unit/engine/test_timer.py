@@ -1,0 +1,77 @@
+"""The timer thread: polls at the same moments, again and again, also while one of them hangs."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kraal.core.logging import about
+from kraal.engine import timer as module
+from kraal.engine.timer import TimerThread
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[TimerThread]:
+    monkeypatch.setattr(module, "STUCK_S", 0.01)
+    thread = TimerThread("timers")
+    yield thread
+    thread.close(5.0)
+
+
+def test_a_call_that_returns_true_is_repeated_with_its_subject(timer: TimerThread) -> None:
+    subjects: queue.SimpleQueue[str] = queue.SimpleQueue()
+    ended = threading.Event()
+
+    def again() -> bool:
+        subjects.put(about.get())
+        if subjects.qsize() < 4:
+            return True
+        timer.after(0.1, ended.set)
+        return False
+
+    token = about.set("task-0")
+    timer.at_next(0.02, again)
+    about.reset(token)
+    assert ended.wait(WAIT_S)
+    assert [subjects.get_nowait() for _ in range(subjects.qsize())] == ["task-0"] * 4
+
+
+def test_calls_that_are_due_at_the_same_moment_are_made_although_one_hangs(timer: TimerThread) -> None:
+    made: queue.SimpleQueue[int] = queue.SimpleQueue()
+    let_go = threading.Event()
+
+    def call(number: int) -> bool:
+        if number == 1:
+            let_go.wait()
+        made.put(number)
+        return False
+
+    for number in range(4):
+        timer.at_next(0.2, lambda number=number: call(number))  # type: ignore[misc]
+    assert [made.get(timeout=WAIT_S) for _ in range(3)] == [0, 2, 3]
+    let_go.set()
+    assert made.get(timeout=WAIT_S) == 1
+
+
+def test_a_call_that_fails_is_not_repeated_and_the_others_are_made(timer: TimerThread) -> None:
+    fails, others = threading.Semaphore(0), threading.Semaphore(0)
+
+    def fail() -> bool:
+        fails.release()
+        raise SystemExit
+
+    def succeed() -> bool:
+        others.release()
+        return True
+
+    timer.at_next(0.02, fail)
+    timer.at_next(0.02, succeed)
+    for _ in range(5):
+        assert others.acquire(timeout=WAIT_S)
+    assert fails.acquire(timeout=WAIT_S)
+    assert not fails.acquire(blocking=False)
