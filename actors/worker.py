@@ -131,7 +131,7 @@ class Worker:
             if wanted is None and slot.wanted is not None and slot.life is None:  # was waiting to start
                 self._herder.tell(_stopped(instance, slot.wanted.incarnation))
             slot.wanted = wanted
-        for instance in message.together & self._slots.keys():
+        for instance in sorted(message.together & self._slots.keys(), key=str):
             self._slots[instance].together = message.together
             self._together[instance] = None
         for instance in message.changes:

@@ -175,14 +175,21 @@ class PendingRequests:
         return self.commit is None and not executor.owes_commit and not self.must_rest(executor)
 
 
-def committed(
-    executor: Executor, offsets: Mapping[SourcePartition, Offset], leased: Callable[[], bool]
-) -> JobResult:
-    """Commit a sink's offsets. Raises RetriableError without a lease, and the executor's errors."""
-    if not leased():
-        raise RetriableError(LEASE_OVER)
-    executor.commit(offsets)
-    return Committed()
+def commit_job(
+    executor: Executor,
+    offsets: Mapping[SourcePartition, Offset],
+    leased: Callable[[], bool],
+    submit: Callable[[Callable[[], None]], None],
+) -> JobLauncher:
+    """Return the job that commits a sink's offsets on a pool's thread; it fails with RetriableError without a lease."""
+
+    def commit() -> JobResult:
+        if not leased():
+            raise RetriableError(LEASE_OVER)
+        executor.commit(offsets)
+        return Committed()
+
+    return lambda done: submit(lambda: done(result_of(commit)))
 
 
 def failed(error: BaseException, failure_cause: Callable[[BaseException], str | None], where: str) -> Failed:

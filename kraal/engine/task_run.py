@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine.api import (
@@ -34,9 +33,8 @@ from kraal.engine.executor import (
     NoExecutor,
     PendingRequests,
     Phase,
-    committed,
+    commit_job,
     failed,
-    result_of,
 )
 from kraal.engine.lease_watch import LeaseWatch
 from kraal.engine.run_host import Host, PollTimer, WaitingReports
@@ -243,8 +241,7 @@ class TaskRun:
             requests, executor = self._requests, self._executor
             if self._phase is not Phase.IDLE or requests.commit is not None:
                 return False
-            rests = requests.must_rest(executor)
-            rests = rests or (executor.runs_on and not self._leased())
+            rests = requests.must_rest(executor) or (executor.runs_on and not self._leased())
             asked = requests.asked and not rests
             if not asked and not executor.polls_idle and not rests:
                 return False  # a hold has withdrawn the request since this poll was scheduled
@@ -271,17 +268,14 @@ class TaskRun:
         with self._lock:
             if self._was_left():
                 return False
-            if launch is None:
+            dropped = requests.end is not None or (requests.stop and not rests)  # the next run reads it again
+            if launch is None or dropped:
                 self.spec.working(busy=False)
                 self._phase = Phase.IDLE
-                if requests.only_asked and self._timer.stays(executor):
-                    return True
-                self._advance(found=False)
-                return False
-            if requests.end is not None or (requests.stop and not rests):
-                self._phase = Phase.IDLE  # the next run reads the batch again
-                self._advance()
-                return False
+                again = requests.only_asked and self._timer.stays(executor)
+                if not again:
+                    self._advance(found=launch is not None)
+                return again
             requests.asked = False
             self._timer.cancel()
             self._phase = Phase.WORKING
@@ -346,8 +340,7 @@ class TaskRun:
         self._timer.cancel()
         self._phase = Phase.WORKING
         self.spec.working(busy=True)
-        commit = partial(committed, self._executor, offsets, self._leased)
-        self._launch(lambda done: self._pool.submit(lambda: done(result_of(commit))))
+        self._launch(commit_job(self._executor, offsets, self._leased, self._pool.submit))
 
     def _leased(self) -> bool:
         leased = self.spec.lease()
