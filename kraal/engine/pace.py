@@ -16,9 +16,11 @@ STEPS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Pauses: few different ones, so that tasks pause together."""
 PAUSE_PER_RATE_S: Final = 0.001
 """Pause in seconds for each small batch per second."""
+TRANSACTION: Final = 2
+"""How many small batches a transaction counts as."""
 MEMORY_S: Final = 1.0
 """Time constant of the rate: what was longer ago hardly counts."""
-IDLE_POLLS: Final = 4000
+IDLE_POLLS: Final = 2000
 """Polls per second of all idle tasks with the worker's interval; with more tasks, the interval grows."""
 BUSY_S: Final = 1.0
 """A task whose last batch is not older than this is polled at `BUSY_POLL_S` or, if it is longer, the pause."""
@@ -50,13 +52,13 @@ class Pace:
             self._tasks -= 1
 
     def idle_s(self, interval_s: float) -> float:
-        """Return the worker's poll interval, longer if it has very many tasks."""
+        """Return the worker's poll interval, longer if it has many tasks."""
         return stretched_s(interval_s, self._tasks)
 
-    def note(self) -> None:
-        """Count a small batch."""
+    def note(self, *, transaction: bool = False) -> None:
+        """Count a small batch; a `transaction` costs several requests, so it counts more."""
         now_s = self._now()
-        self._rate = self._rate_at(now_s) + 1 / MEMORY_S
+        self._rate = self._rate_at(now_s) + (TRANSACTION if transaction else 1) / MEMORY_S
         self._noted_s = now_s
 
     def pause_s(self, limit_s: float) -> float:

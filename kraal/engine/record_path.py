@@ -22,14 +22,15 @@ class RecordPath:
 
     steps: Steps
     dead: DeadLetters | None
-    why: str
+    why: str | None
+    """None: the column path does the same, and for many records faster."""
 
 
-def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters) -> RecordPath | None:
-    """Return the record path of a task; None: the column path does the same, faster.
+def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters) -> RecordPath:
+    """Return the record path of a task.
 
-    The record path is needed with transforms, with error handling, and with a converter that has no column form. Raises
-    KraalError and ValueError for an invalid config.
+    It is needed with transforms, with error handling, and with a converter that has no column form. Raises KraalError
+    and ValueError for an invalid config.
     """
     config = spec.connector_config
     chain, tolerance = context.chains(config), read_tolerance(config)
@@ -41,8 +42,7 @@ def record_path(context: ExecutorContext, spec: TaskSpec, converters: Converters
         "the value converter": not converters.value.by_columns,
     }
     found = [reason for reason, holds in reasons.items() if holds]
-    if not found:
-        return None
     dead = None if topic is None else DeadLetters(topic, spec.task, context.worker, config)
     steps = make_steps(context.plugins, context.worker, config, converters, chain, tolerance)
-    return RecordPath(steps, dead, f"which pass one by one because of {' and '.join(found)}")
+    why = f"which pass one by one because of {' and '.join(found)}" if found else None
+    return RecordPath(steps, dead, why)

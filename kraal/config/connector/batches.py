@@ -17,9 +17,9 @@ from kraal.config.values import invalid, parse_value
 POLL_INTERVAL: Final = "poll.interval.ms"
 LINGER: Final = "batch.linger.ms"
 MAX_RECORDS: Final = "max.records.per.batch"
-DEFAULT_POLL_MS: Final = 50
+DEFAULT_POLL_MS: Final = 25
 DEFAULT_LINGER_MS: Final = 35
-TRANSACTION_LINGER_MS: Final = 200
+TRANSACTION_LINGER_MS: Final = 400
 """For sources with exactly-once delivery: a transaction costs several requests."""
 DEFAULT_MAX_RECORDS: Final = 1_000_000
 SPARK_SQL: Final = "spark.sql."

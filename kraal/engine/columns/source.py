@@ -39,6 +39,7 @@ from kraal.plugins.model.columns import NOTHING, ByRecords, Columns, Part
 from kraal.plugins.model.schema import Schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
 DOUBT: Final = "Kraal: only record by record can this batch be transformed"
@@ -164,6 +165,16 @@ def given_by(batch: SourceBatch, names: frozenset[str]) -> Columns | None:
 
 def _as_read(name: str, schema: Schema) -> Part:
     return Part(schema=schema, expression=lambda: F.col(name), as_read=True)
+
+
+def passes_alike(converters: Converters, batch: SourceBatch, table: pa.Table) -> bool:
+    """Whether the records of a batch's table become the same bytes one by one as by columns, without transforms."""
+    given = frozenset(table.column_names)
+    parts = (("key", converters.key, batch.key_schema), ("value", converters.value, batch.value_schema))
+    return "timestamp" not in given and all(
+        (schema is not None) is (name in given) and _exact(converter, schema)
+        for name, converter, schema in parts
+    )
 
 
 def _exact(converter: Converter, schema: Schema | None) -> bool:

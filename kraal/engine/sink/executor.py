@@ -82,11 +82,18 @@ class SinkExecutor:
         self._backlog = False
         self._uncommitted: Ranges = {}
         batches = context.batches(spec)
-        self.poll_interval_s = batches.poll_s or context.poll_interval_s
+        self._idle_s = batches.poll_s or context.poll_interval_s
+        self._counts = batches.poll_s is None
+        """Whether it has the worker's poll interval."""
         self._settings = client_options.member_config(context.worker, spec.connector_config, spec.task)
         timing = Timing.of(self._settings)
         self._sizes = Sizes(spec.task, batches.max_records, timing.poll_limit_s)
         self._alive = KeepAlive(spec.task, timing, context.after, spec.lease, group.cancel_running)
+
+    @property
+    def poll_interval_s(self) -> float:
+        """The interval between polls while no records wait."""
+        return self._context.pace.idle_s(self._idle_s) if self._counts else self._idle_s
 
     @property
     def waits(self) -> bool:
@@ -105,10 +112,12 @@ class SinkExecutor:
         converters = make_converters(self._context.plugins, self._context.worker, spec)
         path = record_path(self._context, spec, converters)
         self._task = self._class()
+        if self._counts:
+            self._context.pace.opened()
         self._task.start(spec.task_config, self._context.task_context(spec))
         self._ways = self._ways_of(self._task, converters, path)
         self._facts = TaskFacts(
-            by_records=None if path is None else path.why,
+            by_records=path.why,
             column_form=Way.BACKLOG_BY_COLUMNS in self._ways,
             direct=Way.DIRECT in self._ways,
         )
@@ -159,6 +168,8 @@ class SinkExecutor:
         self._alive.stop()
         task, self._task = self._task, None
         member, self._member = self._member, None
+        if task is not None and self._counts:
+            self._context.pace.closed()
         try:
             if task is not None:
                 try:
@@ -296,11 +307,9 @@ class SinkExecutor:
             choice = choose(self._facts, batch, differs=True)
             return choice, self._ways[choice.way].write(batch, spark, put)
 
-    def _ways_of(
-        self, task: SinkTask, converters: Converters, path: RecordPath | None
-    ) -> Mapping[Way, SinkWay]:
+    def _ways_of(self, task: SinkTask, converters: Converters, path: RecordPath) -> Mapping[Way, SinkWay]:
         """Make the ways of this run."""
-        if path is None:
+        if path.why is None:
             plain = Plain(task, converters, self._reader)
             direct = Direct.of(converters) if takes_tables(task) else None
             more: Mapping[Way, SinkWay] = {} if direct is None else {Way.DIRECT: direct}

@@ -146,16 +146,16 @@ class TransactionWay:
 
         began_s = time.monotonic()
         parts, batch, poll_s = self._parts, polled.batch, polled.poll_s
-        records = parts.records
-        if records is not None and records.takes(batch):
-            passed, summary = records.table(batch)
-            done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
-            return self._write_batch(rows_of(passed), None, done, began_s)
         table = batch.table
-        if records is None and table is not None and self._is_plain(batch, table):
+        if parts.records is None and table is not None and self._is_plain(batch, table):
             rows = rows_of(as_bytes(table))
             done = self._done(batch, rows, batch.topic, began_s, poll_s)
             return self._write_batch(rows, batch.topic, done, began_s)
+        records = parts.passed_here(batch)
+        if records is not None:
+            passed, summary = records.table(batch)
+            done = records.done(batch, summary, began_s=began_s, poll_s=poll_s)
+            return self._write_batch(rows_of(passed), None, done, began_s)
         with parts.group.job(f"{parts.spec.task} batch {polled.number}") as spark:
             found = found_by(batch, spark.session)
             if found is None:

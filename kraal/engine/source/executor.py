@@ -21,7 +21,7 @@ from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import is_small
+from kraal.engine.lanes.rows import is_plain, is_small
 from kraal.engine.pace import Gathering
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
@@ -107,18 +107,20 @@ class SourceExecutor:
         converters = make_converters(context.plugins, context.worker, spec)
         topics = read_source_topics(spec.task, context.worker, spec.connector_config, self._cancelled)
         path = record_path(context, spec, converters)
-        self._dead = None if path is None else path.dead
+        self._dead = path.dead
+        records = self._records(path, converters, topics)
         self._use(
             SourceParts(
                 spec=spec,
                 context=context,
                 group=self._group,
                 converters=converters,
-                records=None if path is None else self._records(path, converters, topics),
+                records=records if path.why is not None else None,
+                few=records,
                 topics=topics,
                 cancelled=self._cancelled,
             ),
-            None if path is None else path.why,
+            path.why,
         )
         self._task = self._class()
         if self._counts:
@@ -148,14 +150,14 @@ class SourceExecutor:
         small = rows is not None and is_small(rows, size)
         self._gathering.polled(rows, small=small)
         if small:
-            self._context.pace.note()
+            self._context.pace.note(transaction=self._facts.transactional)
         launch = self._launch_of(
             PolledBatch(
                 batch=batch,
                 number=self._batches,
                 poll_s=poll_s,
                 columns=self._columns(batch, parts),
-                by_lane=small and self._by_lane(batch, size, parts),
+                jobless=self._jobless(batch, size, parts) if small else None,
                 size=size,
             )
         )
@@ -205,20 +207,19 @@ class SourceExecutor:
         ways: dict[Way, SourceWay] = {
             Way.LANE: LaneTable(parts),
             Way.COALESCED: CoalescedTable(parts),
+            Way.IN_WORKER: InWorker(parts, parts.records or parts.few),
             Way.OWN_JOB: OwnJob(parts),
         }
-        if parts.records is not None:
-            ways[Way.IN_WORKER] = InWorker(parts, parts.records)
         self._ways = ways
 
     def _records(
         self, path: RecordPath, converters: Converters, topics: SourceTopics | None
     ) -> SourceRecords:
-        """Make the record path; without error handling, batches may take the column path instead."""
+        """Make the record path; with transforms and without error handling, batches may go by columns instead."""
         spec, steps = self._spec, path.steps
         dead = None if path.dead is None else path.dead.topic.of_source(spec.task)
         columns = None
-        if steps.tolerance.is_default and dead is None:
+        if path.why is not None and steps.tolerance.is_default and dead is None:
             columns = SourceColumns.of(steps, converters, spec.connector_config)
         return SourceRecords(spec, steps, dead, topics, self._cancelled, columns)
 
@@ -228,11 +229,16 @@ class SourceExecutor:
             return None
         return parts.records.table_plan(batch)
 
-    def _by_lane(self, batch: SourceBatch, size: int, parts: SourceParts) -> bool:
-        """Whether a batch with a table of this size in bytes can go through the lane as it is."""
-        if batch.table is None or self._facts.by_records is not None or self._facts.transactional:
-            return False
-        return parts.by_lane(batch.table, size, parts.plan(batch, client_options.SHARED_CLIENT))
+    def _jobless(self, batch: SourceBatch, size: int, parts: SourceParts) -> Way | None:
+        """Return the way without a job for a small table of this size in bytes; None if there is none now."""
+        table = batch.table
+        if table is None or self._facts.by_records is not None or self._facts.transactional:
+            return None
+        if not self._context.lanes.takes(table.num_rows, size):
+            return None
+        if is_plain(table, parts.plan(batch, client_options.SHARED_CLIENT)):
+            return Way.LANE
+        return None if parts.passed_here(batch) is None else Way.IN_WORKER
 
     def _launch_of(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
+from kraal.engine.columns.source import passes_alike
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import PendingBatch
 from kraal.engine.kafka_io.writer import WritePlan
-from kraal.engine.lanes.rows import is_plain
+from kraal.engine.lanes.rows import is_plain, is_small
 from kraal.engine.records.topics import TopicsCancelled
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.record_batches import SourceRecords
@@ -36,6 +37,8 @@ class SourceParts:
     converters: Converters
     records: SourceRecords | None
     """The record path; None: the column path does the same."""
+    few: SourceRecords
+    """The record path for small tables that need no job."""
     topics: SourceTopics | None
     """The topics seen so far; None: the broker creates topics."""
     cancelled: threading.Event
@@ -57,6 +60,15 @@ class SourceParts:
     def by_lane(self, table: pa.Table, size: int, plan: WritePlan) -> bool:
         """Whether the lane takes a table of this size in bytes now."""
         return is_plain(table, plan) and self.context.lanes.takes(table.num_rows, size)
+
+    def passed_here(self, batch: SourceBatch) -> SourceRecords | None:
+        """Return the record path for a table that is small enough for this process; None: Spark converts it."""
+        if self.records is not None:
+            return self.records if self.records.takes(batch) else None
+        table = batch.table
+        if table is None or not is_small(table.num_rows, table.nbytes):
+            return None
+        return self.few if passes_alike(self.converters, batch, table) else None
 
     def give_up_pending(self) -> bool:
         """Give up a batch that shares a job or a lane; return whether a whole job is cancelled."""

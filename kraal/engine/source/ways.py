@@ -57,8 +57,8 @@ class PolledBatch:
     """How long the plugin took to find it."""
     columns: tuple[WritePlan, str | None] | None = None
     """The column form of the transforms for this table, without its options, and the topic of all records."""
-    by_lane: bool = False
-    """Whether the lane takes the table now, unchanged."""
+    jobless: Way | None = None
+    """The way that needs no job for a small table without transforms, if the lane takes it now."""
     size: int = 0
     """The size of the table in bytes; 0 without one."""
 
@@ -83,8 +83,9 @@ def choose(task: TaskFacts, polled: PolledBatch) -> Choice[Way]:
     if rows is None:
         reads = "Spark reads the records"
         return Choice(Way.OWN_JOB, reads if task.by_records is None else f"{reads}, {task.by_records}")
-    if task.by_records is None and polled.by_lane:
-        return Choice(Way.LANE, f"at most {ROWS} records, which need no conversion")
+    if task.by_records is None and polled.jobless is not None:
+        needs = "no conversion" if polled.jobless is Way.LANE else "only conversion"
+        return Choice(polled.jobless, f"at most {ROWS} records, which need {needs}")
     if task.by_records is None:
         return Choice(Way.COALESCED, "the plugin returns the records")
     if polled.columns is not None:

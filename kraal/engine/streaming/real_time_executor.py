@@ -102,7 +102,7 @@ class StreamExecutor:
                 "Real-time mode requires a local Spark; set spark.master=local[N] or remove it"
             )
         self._converters = make_converters(self._context.plugins, self._context.worker, spec)
-        if record_path(self._context, spec, self._converters) is not None:
+        if record_path(self._context, spec, self._converters).why is not None:
             raise NotInRealTime(
                 "Real-time mode cannot process records one by one; transforms, errors.* and converters without "
                 "columns require batches"

@@ -25,6 +25,7 @@ STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 TEXT = {"key.converter": STRINGS, "value.converter": STRINGS}
 HEADER = {**TEXT, "transforms": "a", "transforms.a.type": "InsertHeader", "transforms.a.header": "h"}
 HEADER |= {"transforms.a.value.literal": "x"}
+JSON = {"key.converter": STRINGS, "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
 TRIES = 200
 
 
@@ -42,7 +43,7 @@ class Task:
         """Give a batch, and ask for it."""
         numbers = range(self.written, self.written + count)
         self.written += count
-        table = pa.table({"value": [str(number) for number in numbers], **columns})
+        table = pa.table({"value": [str(number) for number in numbers]} | columns)
         offsets = {PLACE: {"position": self.written}}
         batch = SourceBatch(offsets=offsets, table=table, topic=self.topic, value_schema=STRING)
         plugins.BATCHES[self.name].append(batch)
@@ -113,6 +114,30 @@ def test_records_that_pass_one_by_one_go_through_the_lane(stage: Stage) -> None:
     assert done.way.startswith(Way.IN_WORKER.value)
     assert stage.engine.coalescer.jobs == jobs
     assert [message.headers() for message in stage.messages(topic, 3)] == [[("h", b"x")]] * 3
+    plain.end()
+    task.end()
+
+
+@pytest.mark.parametrize("enveloped", ["true", "false"])
+def test_json_of_few_records_needs_no_job_and_has_the_bytes_that_a_job_writes(
+    stage: Stage, enveloped: str
+) -> None:
+    topic = stage.topic()
+    config = JSON | {"value.converter.schemas.enable": enveloped}
+    plain, task = Task(stage, stage.topic()), Task(stage, topic, config)
+    strange = pa.array(['"\\\u2028\x01', None, "é"])
+    by_job = task.write(3, value=strange)
+    plain.reach_lane()
+    jobs = stage.engine.coalescer.jobs
+    in_worker = task.write(3, value=strange)
+    assert (by_job.way.split(":")[0], in_worker.way.split(":")[0]) == (
+        Way.COALESCED.value,
+        Way.IN_WORKER.value,
+    )
+    assert stage.engine.coalescer.jobs == jobs
+    assert in_worker.offsets == {PLACE: {"position": 6}}
+    values = [message.value() for message in stage.messages(topic, 6)]
+    assert values[:3] == values[3:]
     plain.end()
     task.end()
 

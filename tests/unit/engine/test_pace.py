@@ -67,6 +67,17 @@ def test_the_rate_follows_what_came_in_the_last_seconds_and_is_forgotten() -> No
     assert bench.pace.pause_s(1.0) == 0.0
 
 
+def test_a_transaction_counts_more_than_a_batch_without_one() -> None:
+    bench = Bench()
+    bench.batches(200, 5)
+    before_s = bench.pace.pause_s(60.0)
+    bench.now_s += 100
+    for _ in range(1000):
+        bench.now_s += 1 / 200
+        bench.pace.note(transaction=True)
+    assert (before_s, bench.pace.pause_s(60.0)) == (0.1, 0.25)
+
+
 def test_a_task_that_just_had_a_batch_is_polled_more_often_than_an_idle_one() -> None:
     bench, idle_s = Bench(), 0.05
     assert bench.pace.interval_s(idle_s, bench.now_s - 2 * BUSY_S, 0.025) == idle_s
@@ -79,7 +90,7 @@ def test_a_task_that_just_had_a_batch_is_polled_more_often_than_an_idle_one() ->
 
 @pytest.mark.parametrize(
     ("tasks", "expected_s"),
-    [(0, 0.05), (200, 0.05), (201, 0.1), (1000, 0.25), (4000, 1.0), (10 * IDLE_POLLS, 10.0)],
+    [(0, 0.05), (100, 0.05), (101, 0.1), (500, 0.25), (2000, 1.0), (10 * IDLE_POLLS, 10.0)],
 )
 def test_very_many_idle_tasks_are_polled_less_often(tasks: int, expected_s: float) -> None:
     assert stretched_s(0.05, tasks) == expected_s
@@ -89,7 +100,7 @@ def test_tasks_count_while_they_are_open() -> None:
     bench = Bench()
     for _ in range(1000):
         bench.pace.opened()
-    assert bench.pace.idle_s(0.05) == 0.25
+    assert bench.pace.idle_s(0.05) == 0.5
     for _ in range(900):
         bench.pace.closed()
     assert bench.pace.idle_s(0.05) == 0.05

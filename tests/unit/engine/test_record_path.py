@@ -30,13 +30,13 @@ ORDER = Schema(type=Type.STRUCT, name="Order", fields=(Field(name="id", schema=S
 
 
 def steps(worker: dict[str, str], config: dict[str, str]) -> Steps | None:
-    """Return what is done with each record of a connector; None: columns do it."""
+    """Return what is done with each record of a connector; None: columns do the same."""
     plugins = Registry.load()
     task = TaskId(ConnectorName("c"), 0)
     spec = TaskSpec(task=task, task_config={}, connector_config=config, lease=lambda: True)
     means: Any = SimpleNamespace(plugins=plugins, worker=worker, chains=lambda _: Chain())
     path = record_path(means, spec, make_converters(plugins, worker, spec))
-    return None if path is None else path.steps
+    return None if path.why is None else path.steps
 
 
 @pytest.mark.parametrize("part", ["key", "value"])

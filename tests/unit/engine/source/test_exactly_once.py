@@ -101,6 +101,7 @@ class Work(TransactionalSourceExecutor):
             group=self._group,
             converters=cast("Any", None),
             records=None,
+            few=cast("Any", None),
             topics=None,
             cancelled=self._cancelled,
         )

@@ -17,17 +17,26 @@ EXACTLY_ONCE = TaskFacts(transactional=True)
 COLUMNS = (WritePlan(converters=None, options={}, key_schema=None, value_schema=None), "t")
 
 
-def polled(rows: int | None, *, columns: bool = False) -> PolledBatch:
+def polled(rows: int | None, *, columns: bool = False, jobless: Way | None = None) -> PolledBatch:
     """Return a batch of records that the plugin returned, or, for None, that Spark reads."""
     table = None if rows is None else pa.table({"value": ["a"] * rows})
     batch = SourceBatch(offsets={}, table=table, topic="t")
-    return PolledBatch(batch=batch, number=1, poll_s=0.0, columns=COLUMNS if columns else None)
+    return PolledBatch(
+        batch=batch, number=1, poll_s=0.0, columns=COLUMNS if columns else None, jobless=jobless
+    )
 
 
 @pytest.mark.parametrize(
     ("task", "batch", "way", "why"),
     [
         (PLAIN, polled(3), Way.COALESCED, "the plugin returns the records"),
+        (PLAIN, polled(3, jobless=Way.LANE), Way.LANE, "at most 1000 records, which need no conversion"),
+        (
+            PLAIN,
+            polled(3, jobless=Way.IN_WORKER),
+            Way.IN_WORKER,
+            "at most 1000 records, which need only conversion",
+        ),
         (PLAIN, polled(None), Way.OWN_JOB, "Spark reads the records"),
         (
             TRANSFORMED,
