@@ -78,6 +78,26 @@ class Pace:
         return self._rate * math.exp((self._noted_s - now_s) / MEMORY_S)
 
 
+class IdleInterval:
+    """The poll interval of an idle task: its own, or the worker's, which grows with the number of its tasks."""
+
+    def __init__(self, pace: Pace, own_s: float | None, worker_s: float) -> None:
+        self._pace = pace
+        self._own_s, self._worker_s = own_s, worker_s
+        self._is_counted = False
+
+    @property
+    def seconds(self) -> float:
+        """The interval now."""
+        return self._own_s or self._pace.idle_s(self._worker_s)
+
+    def count(self, *, polls: bool) -> None:
+        """Note whether the task polls: True when it is open, False when it is closed. May be called again."""
+        if self._own_s is None and polls is not self._is_counted:
+            self._is_counted = polls
+            (self._pace.opened if polls else self._pace.closed)()
+
+
 class Gathering:
     """Whether a pause lets records of a source gather. Poller thread.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,4 +48,6 @@ def _write(folder: Path, made: Mapping[str, str], *, others_go: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    parser = argparse.ArgumentParser(prog="python -m kraal.reference", description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, help="where to write the manual of all plugins")
+    main(parser.parse_args().folder)

@@ -10,6 +10,7 @@ from kraal.plugins.model.records import DATE, DECIMAL, TIMESTAMP
 from kraal.plugins.model.schema import Schema, Type
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
 _NAMES: Final[Mapping[Type, frozenset[str]]] = {
@@ -69,6 +70,24 @@ def fits(kind: T.DataType, schema: Schema) -> bool:
             )
         case _:
             return found in _NAMES.get(schema.type, frozenset())
+
+
+def nulls_are_allowed(values: pa.Array, schema: Schema) -> bool:
+    """Whether every null in an Arrow array, or within its values, is one that the schema allows."""
+    if values.null_count and not schema.optional:
+        return False
+    match schema.type:
+        case Type.STRUCT:
+            known = {values.type.field(at).name: at for at in range(values.type.num_fields)}
+            return all(
+                each.name in known and nulls_are_allowed(values.field(known[each.name]), each.schema)
+                for each in schema.fields
+            )
+        case Type.ARRAY if schema.value is not None:
+            return nulls_are_allowed(values.values, schema.value)
+        case Type.MAP if schema.value is not None:
+            return nulls_are_allowed(values.items, schema.value)
+    return True
 
 
 def _name(kind: T.DataType) -> str:

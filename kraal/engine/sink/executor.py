@@ -21,6 +21,7 @@ from kraal.engine.api import BatchDone, TaskSpec
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.context import ExecutorContext
 from kraal.engine.executor import JobLauncher, JobResult
+from kraal.engine.pace import IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.records.reports import Reports
 from kraal.engine.records.steps import Summary
@@ -82,9 +83,7 @@ class SinkExecutor:
         self._backlog = False
         self._uncommitted: Ranges = {}
         batches = context.batches(spec)
-        self._idle_s = batches.poll_s or context.poll_interval_s
-        self._counts = batches.poll_s is None
-        """Whether it has the worker's poll interval."""
+        self._idle = IdleInterval(context.pace, batches.poll_s, context.poll_interval_s)
         self._settings = client_options.member_config(context.worker, spec.connector_config, spec.task)
         timing = Timing.of(self._settings)
         self._sizes = Sizes(spec.task, batches.max_records, timing.poll_limit_s)
@@ -93,7 +92,7 @@ class SinkExecutor:
     @property
     def poll_interval_s(self) -> float:
         """The interval between polls while no records wait."""
-        return self._context.pace.idle_s(self._idle_s) if self._counts else self._idle_s
+        return self._idle.seconds
 
     @property
     def waits(self) -> bool:
@@ -112,15 +111,10 @@ class SinkExecutor:
         converters = make_converters(self._context.plugins, self._context.worker, spec)
         path = record_path(self._context, spec, converters)
         self._task = self._class()
-        if self._counts:
-            self._context.pace.opened()
+        self._idle.count(polls=True)
         self._task.start(spec.task_config, self._context.task_context(spec))
         self._ways = self._ways_of(self._task, converters, path)
-        self._facts = TaskFacts(
-            by_records=path.why,
-            column_form=Way.BACKLOG_BY_COLUMNS in self._ways,
-            direct=Way.DIRECT in self._ways,
-        )
+        self._facts = _facts_of(path, self._ways)
         self._member = _joined(self._context, spec, self._settings)
         self._alive.keep(self._member)
         return self._version
@@ -168,8 +162,7 @@ class SinkExecutor:
         self._alive.stop()
         task, self._task = self._task, None
         member, self._member = self._member, None
-        if task is not None and self._counts:
-            self._context.pace.closed()
+        self._idle.count(polls=False)
         try:
             if task is not None:
                 try:
@@ -360,6 +353,13 @@ class SinkExecutor:
         """Discard records that arrived without a request, and read them again from the run's position."""
         if records and self._member is not None:
             self._member.changed = True
+
+
+def _facts_of(path: RecordPath, ways: Mapping[Way, SinkWay]) -> TaskFacts:
+    """Return what the ways and the record path of a run say about all its batches."""
+    return TaskFacts(
+        by_records=path.why, column_form=Way.BACKLOG_BY_COLUMNS in ways, direct=Way.DIRECT in ways
+    )
 
 
 def _ranges_of(records: Iterable[Record]) -> dict[TopicPartition, tuple[int, int]]:

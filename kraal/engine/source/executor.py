@@ -22,7 +22,7 @@ from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.lanes.rows import is_plain, is_small
-from kraal.engine.pace import Gathering
+from kraal.engine.pace import Gathering, IdleInterval
 from kraal.engine.record_path import RecordPath, record_path
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.source.coalesced import CoalescedTable, LaneTable
@@ -67,9 +67,7 @@ class SourceExecutor:
         self._ways: Mapping[Way, SourceWay] = {}
         batches = context.batches(spec)
         own_s = batches.poll_s or task_class.poll_interval_s
-        self._idle_s = own_s or context.poll_interval_s
-        self._counts = own_s is None
-        """Whether it has the worker's poll interval."""
+        self._idle = IdleInterval(context.pace, own_s, context.poll_interval_s)
         self._linger_s = batches.linger_s
         self._found_s = -math.inf
         """The time of the last batch, in monotonic seconds."""
@@ -80,11 +78,10 @@ class SourceExecutor:
     @property
     def poll_interval_s(self) -> float:
         """The interval between polls while there is no data: shorter soon after a batch, unless polls are expensive."""
+        idle_s = self._idle.seconds
         if self._class.poll_interval_s is not None:
-            return self._idle_s
-        pace = self._context.pace
-        idle_s = pace.idle_s(self._idle_s) if self._counts else self._idle_s
-        return pace.interval_s(idle_s, self._found_s, self._linger_s)
+            return idle_s
+        return self._context.pace.interval_s(idle_s, self._found_s, self._linger_s)
 
     @property
     def pause_s(self) -> float:
@@ -123,8 +120,7 @@ class SourceExecutor:
             path.why,
         )
         self._task = self._class()
-        if self._counts:
-            self._context.pace.opened()
+        self._idle.count(polls=True)
         self._task.start(spec.task_config, self._offsets, context.task_context(spec))
         return self._version
 
@@ -178,8 +174,7 @@ class SourceExecutor:
     def close(self) -> None:
         """Stop the plugin, if it was started."""
         task, self._task = self._task, None
-        if task is not None and self._counts:
-            self._context.pace.closed()
+        self._idle.count(polls=False)
         if self._cancelled.is_set():
             self._end_producers()  # the job may have created another producer before it ended
         if task is not None:

@@ -11,6 +11,7 @@ from kraal.engine.pace import (
     MOST_IGNORED,
     STEPS_S,
     Gathering,
+    IdleInterval,
     Pace,
     pause_s,
     stretched_s,
@@ -65,6 +66,21 @@ def test_the_rate_follows_what_came_in_the_last_seconds_and_is_forgotten() -> No
     assert bench.pace.pause_s(1.0) == 0.1
     bench.now_s += 10
     assert bench.pace.pause_s(1.0) == 0.0
+
+
+def test_a_task_with_an_interval_of_its_own_keeps_it_and_does_not_count() -> None:
+    bench = Bench()
+    own, shared = IdleInterval(bench.pace, 0.02, 0.05), IdleInterval(bench.pace, None, 0.05)
+    for _ in range(2 * IDLE_POLLS):
+        own.count(polls=True)
+        shared.count(polls=True)
+    assert (own.seconds, shared.seconds) == (0.02, 0.05), "a task counts once, however often it opens"
+    for _ in range(2 * IDLE_POLLS - 1):
+        IdleInterval(bench.pace, None, 0.05).count(polls=True)
+    assert (own.seconds, shared.seconds) == (0.02, 2.0)
+    shared.count(polls=False)
+    shared.count(polls=False)
+    assert shared.seconds == (2 * IDLE_POLLS - 1) / IDLE_POLLS
 
 
 def test_a_transaction_counts_more_than_a_batch_without_one() -> None:

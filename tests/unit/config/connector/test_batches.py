@@ -39,7 +39,7 @@ def test_the_connectors_value_overrides_the_workers_and_invalid_values_are_ignor
 @pytest.mark.parametrize(
     ("connector", "worker", "plain_s", "transactional_s"),
     [
-        ({}, {}, 0.035, 0.2),
+        ({}, {}, 0.035, 0.4),
         ({}, {"batch.linger.ms": "500"}, 0.5, 0.5),
         ({"batch.linger.ms": "0"}, {"batch.linger.ms": "500"}, 0.0, 0.0),
     ],

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typing_extensions import override
@@ -20,6 +20,7 @@ from kraal.engine import task_run as run_module
 from kraal.engine.api import Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.engine.executor import result_of
 from kraal.engine.pace import Pace
+from kraal.engine.record_path import RecordPath
 from kraal.engine.source import executor as module
 from kraal.engine.source.executor import SourceExecutor
 from kraal.engine.task_run import TaskRun
@@ -108,7 +109,7 @@ class Bench:
 def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(run_module, "_LEASE_S", 0.01)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
-    monkeypatch.setattr(module, "record_path", lambda *_: None)
+    monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     Reading.did = queue.SimpleQueue()
     host = Threads()
     made = Bench(host)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from typing_extensions import override
@@ -19,6 +19,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import task_run as run_module
 from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
 from kraal.engine.pace import Pace
+from kraal.engine.record_path import RecordPath
 from kraal.engine.session.slots import Slots
 from kraal.engine.streaming import real_time_executor as module
 from kraal.engine.streaming.real_time_executor import StreamExecutor
@@ -156,7 +157,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Bench]:
     monkeypatch.setattr(module, "_STORE_S", 0.0)
     monkeypatch.setattr(module, "StreamQuery", Query)
     monkeypatch.setattr(module, "make_converters", lambda *_: object())
-    monkeypatch.setattr(module, "record_path", lambda *_: None)
+    monkeypatch.setattr(module, "record_path", lambda *_: RecordPath(cast("Any", None), None, None))
     monkeypatch.setattr(module, "slots_of", lambda _: 4)
     Query.made = []
     host = Threads()
