@@ -20,7 +20,7 @@ TRANSACTION: Final = 2
 """How many small batches a transaction counts as."""
 MEMORY_S: Final = 1.0
 """Time constant of the rate: what was longer ago hardly counts."""
-IDLE_POLLS: Final = 2000
+IDLE_POLLS: Final = 1000
 """Polls per second of all idle tasks with the worker's interval; with more tasks, the interval grows."""
 BUSY_S: Final = 1.0
 """A task whose last batch is not older than this is polled at `BUSY_POLL_S` or, if it is longer, the pause."""
@@ -39,21 +39,25 @@ class Pace:
         """Small batches per second, as of `_noted_s`."""
         self._noted_s = now()
         self._tasks = 0
+        self._idle_s: dict[float, float] = {}
+        """The answers of `idle_s` for the present number of tasks."""
         self._lock = threading.Lock()
 
     def opened(self) -> None:
         """Count a task with the worker's poll interval. Any thread."""
-        with self._lock:
-            self._tasks += 1
+        self._count(1)
 
     def closed(self) -> None:
         """Count it no more. Any thread."""
-        with self._lock:
-            self._tasks -= 1
+        self._count(-1)
 
     def idle_s(self, interval_s: float) -> float:
         """Return the worker's poll interval, longer if it has many tasks."""
-        return stretched_s(interval_s, self._tasks)
+        known_s = self._idle_s.get(interval_s)
+        if known_s is None:
+            with self._lock:
+                known_s = self._idle_s[interval_s] = stretched_s(interval_s, self._tasks)
+        return known_s
 
     def note(self, *, transaction: bool = False) -> None:
         """Count a small batch; a `transaction` costs several requests, so it counts more."""
@@ -73,6 +77,11 @@ class Pace:
         if self._now() - found_s > BUSY_S:
             return idle_s
         return min(idle_s, max(BUSY_POLL_S, self.pause_s(limit_s)))
+
+    def _count(self, more: int) -> None:
+        with self._lock:
+            self._tasks += more
+            self._idle_s.clear()
 
     def _rate_at(self, now_s: float) -> float:
         return self._rate * math.exp((self._noted_s - now_s) / MEMORY_S)
