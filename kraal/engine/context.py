@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kraal.config.connector.batches import Batches, batches_of
+from kraal.config.connector.source import BY_INTERVAL, boundary_of
 from kraal.engine.api import TaskSpec
 from kraal.engine.executor import JobLauncher, JobResult, result_of
 from kraal.engine.kafka_io.coalescing import Coalescer
@@ -51,8 +52,13 @@ class ExecutorContext:
 
     def batches(self, spec: TaskSpec) -> Batches:
         """Return the batch settings of a task."""
-        return batches_of(spec.connector_config, self.worker, transactional=spec.transactions is not None)
+        return batches_of(spec.connector_config, self.worker, transactional=has_transaction_per_batch(spec))
 
     def launch(self, function: Callable[[], JobResult]) -> JobLauncher:
         """Return a launcher that runs `function` on a job thread and passes its result on."""
         return lambda done: self.jobs.submit(lambda: done(result_of(function)))
+
+
+def has_transaction_per_batch(spec: TaskSpec) -> bool:
+    """Whether a task writes each batch in a transaction of its own."""
+    return spec.transactions is not None and boundary_of(spec.connector_config) != BY_INTERVAL

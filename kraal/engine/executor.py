@@ -64,7 +64,7 @@ class Executor(Protocol):
         """Open the plugin; return its version. Pool thread."""
 
     def poll(self, *, asked: bool) -> JobLauncher | None:
-        """Look for work; milliseconds. Poller thread."""
+        """Look for work; milliseconds. Poller thread, or a waiting thread after `wait`."""
 
     def wait(self) -> None:
         """Wait until a poll would find something, but not long. Waiting thread. Errors are those of the next poll."""

@@ -58,9 +58,7 @@ class MemoryQuarantine:
         """Poll `work` for a job if its task may have one. Raises HeapExhausted, and the errors of `work`."""
         if not asked:
             return work.poll(asked=False)
-        if not (
-            self._suspects or self._guilty or self._turn
-        ):  # almost always; a hundred tasks poll 2,000 times a second
+        if not (self._suspects or self._guilty or self._turn):  # almost always, so without the lock
             found = work.poll(asked=True)
             return None if found is None else partial(self._launch, task, work, found)
         self.check(task)

@@ -30,7 +30,7 @@ MOST_IGNORED: Final = 15
 
 
 class Pace:
-    """The rate of small batches of one worker, and what follows from it. Poller thread."""
+    """The rate of small batches of one worker, and what follows from it. `note`: poller thread; the rest: any."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` returns monotonic seconds."""
@@ -96,6 +96,11 @@ class IdleInterval:
         self._is_counted = False
 
     @property
+    def is_own(self) -> bool:
+        """Whether the task has an interval of its own."""
+        return self._own_s is not None
+
+    @property
     def seconds(self) -> float:
         """The interval now."""
         return self._own_s or self._pace.idle_s(self._worker_s)
@@ -108,7 +113,7 @@ class IdleInterval:
 
 
 class Gathering:
-    """Whether a pause lets records of a source gather. Poller thread.
+    """Whether a pause lets records of a source gather. `polled`: poller thread; `helps`: any.
 
     A plugin that returns a fixed number has more to give. So if two polls in a row return equally many, the next one
     comes at once, to see. If it returns less, more and more such pairs count for nothing, up to `MOST_IGNORED`.
@@ -128,7 +133,7 @@ class Gathering:
 
     def polled(self, rows: int | None, *, small: bool = False) -> None:
         """Note what a poll has found: the number of rows of a table, None for nothing."""
-        equal = small and rows == self._rows
+        equal = small and bool(rows) and rows == self._rows
         if self._tried:
             self._ignored = 0 if equal else min(2 * self._ignored + 1, MOST_IGNORED)
             self._left = self._ignored

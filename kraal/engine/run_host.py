@@ -57,8 +57,8 @@ class Host(Protocol):
 class Poll(Protocol):
     """A run's poll."""
 
-    def __call__(self, *, wait: bool = False) -> bool:
-        """Poll; `wait`: first wait until that may find something, on a thread that may wait.
+    def __call__(self, number: int, *, wait: bool = False) -> bool:
+        """Poll if `number` is current; `wait`: first wait until that may find something, on a thread that may wait.
 
         Returns whether to poll again after the same interval; no other time is set then.
         """
@@ -82,6 +82,10 @@ class PollTimer:
         elif not (executor.waits and self._wait()):
             self.set(executor.poll_interval_s, together=True)
 
+    def is_current(self, number: int) -> bool:
+        """Whether the time with this number was not replaced; certain under the run's lock."""
+        return number == self._number
+
     def stays(self, executor: Executor) -> bool:
         """Whether the executor's next poll is due after the interval of the one that is being made."""
         return executor.poll_interval_s == self._interval_s and not executor.waits
@@ -92,18 +96,15 @@ class PollTimer:
         number = self._number
 
         def due() -> bool:
-            return number == self._number and self._poll()
-
-        def once() -> None:
-            due()
+            return self.is_current(number) and self._poll(number)
 
         if not delay_s:
-            self._poller.call_soon(once, self._owner)
+            self._poller.call_soon(due, self._owner)
         elif together and delay_s <= TOGETHER_S:
             self._interval_s = delay_s
             self._poller.at_next(delay_s, due, self._owner)
         else:
-            self._poller.after(delay_s, once, self._owner)
+            self._poller.after(delay_s, due, self._owner)
 
     def _wait(self) -> bool:
         """Have `poll` wait on a thread for that, if one is free; return whether it is."""
@@ -111,8 +112,8 @@ class PollTimer:
         number = self._number
 
         def wait() -> None:
-            if number == self._number:
-                self._poll(wait=True)
+            if self.is_current(number):
+                self._poll(number, wait=True)
 
         return self._waiters.take(wait)
 

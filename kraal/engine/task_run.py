@@ -63,9 +63,8 @@ class TaskRun:
         self.spec = spec
         self._host, self._owner = host, owner
         self._pool = host.pool.of(owner)
-        self._make_executor = make_executor
         self._executor: Executor = NoExecutor()
-        self._report_to = report
+        self._make_executor, self._report_to = make_executor, report
         self._lock = threading.RLock()
         self._phase, self._requests = Phase.OPENING, PendingRequests()
         self._batch, self._failures, self._opened, self._timed = 0, 0, False, False
@@ -235,16 +234,16 @@ class TaskRun:
         elif requests.asked or self._executor.polls_idle:
             self._timer.set_next(self._executor, soon=requests.asked and found)
 
-    def _poll(self, *, wait: bool = False) -> bool:
-        """Poll the executor; return whether to do so again after the same interval."""
+    def _poll(self, number: int, *, wait: bool = False) -> bool:
+        """Poll the executor if `number` is due; return whether to do so again after the same interval."""
         with self._lock:
             requests, executor = self._requests, self._executor
-            if self._phase is not Phase.IDLE or requests.commit is not None:
+            if self._phase is not Phase.IDLE or not self._timer.is_current(number):
                 return False
             rests = requests.must_rest(executor) or (executor.runs_on and not self._leased())
             asked = requests.asked and not rests
-            if not asked and not executor.polls_idle and not rests:
-                return False  # a hold has withdrawn the request since this poll was scheduled
+            if requests.commit is not None or not (asked or executor.polls_idle or rests):
+                return False  # a commit or a hold has replaced the request since this poll was scheduled
             if asked and not self._leased():
                 self._timer.set(_LEASE_S)
                 return False

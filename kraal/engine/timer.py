@@ -1,9 +1,9 @@
 """The timer thread: polls of idle tasks, back-offs, deadlines.
 
-A hundred idle tasks cost one thread and a few wake-ups per second, because due times are rounded up to a common
-tick. Callbacks must return in milliseconds. If one does not (a stuck plugin), it loses the thread: a watchdog thread
-starts a new one, and the stuck thread ends when its callback returns. There are at most `MOST` threads, including the
-stuck ones.
+A hundred idle tasks cost one thread and ten wake-ups per second, because tasks with equal intervals are polled at the
+same moments, and all other due times are rounded up to a common tick. Callbacks must return in milliseconds. If one
+does not (a stuck plugin), it loses the thread: a watchdog thread starts a new one, and the stuck thread ends when its
+callback returns. There are at most `MOST` threads, including the stuck ones.
 """
 
 from __future__ import annotations
@@ -50,10 +50,8 @@ class _CallThread(threading.Thread):
     def __init__(self, name: str, make_calls: Callable[[_CallThread], None]) -> None:
         super().__init__(name=name, daemon=True)
         self._make_calls = make_calls
-        self.owner = NOBODY
-        """The owner of the latest call."""
-        self.busy_since_s: float | None = None
-        """The start of that call, in monotonic seconds; None while the thread waits."""
+        self.busy: tuple[Owner, float] | None = None
+        """The owner of the present call, and its start in monotonic seconds; None while the thread waits."""
 
     @override
     def run(self) -> None:
@@ -82,11 +80,11 @@ class TimerThread:
             self._replace()
         threading.Thread(target=self._watch, name=f"{name}-watch", daemon=True).start()
 
-    def call_soon(self, function: Callable[[], None], owner: Owner = NOBODY) -> None:
+    def call_soon(self, function: Callable[[], object], owner: Owner = NOBODY) -> None:
         """Call `function` for `owner` immediately, on the timer thread."""
         self._schedule(time.monotonic(), _Call(function, owner, about.get(), 0.0))
 
-    def after(self, delay_s: float, function: Callable[[], None], owner: Owner = NOBODY) -> None:
+    def after(self, delay_s: float, function: Callable[[], object], owner: Owner = NOBODY) -> None:
         """Call `function` for `owner` in `delay_s` seconds, rounded up to the common tick."""
         due_s = math.ceil((time.monotonic() + delay_s) / TICK_S) * TICK_S
         self._schedule(due_s, _Call(function, owner, about.get(), 0.0))
@@ -127,13 +125,13 @@ class TimerThread:
         """Start a new thread if the current one is stuck in a callback and the limit is not reached."""
         with self._changed:
             stuck = self._current
-            since_s = None if stuck is None else stuck.busy_since_s
-            if self._closed or stuck is None or since_s is None or stuck in self._stuck:
+            busy = None if stuck is None else stuck.busy
+            if self._closed or stuck is None or busy is None or stuck in self._stuck:
                 return
+            owner, since_s = busy
             busy_s = time.monotonic() - since_s
             if busy_s <= STUCK_S:
                 return
-            owner = stuck.owner
             self._stuck[stuck] = StuckCall(str(owner), time.time() - busy_s)
             count = len(self._stuck)
             self._replace()
@@ -168,7 +166,7 @@ class TimerThread:
     def _run(self, me: _CallThread) -> None:
         while self._wait(me):
             self._make_calls(me)
-            me.busy_since_s = None
+            me.busy = None
             with self._changed:
                 self._stuck.pop(me, None)
                 if self._current in self._stuck and not self._closed:
@@ -196,8 +194,9 @@ class TimerThread:
                 call = self._due.popleft()
             except IndexError:
                 return
-            function, me.owner, subject, interval_s = call
-            me.busy_since_s = now_s = time.monotonic()
+            function, owner, subject, interval_s = call
+            now_s = time.monotonic()
+            me.busy = owner, now_s
             about.set(subject)
             try:
                 again = function()

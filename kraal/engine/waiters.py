@@ -33,7 +33,7 @@ class Waiters:
         self._threads = ThreadPoolExecutor(most, "kraal-wait")
 
     def take(self, function: Callable[[], None]) -> bool:
-        """Run `function` on a thread if one is free; return whether it is run. It must not raise."""
+        """Run `function` on a thread if one is free; return whether it is run. What it raises is logged."""
         run = carried(function)
         if getattr(self._here, "next", run) is None:  # this is such a thread: it goes on with this function
             self._here.next = run

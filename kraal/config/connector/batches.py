@@ -34,7 +34,7 @@ _LINGER_DOC: Final = (
     "Maximum time from a source's small batch to its next poll, in milliseconds. The more small batches the worker "
     "writes per second, the longer its tasks wait, up to this, so that records gather and cost less. 0 polls at once. "
     f"Sources with exactly-once delivery wait up to {TRANSACTION_LINGER_MS} if it is not set: each small batch is a "
-    "transaction."
+    "transaction, unless the connector has transaction.boundary=interval."
 )
 _MAX_DOC: Final = (
     "Maximum number of records in a batch. A failure repeats at most one batch, and a rebalance or a stop waits for at "
@@ -75,7 +75,8 @@ _CHECKS: Final[Mapping[str, Rule]] = {
 
 _POLL: Final = Key(
     name=POLL_INTERVAL, type=ConfigType.LONG, default=None, validator=unless_null(_CHECKS[POLL_INTERVAL]),
-    importance=Importance.LOW, doc=f"{_POLL_DOC} Default: the plugin's value, or else the worker's.",
+    importance=Importance.LOW, doc=f"{_POLL_DOC} A sink that sets it is polled even if it could wait for records. "
+        "Default: the plugin's value, or else the worker's.",
     group=_GROUP, order=0, width=Width.SHORT, display_name="Interval of Looks", source="Kraal",
 )  # fmt: skip
 _LINGER: Final = Key(
@@ -101,7 +102,8 @@ SQL_FAMILY: Final = Family(
 WORKER_BATCHES: Final = (
     Key(
         name=POLL_INTERVAL, type=ConfigType.LONG, default=DEFAULT_POLL_MS, validator=_CHECKS[POLL_INTERVAL],
-        importance=Importance.LOW, doc=f"{_POLL_DOC} Connectors can override it.", source="Kraal",
+        importance=Importance.LOW, doc=f"{_POLL_DOC} It grows if idle tasks would poll more than 1,000 times per second. "
+        "Connectors can override it.", source="Kraal",
     ),
     Key(
         name=LINGER, type=ConfigType.LONG, default=DEFAULT_LINGER_MS, validator=_CHECKS[LINGER],

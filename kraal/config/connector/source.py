@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from kraal.config.checks import at_least, non_empty, one_of_ignoring_case, unique_aliases, unless_null
@@ -12,6 +13,8 @@ from kraal.config.key_families import Family
 EXACTLY_ONCE_SUPPORT: Final = "exactly.once.support"
 TRANSACTION_BOUNDARY: Final = "transaction.boundary"
 BOUNDARY_INTERVAL: Final = "transaction.boundary.interval.ms"
+BY_INTERVAL: Final = "interval"
+"""The value of `transaction.boundary` by which a transaction holds all batches of an interval."""
 OFFSETS_TOPIC: Final = "offsets.storage.topic"
 TOPIC_CREATION: Final = "topic.creation."
 """Prefix of the rules by which a source's topics are created."""
@@ -119,3 +122,8 @@ SOURCE_FAMILIES: Final = (
     ),
 )  # fmt: skip
 """Keys of source connectors whose names somebody else chooses."""
+
+
+def boundary_of(config: Mapping[str, str]) -> str:
+    """Return a connector's `transaction.boundary`, in lower case."""
+    return config.get(TRANSACTION_BOUNDARY, "poll").strip().lower()

@@ -129,7 +129,10 @@ class FileStreamSourceTask(SourceTask):
 
     def _is_unchanged(self) -> bool:
         """Whether the open file is as it was when there was nothing to read; False if it is to be checked further."""
-        if self._fd < 0 or os.lseek(self._fd, 0, os.SEEK_END) != self._size:
+        try:
+            if self._fd < 0 or os.lseek(self._fd, 0, os.SEEK_END) != self._size:
+                return False
+        except OSError:  # a file server has forgotten the file
             return False
         now_s = time.monotonic()
         if now_s < self._look_s:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from kraal.config.connector.keys import PREDICATES, TRANSFORMS
 from kraal.engine.columns.functions import F
 from kraal.engine.columns.parts import column_of
-from kraal.engine.columns.types import check_types, nulls_are_allowed
+from kraal.engine.columns.types import arrow_fits, check_types
 from kraal.engine.kafka_io.writer import WritePlan
 from kraal.engine.records.source_pass import Pairs
 from kraal.engine.records.steps import Steps
@@ -168,18 +168,13 @@ def _as_read(name: str, schema: Schema) -> Part:
 
 
 def passes_alike(converters: Converters, batch: SourceBatch, table: pa.Table) -> bool:
-    """Whether the records of a batch's table become the same bytes one by one as by columns, without transforms.
-
-    One by one, a null that its schema does not allow is an error, as in Connect; by columns it is written as null.
-    """
+    """Whether the records of a batch's table become the same bytes one by one as by columns, without transforms."""
     given = frozenset(table.column_names)
     parts = (("key", converters.key, batch.key_schema), ("value", converters.value, batch.value_schema))
     return "timestamp" not in given and all(
         name not in given
         if schema is None
-        else name in given
-        and _exact(converter, schema)
-        and all(nulls_are_allowed(each, schema) for each in table[name].chunks)
+        else name in given and _exact(converter, schema) and arrow_fits(table.schema.field(name).type, schema)
         for name, converter, schema in parts
     )
 

@@ -1,4 +1,4 @@
-"""Checks that a frame's columns match their schemas as far as column forms of transforms rely on it."""
+"""Checks that columns match their schemas, as far as column forms of transforms, or passes over records, rely on it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ _NAMES: Final[Mapping[Type, frozenset[str]]] = {
     Type.STRING: frozenset({"StringType", "CharType", "VarcharType"}),
     Type.BYTES: frozenset({"BinaryType"}),
 }
+_ARROW: Final[Mapping[Type, str]] = {
+    Type.INT8: "int8",
+    Type.INT16: "int16",
+    Type.INT32: "int32",
+    Type.INT64: "int64",
+    Type.FLOAT32: "float",
+    Type.FLOAT64: "double",
+    Type.BOOLEAN: "bool",
+    Type.STRING: "string",
+    Type.BYTES: "binary",
+}
+_CONNECT: Final = "org.apache.kafka.connect.data."
 _LOGICAL: Final[Mapping[str, str]] = {DATE: "DateType", TIMESTAMP: "TimestampType"}
 _OTHERS: Final[Mapping[str, str]] = {
     "topic": "StringType",
@@ -72,22 +84,24 @@ def fits(kind: T.DataType, schema: Schema) -> bool:
             return found in _NAMES.get(schema.type, frozenset())
 
 
-def nulls_are_allowed(values: pa.Array, schema: Schema) -> bool:
-    """Whether every null in an Arrow array, or within its values, is one that the schema allows."""
-    if values.null_count and not schema.optional:
+def arrow_fits(kind: pa.DataType, schema: Schema) -> bool:
+    """Whether values of an Arrow type, one by one, are those of a schema; False for Connect's logical types."""
+    from pyarrow import types  # noqa: PLC0415 - heavy; loaded with the first batch
+
+    if schema.name is not None and schema.name.startswith(_CONNECT):
         return False
     match schema.type:
-        case Type.STRUCT:
-            known = {values.type.field(at).name: at for at in range(values.type.num_fields)}
-            return all(
-                each.name in known and nulls_are_allowed(values.field(known[each.name]), each.schema)
-                for each in schema.fields
+        case Type.STRUCT if types.is_struct(kind):
+            inner = {kind.field(at).name: kind.field(at).type for at in range(kind.num_fields)}
+            return len(schema.fields) == kind.num_fields and all(
+                each.name in inner and arrow_fits(inner[each.name], each.schema) for each in schema.fields
             )
-        case Type.ARRAY if schema.value is not None:
-            return nulls_are_allowed(values.values, schema.value)
-        case Type.MAP if schema.value is not None:
-            return nulls_are_allowed(values.items, schema.value)
-    return True
+        case Type.ARRAY if types.is_list(kind) and schema.value is not None:
+            return arrow_fits(kind.value_type, schema.value)
+        case Type.MAP if types.is_map(kind) and schema.key is not None and schema.value is not None:
+            return arrow_fits(kind.key_type, schema.key) and arrow_fits(kind.item_type, schema.value)
+        case _:
+            return str(kind) == _ARROW.get(schema.type)
 
 
 def _name(kind: T.DataType) -> str:

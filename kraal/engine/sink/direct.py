@@ -56,6 +56,11 @@ def takes_tables(task: SinkTask) -> bool:
     return task.takes_tables and ("takes_tables" in vars(task) or declares(task, "takes_tables", "write"))
 
 
+def takes_passed_tables(task: SinkTask) -> bool:
+    """Whether a plugin takes tables of records that passed one by one: strings, as Java prints the values."""
+    return takes_tables(task) and task.values != "json"
+
+
 def as_text(table: pa.Table, name: str) -> pa.Table:
     """Return the table with a binary column as strings; invalid UTF-8 stays, as in Spark."""
     import pyarrow as pa  # noqa: PLC0415 - heavy; loaded with the first batch

@@ -28,7 +28,7 @@ from kraal.engine.records.steps import Summary
 from kraal.engine.records.tolerance import Tolerance
 from kraal.engine.session.jobs import JobGroup
 from kraal.engine.sink.batch_size import Sizes
-from kraal.engine.sink.direct import Direct, takes_tables
+from kraal.engine.sink.direct import Direct, takes_passed_tables, takes_tables
 from kraal.engine.sink.frame import tail_table
 from kraal.engine.sink.group_member import Member, Record
 from kraal.engine.sink.keep_alive import KeepAlive, Timing
@@ -97,7 +97,7 @@ class SinkExecutor:
     @property
     def waits(self) -> bool:
         """Whether the consumer reads where nothing is left to read."""
-        takes = self._member is not None and self._member.takes
+        takes = self._facts.waits and self._member is not None and self._member.takes
         return takes and not self._backlog and self._alive.idle
 
     @property
@@ -114,7 +114,7 @@ class SinkExecutor:
         self._idle.count(polls=True)
         self._task.start(spec.task_config, self._context.task_context(spec))
         self._ways = self._ways_of(self._task, converters, path)
-        self._facts = _facts_of(path, self._ways)
+        self._facts = facts_of(self._task, path, self._ways, waits=not self._idle.is_own)
         self._member = _joined(self._context, spec, self._settings)
         self._alive.keep(self._member)
         return self._version
@@ -355,10 +355,14 @@ class SinkExecutor:
             self._member.changed = True
 
 
-def _facts_of(path: RecordPath, ways: Mapping[Way, SinkWay]) -> TaskFacts:
-    """Return what the ways and the record path of a run say about all its batches."""
+def facts_of(task: SinkTask, path: RecordPath, ways: Mapping[Way, SinkWay], *, waits: bool) -> TaskFacts:
+    """Return what the plugins and configs of a run say about all its batches; `waits`: if few records need no job."""
+    direct = Way.DIRECT in ways
     return TaskFacts(
-        by_records=path.why, column_form=Way.BACKLOG_BY_COLUMNS in ways, direct=Way.DIRECT in ways
+        by_records=path.why,
+        column_form=Way.BACKLOG_BY_COLUMNS in ways,
+        direct=direct,
+        waits=waits and (direct or (path.why is not None and takes_passed_tables(task))),
     )
 
 

@@ -192,13 +192,13 @@ class Member:
         """Stop taking records until `resume`; the group is still served."""
         with self._lock:
             if not self._paused and self.assigned:
-                self._read({})
+                self._read({}, paused=True)
 
     def resume(self) -> None:
         """Take records again."""
         with self._lock:
             if self._paused and self.assigned:
-                self._read(self._next)
+                self._read(self._next, paused=False)
 
     def start(self, positions: Mapping[TopicPartition, int]) -> None:
         """Continue reading at `positions`, which contain every assigned partition; not paused.
@@ -209,7 +209,7 @@ class Member:
             if self._known != self._rebalances:
                 return
             self._next = dict(positions)
-            self._read(self._next)
+            self._read(self._next, paused=False)
             self.changed = False
 
     def committed(self) -> dict[TopicPartition, int | None]:
@@ -312,7 +312,7 @@ class Member:
             time.sleep(_LOOK_S)
         return member_id or ""
 
-    def _read(self, positions: Mapping[TopicPartition, int]) -> None:
+    def _read(self, positions: Mapping[TopicPartition, int], *, paused: bool) -> None:
         """Have the client read at these positions; without any it reads nothing. Holds the lock.
 
         The client's own pause and resume are not used: a resume soon after an assignment may be dropped, and then the
@@ -320,7 +320,7 @@ class Member:
         """
         self._waited = [message for message in self._waited if message.error() is not None]
         self._consumer.assign([ck.TopicPartition(p.topic, p.partition, o) for p, o in positions.items()])
-        self._paused = not positions
+        self._paused = paused
 
     def _parts(self) -> list[Any]:
         return [ck.TopicPartition(p.topic, p.partition) for p in sorted(self.assigned)]

@@ -7,7 +7,7 @@ from functools import partial
 
 from kraal.engine.columns.sink import SinkColumns
 from kraal.engine.records.steps import Summary
-from kraal.engine.sink.direct import takes_tables
+from kraal.engine.sink.direct import takes_passed_tables
 from kraal.engine.sink.frame import as_whole_frame
 from kraal.engine.sink.range_reader import RangeReader
 from kraal.engine.sink.record_batches import SinkRecords
@@ -25,7 +25,7 @@ class TailByRecords:
     def write(self, batch: ReadBatch, spark: GetSpark, put: Put) -> Summary:
         """Pass the records; have the plugin write those that remain."""
         put = partial(put, values=self.task.values)
-        direct = takes_tables(self.task) and self.task.values != "json"
+        direct = takes_passed_tables(self.task)
         return self.records.few(batch.table, batch.ranges, None if direct else spark, put)
 
 

@@ -62,6 +62,8 @@ class TaskFacts:
     """Whether a batch of transformed records may have a column form."""
     direct: bool = False
     """Whether few records need no Spark: the plugin takes tables in the form that they have."""
+    waits: bool = False
+    """Whether to wait for records in place of polls: few need no job, and the connector sets no poll interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

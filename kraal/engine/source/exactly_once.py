@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from typing_extensions import override
 
-from kraal.config.connector.source import BOUNDARY_INTERVAL, TRANSACTION_BOUNDARY
+from kraal.config.connector.source import BOUNDARY_INTERVAL, BY_INTERVAL, TRANSACTION_BOUNDARY, boundary_of
 from kraal.core.errors import StoreAway
 from kraal.core.ids import TopicName
 from kraal.core.offsets import Offset, SourcePartition
@@ -249,10 +249,10 @@ class TransactionWay:
 
 def interval_s(connector: Mapping[str, str], worker: Mapping[str, str]) -> float | None:
     """Return the length of a transaction; None: one batch. Raises ValueError for unsupported boundaries."""
-    boundary = connector.get(TRANSACTION_BOUNDARY, "poll").strip().lower()
+    boundary = boundary_of(connector)
     if boundary == "poll":
         return None
-    if boundary == "interval":
+    if boundary == BY_INTERVAL:
         text = connector.get(BOUNDARY_INTERVAL) or worker.get(_FLUSH_INTERVAL) or _FLUSH_MS
         return int(text) / 1000
     message = (

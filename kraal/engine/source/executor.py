@@ -17,7 +17,7 @@ from kraal.core.offsets import Offset, SourcePartition
 from kraal.engine import client_options
 from kraal.engine.api import TaskSpec
 from kraal.engine.columns.source import SourceColumns, is_doubt
-from kraal.engine.context import ExecutorContext
+from kraal.engine.context import ExecutorContext, has_transaction_per_batch
 from kraal.engine.executor import JobLauncher, JobResult
 from kraal.engine.kafka_io.dead_letters import DeadLetters
 from kraal.engine.kafka_io.writer import WritePlan
@@ -146,7 +146,7 @@ class SourceExecutor:
         small = rows is not None and is_small(rows, size)
         self._gathering.polled(rows, small=small)
         if small:
-            self._context.pace.note(transaction=self._facts.transactional)
+            self._context.pace.note(transaction=has_transaction_per_batch(self._spec))
         launch = self._launch_of(
             PolledBatch(
                 batch=batch,
@@ -202,7 +202,7 @@ class SourceExecutor:
         ways: dict[Way, SourceWay] = {
             Way.LANE: LaneTable(parts),
             Way.COALESCED: CoalescedTable(parts),
-            Way.IN_WORKER: InWorker(parts, parts.records or parts.few),
+            Way.IN_WORKER: InWorker(parts, parts.few),
             Way.OWN_JOB: OwnJob(parts),
         }
         self._ways = ways
@@ -229,11 +229,13 @@ class SourceExecutor:
         table = batch.table
         if table is None or self._facts.by_records is not None or self._facts.transactional:
             return None
-        if not self._context.lanes.takes(table.num_rows, size):
-            return None
         if is_plain(table, parts.plan(batch, client_options.SHARED_CLIENT)):
-            return Way.LANE
-        return None if parts.passed_here(batch) is None else Way.IN_WORKER
+            way = Way.LANE
+        elif parts.passed_here(batch) is not None:
+            way = Way.IN_WORKER
+        else:
+            return None
+        return way if self._context.lanes.takes(table.num_rows, size) else None
 
     def _launch_of(self, polled: PolledBatch) -> JobLauncher:
         """Return a launcher that writes a batch in the chosen way; if a row is in doubt, without its column form."""

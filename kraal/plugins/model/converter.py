@@ -77,7 +77,7 @@ class Converter(HeaderConverter):
         """Return whether `from_connect` gives the same bytes as `encode` for every value of this schema.
 
         A subclass that overrides either of the two must declare it again; otherwise its records are written one by
-        one if the connector has transforms.
+        one if the connector has transforms, and few of them by a Spark job if it has none.
         """
         del schema
         return False

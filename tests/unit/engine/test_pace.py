@@ -129,6 +129,7 @@ def test_tasks_count_while_they_are_open() -> None:
         [(1, True), (3, True)],
         [(1, True), (None, False), (1, True)],
         [(1, True), (1, True), (2, True)],
+        [(0, True), (0, True)],
     ],
 )
 def test_a_pause_helps_after_small_batches_of_different_sizes(polls: list[tuple[int | None, bool]]) -> None:

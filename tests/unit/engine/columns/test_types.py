@@ -1,4 +1,4 @@
-"""Nulls in tables of sources, and what their schemas allow."""
+"""Types of tables of sources, and the schemas that they fit."""
 
 from __future__ import annotations
 
@@ -8,38 +8,47 @@ import pyarrow as pa
 import pytest
 
 from kraal.engine.columns.source import passes_alike
-from kraal.engine.columns.types import nulls_are_allowed
+from kraal.engine.columns.types import arrow_fits
 from kraal.engine.task_plugins import Converters
 from kraal.plugins.api import SourceBatch
-from kraal.plugins.model.schema import OPTIONAL_STRING, STRING, Field, Schema, Type
+from kraal.plugins.model.schema import OPTIONAL_BYTES, OPTIONAL_STRING, STRING, Field, Schema, Type
 from kraal.plugins.registry import Registry
 
 PERSON = Schema(
     type=Type.STRUCT,
-    optional=True,
-    fields=(Field(name="name", schema=STRING), Field(name="nick", schema=OPTIONAL_STRING)),
+    fields=(Field(name="name", schema=STRING), Field(name="age", schema=Schema(type=Type.INT32))),
 )
-NAMES = Schema(type=Type.ARRAY, value=STRING)
-AGES = Schema(type=Type.MAP, key=STRING, value=STRING)
+TEXT, NUMBER = pa.string(), pa.int32()
 
 
 @pytest.mark.parametrize(
-    ("values", "schema", "expected"),
+    ("kind", "schema", "expected"),
     [
-        (pa.array(["a", None]), OPTIONAL_STRING, True),
-        (pa.array(["a", None]), STRING, False),
-        (pa.array(["a"]), STRING, True),
-        (pa.array([{"name": "a", "nick": None}]), PERSON, True),
-        (pa.array([{"name": None, "nick": "b"}]), PERSON, False),
-        (pa.array([{"nick": "b"}]), PERSON, False),
-        (pa.array([["a"], []]), NAMES, True),
-        (pa.array([["a", None]]), NAMES, False),
-        (pa.array([[("a", "1")]], pa.map_(pa.string(), pa.string())), AGES, True),
-        (pa.array([[("a", None)]], pa.map_(pa.string(), pa.string())), AGES, False),
+        (TEXT, OPTIONAL_STRING, True),
+        (pa.dictionary(NUMBER, TEXT), STRING, False),
+        (pa.binary(), OPTIONAL_BYTES, True),
+        (pa.binary(16), OPTIONAL_BYTES, False),
+        (pa.float64(), Schema(type=Type.FLOAT64), True),
+        (pa.float64(), Schema(type=Type.FLOAT32), False),
+        (pa.int64(), Schema(type=Type.FLOAT64), False),
+        (pa.date32(), Schema(type=Type.INT32, name="org.apache.kafka.connect.data.Date"), False),
+        (pa.struct({"name": TEXT, "age": NUMBER}), PERSON, True),
+        (pa.struct({"age": NUMBER, "name": TEXT}), PERSON, True),
+        (pa.struct({"name": TEXT, "age": TEXT}), PERSON, False),
+        (pa.struct({"name": TEXT}), PERSON, False),
+        (pa.struct({"name": TEXT, "age": NUMBER, "more": TEXT}), PERSON, False),
+        (TEXT, PERSON, False),
+        (pa.list_(TEXT), Schema(type=Type.ARRAY, value=STRING), True),
+        (pa.list_(NUMBER), Schema(type=Type.ARRAY, value=STRING), False),
+        (pa.list_(TEXT, 2), Schema(type=Type.ARRAY, value=STRING), False),
+        (pa.map_(TEXT, NUMBER), Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.INT32)), True),
+        (pa.map_(TEXT, TEXT), Schema(type=Type.MAP, key=STRING, value=Schema(type=Type.INT32)), False),
     ],
 )
-def test_a_null_needs_an_optional_schema(values: pa.Array, schema: Schema, *, expected: bool) -> None:
-    assert nulls_are_allowed(values, schema) is expected
+def test_an_arrow_type_fits_only_if_its_values_are_those_of_the_schema(
+    kind: pa.DataType, schema: Schema, *, expected: bool
+) -> None:
+    assert arrow_fits(kind, schema) is expected
 
 
 def converters(value: str) -> Converters:
@@ -58,7 +67,8 @@ def converters(value: str) -> Converters:
         ("JsonConverter", {"value": ["a"], "key": ["k"]}, STRING, False),
         ("JsonConverter", {"value": ["a"]}, None, False),
         ("JsonConverter", {"topic": ["t"]}, STRING, False),
-        ("JsonConverter", {"value": ["a", None]}, STRING, False),
+        ("JsonConverter", {"value": ["a", None]}, STRING, True),
+        ("JsonConverter", {"value": [1]}, STRING, False),
         ("DoubleConverter", {"value": [1.0]}, Schema(type=Type.FLOAT64), False),
     ],
 )

@@ -1,0 +1,58 @@
+"""When a sink's task waits in its consumer in place of polls."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from typing_extensions import override
+
+from kraal.connectors.file.sink import FileStreamSinkTask
+from kraal.connectors.spark.sink import SparkSinkTask
+from kraal.engine.record_path import RecordPath
+from kraal.engine.sink.executor import facts_of
+from kraal.engine.sink.ways import SinkWay, Way
+from kraal.plugins.api import SinkBatch, SinkTask
+
+DIRECT: dict[Way, SinkWay] = {Way.DIRECT: cast("Any", None)}
+TRANSFORMS = "which pass one by one because of transforms"
+
+
+class OwnWrite(FileStreamSinkTask):
+    """Takes no tables: it does not say so of its own `write`."""
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        del batch
+
+
+class Json(SinkTask):
+    """Takes tables, and records that passed one by one as JSON."""
+
+    takes_tables = True
+    values = "json"
+
+    @override
+    def write(self, batch: SinkBatch) -> None:
+        del batch
+
+
+@pytest.mark.parametrize(
+    ("task", "ways", "why", "has_interval", "expected"),
+    [
+        (FileStreamSinkTask, DIRECT, None, False, True),
+        (FileStreamSinkTask, DIRECT, None, True, False),
+        (FileStreamSinkTask, {}, None, False, False),
+        (FileStreamSinkTask, {}, TRANSFORMS, False, True),
+        (FileStreamSinkTask, {}, TRANSFORMS, True, False),
+        (Json, {}, TRANSFORMS, False, False),
+        (OwnWrite, {}, TRANSFORMS, False, False),
+        (SparkSinkTask, {}, TRANSFORMS, False, False),
+        (SparkSinkTask, {}, None, False, False),
+    ],
+)
+def test_waits_only_where_few_records_need_no_job_and_no_interval_is_set(
+    task: type[SinkTask], ways: dict[Way, SinkWay], why: str | None, *, has_interval: bool, expected: bool
+) -> None:
+    path = RecordPath(cast("Any", None), None, why)
+    assert facts_of(task(), path, ways, waits=not has_interval).waits is expected

@@ -1,0 +1,32 @@
+"""Facts of a task that follow from its spec."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId
+from kraal.engine.api import TaskSpec
+from kraal.engine.context import has_transaction_per_batch
+
+
+@pytest.mark.parametrize(
+    ("transactions", "config", "expected"),
+    [
+        (object(), {}, True),
+        (object(), {"transaction.boundary": "POLL"}, True),
+        (object(), {"transaction.boundary": " Interval "}, False),
+        (None, {}, False),
+    ],
+)
+def test_batches_are_transactions_with_exactly_once_delivery_unless_an_interval_holds_several(
+    transactions: object, config: dict[str, str], *, expected: bool
+) -> None:
+    spec = TaskSpec(
+        task=TaskId(ConnectorName("c"), 0),
+        task_config={},
+        connector_config=config,
+        transactions=cast("Any", transactions),
+    )
+    assert has_transaction_per_batch(spec) is expected
