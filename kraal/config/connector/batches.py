@@ -102,7 +102,7 @@ SQL_FAMILY: Final = Family(
 WORKER_BATCHES: Final = (
     Key(
         name=POLL_INTERVAL, type=ConfigType.LONG, default=DEFAULT_POLL_MS, validator=_CHECKS[POLL_INTERVAL],
-        importance=Importance.LOW, doc=f"{_POLL_DOC} It grows if idle tasks would poll more than 1,000 times per second. "
+        importance=Importance.LOW, doc=f"{_POLL_DOC} It grows if idle tasks would poll over 1,000 times per second. "
         "Connectors can override it.", source="Kraal",
     ),
     Key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,7 @@ from kraal.connectors.spark.sink import SparkSinkTask
 from kraal.engine.record_path import RecordPath
 from kraal.engine.sink.executor import facts_of
 from kraal.engine.sink.ways import SinkWay, Way
-from kraal.plugins.api import SinkBatch, SinkTask
+from kraal.plugins.api import SinkBatch, SinkTask, TaskContext
 
 DIRECT: dict[Way, SinkWay] = {Way.DIRECT: cast("Any", None)}
 TRANSFORMS = "which pass one by one because of transforms"
@@ -31,6 +32,10 @@ class Json(SinkTask):
 
     takes_tables = True
     values = "json"
+
+    @override
+    def start(self, config: Mapping[str, str], context: TaskContext) -> None:
+        del config, context
 
     @override
     def write(self, batch: SinkBatch) -> None:
