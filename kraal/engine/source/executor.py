@@ -225,7 +225,7 @@ class SourceExecutor:
         return parts.records.table_plan(batch)
 
     def _jobless(self, batch: SourceBatch, size: int, parts: SourceParts) -> Way | None:
-        """Return the way without a job for a small table of this size in bytes; None if there is none now."""
+        """Return the way that writes a small table of this size in bytes without a job now, or None."""
         table = batch.table
         if table is None or self._facts.by_records is not None or self._facts.transactional:
             return None
