@@ -19,6 +19,8 @@ TRACE_LIMIT = 20_000
 
 def trace_of(error: BaseException) -> str:
     """Return a readable trace: the root cause on the first line, then the stack."""
+    if isinstance(error, PluginFailed):
+        return secrets.scrub(error.trace)[:TRACE_LIMIT]
     root = error
     while (cause := root.__cause__ or root.__context__) is not None:
         root = cause
@@ -32,6 +34,8 @@ def plugin_code(doing: str) -> Iterator[None]:
     try:
         with blocking():
             yield
+    except PluginFailed as exc:  # a plugin in Java, whose own trace this is
+        raise PluginFailed(secrets.scrub(f"{doing}: {exc}"), secrets.scrub(exc.trace)[:TRACE_LIMIT]) from exc
     except BaseException as exc:
         message = secrets.scrub(f"{doing}: {exc!r}")
         raise PluginFailed(message, trace_of(exc)) from exc

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from kraal.config.checks import (
     Check,
@@ -36,11 +36,11 @@ from kraal.config.checks import (
     rule,
     unless_null,
 )
-from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
 from kraal.config.key import (
     REQUIRED,
     ConfigDef,
     ConfigType,
+    ConfigValue,
     Importance,
     Key,
     Recommendation,
@@ -50,6 +50,7 @@ from kraal.config.key import (
 from kraal.config.provider import ConfigData, ConfigProvider
 from kraal.core.offsets import Offset, Primitive, SourcePartition, TopicPartition
 from kraal.plugins.model.columns import ByRecords, Columns, Expression, Part
+from kraal.plugins.model.context import ConnectorContext, TaskContext, WorkerView
 from kraal.plugins.model.converter import ColumnFormat, Converter, HeaderConverter
 from kraal.plugins.model.records import DataException, Header, Record, Struct
 from kraal.plugins.model.schema import Schema
@@ -70,6 +71,7 @@ __all__ = [
     "ConfigDef",
     "ConfigProvider",
     "ConfigType",
+    "ConfigValue",
     "Connector",
     "ConnectorContext",
     "Converter",
@@ -139,45 +141,6 @@ class OffsetsNotSupported(Exception):
     """Raised by `alter_offsets` or `alter_sink_offsets` when the connector's offsets cannot be altered externally."""
 
 
-class WorkerView(Protocol):
-    """The properties of the worker that are visible to plugins."""
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """The Kafka bootstrap servers, as in the worker config."""
-
-    @property
-    def spark_is_local(self) -> bool:
-        """Whether Spark runs in processes of this machine, so that executors can read its files."""
-
-    @property
-    def scratch(self) -> str:
-        """A directory owned by this worker, for files that may outlive it; it is never cleared."""
-
-
-class ConnectorContext(Protocol):
-    """The requests that a connector can make to the runtime; thread-safe."""
-
-    def request_task_reconfiguration(self) -> None:
-        """Request another call of `task_configs` soon, because the work to divide has changed."""
-
-    def raise_error(self, error: BaseException) -> None:
-        """Set the connector's state to FAILED, with `error`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskContext:
-    """The environment in which a task runs."""
-
-    connector: str
-    task: int
-    worker: WorkerView
-    connector_config: Mapping[str, str]
-    """The complete config of the connector, with variables resolved."""
-    max_records: int = DEFAULT_MAX_RECORDS
-    """`max.records.per.batch`: the limit that a source should observe; the runtime applies it to a sink's batches."""
-
-
 class Connector(ABC):
     """Divides the work of one config into task configs. Each start of a connector creates a new object.
 
@@ -201,6 +164,15 @@ class Connector(ABC):
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """Return the config of each task, at most `max_tasks` of them; may be empty."""
 
+    @classmethod
+    def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
+        """Return the values of the plugin's own keys in a config, with the errors of each.
+
+        By default, those that `config_def` finds. May block, but not for long: users wait for it.
+        Source: Connector.validate.
+        """
+        return cls.config_def.validate(config)
+
     def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
         """Return whether a source delivers each record exactly once with this config; None if unknown.
 
@@ -209,6 +181,15 @@ class Connector(ABC):
         """
         del config
         return None
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Return whether a source's tasks can decide when transactions end (`transaction.boundary=connector`).
+
+        Called on an object that was not started; the config may be invalid. Tasks in Python cannot.
+        Source: SourceConnector.canDefineTransactionBoundaries (KIP-618).
+        """
+        del config
+        return False
 
     def alter_offsets(
         self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]

@@ -85,10 +85,13 @@ def _pruned(simple_name: str, kinds: Iterable[PluginKind]) -> set[str]:
 class _Entry:
     """A plugin name and its class, imported on first use."""
 
-    def __init__(self, name: str, group: str, load: Callable[[], object]) -> None:
+    def __init__(
+        self, name: str, group: str, load: Callable[[], object], kinds: tuple[PluginKind, ...] | None = None
+    ) -> None:
         self.name = name
         self.group = group
         self._load = load
+        self._kinds = kinds
 
     @cached_property
     def loaded(self) -> PluginClass:
@@ -105,7 +108,9 @@ class _Entry:
 
     @property
     def possible_kinds(self) -> tuple[PluginKind, ...]:
-        """The kinds that the entry point's group allows; does not import the class."""
+        """The kinds that are known, or that the entry point's group allows; does not import the class."""
+        if self._kinds is not None:
+            return self._kinds
         if self.group == CONNECTORS_GROUP:
             return (PluginKind.SINK, PluginKind.SOURCE)
         if self.group == TRANSFORMS_GROUP:
@@ -156,6 +161,11 @@ class Registry:
         """Return a registry in which these connectors, by full name, replace all connectors of this one."""
         others = [entry for entry in self._entries.values() if entry.group != CONNECTORS_GROUP]
         return Registry([*others, *(_entry_of(name, cls) for name, cls in classes.items())])
+
+    def with_plugins(self, found: Mapping[str, tuple[tuple[PluginKind, ...], PluginClass]]) -> Registry:
+        """Return a registry with these plugins in addition, by full name; they replace those of the same name."""
+        added = [_entry_of(name, cls, kinds) for name, (kinds, cls) in found.items()]
+        return Registry([*self._entries.values(), *added])
 
     def resolve(self, name: str) -> str | None:
         """Return the full name for a name or alias of any plugin; None if unknown."""
@@ -253,10 +263,10 @@ def _roles_or_none(entry: _Entry) -> tuple[Plugin, ...]:
         return ()
 
 
-def _entry_of(name: str, cls: type[Connector | Converter | Transformation | Predicate]) -> _Entry:
+def _entry_of(name: str, cls: PluginClass, kinds: tuple[PluginKind, ...] | None = None) -> _Entry:
     groups = {Connector: CONNECTORS_GROUP, Transformation: TRANSFORMS_GROUP, Predicate: PREDICATES_GROUP}
     group = next((each for base, each in groups.items() if issubclass(cls, base)), CONVERTERS_GROUP)
-    return _Entry(name, group, lambda: cls)
+    return _Entry(name, group, lambda: cls, kinds)
 
 
 _SIMPLE_HEADERS = _Entry(SIMPLE_HEADER_CONVERTER, CONVERTERS_GROUP, lambda: SimpleHeaderConverter)

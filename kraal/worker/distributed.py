@@ -29,6 +29,7 @@ from kraal.config.worker.distributed import DistributedConfig, InternalTopic, Mi
 from kraal.core.errors import KraalError, StoreError
 from kraal.core.private_files import changeable
 from kraal.core.scratch import Scratch
+from kraal.java_plugins.parts import open_host, with_java_plugins
 from kraal.kafka import topics as kafka_topics
 from kraal.kafka.fencing import fence_producers
 from kraal.kafka.group import KafkaGroup
@@ -46,6 +47,7 @@ from kraal.worker.process import START_FAILED, Process
 
 if TYPE_CHECKING:
     from kraal.engine.api import Engine
+    from kraal.java_plugins.host import PluginHost
     from kraal.plugins.worker_plugins import ProvidedPlugins
     from kraal.stores.group_api import Group
     from web.settings import Settings
@@ -112,6 +114,12 @@ class DistributedProcess(Process[DistributedConfig]):
             ),
             {**client, "client_id": config.member_client_id},
         )
+
+    @override
+    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:
+        settings = self._worker_settings()
+        host = open_host(settings)
+        return (registry, None) if host is None else (with_java_plugins(registry, host, settings), host)
 
     def _source_transactions(self) -> SourceTransactions:
         config = self.config

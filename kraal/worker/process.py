@@ -42,6 +42,7 @@ from kraal.engine.api import EngineReady
 from kraal.jars.class_archive import known_archive
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
+from kraal.java_plugins.engine import JavaPluginEngine
 from kraal.kafka.cluster_info import cluster_id
 from kraal.metrics.connect_families import Identity
 from kraal.metrics.scrape import Scrape
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 
     from kraal.config.worker.listeners import Listener as ConfiguredListener
     from kraal.engine.api import Engine, EngineState
+    from kraal.java_plugins.host import PluginHost
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
 
 log = logging.getLogger(__name__)
@@ -193,9 +195,11 @@ class Process(ABC, Generic[C]):
         sys.setswitchinterval(TURN_S)
         open_as_many_as_allowed()
         tls, admin_tls = self._tls(LISTENERS), self._tls(ADMIN_LISTENERS)
-        registry = Registry.load()
+        registry, java = self._with_java_plugins(Registry.load())
         plugins = ProvidedPlugins(registry, self.config, self._providers)
         engine = self._engine(registry)
+        if java is not None:
+            engine = JavaPluginEngine(engine, java, registry, graceful_s=self.config.graceful_timeout_s)
         engine.listen(keep_what_lives)
         settings = self._settings()
         admission = Admission(settings.limits)
@@ -300,6 +304,10 @@ class Process(ABC, Generic[C]):
             lambda name: registry.resolve(name) or name,
             lambda: replace(admission.numbers(self._system.mailboxes()), pools=engine.pools()),
         )
+
+    def _with_java_plugins(self, registry: Registry) -> tuple[Registry, PluginHost | None]:
+        """Return the registry with the plugins of `plugin.path`, and the host of their process, if there are any."""
+        return registry, None
 
     def _engine(self, registry: Registry) -> Engine:
         # Imported late: its imports take longer than REST may take to answer.

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -77,7 +76,7 @@ class Starting:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                preexec_fn=_deaf_to_interrupts,  # noqa: PLW1509 - as PySpark does; it calls only signal()
+                process_group=0,  # Ctrl-C is for the worker; Python code in the child could wait for a lock for ever
             )
         except BaseException:
             shutil.rmtree(directory, ignore_errors=True)
@@ -151,8 +150,3 @@ def _home() -> Path:
     if found is None or found.origin is None:
         raise OSError("PySpark is not installed")
     return Path(found.origin).parent
-
-
-def _deaf_to_interrupts() -> None:
-    """Ignore Ctrl-C, which the worker handles."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -56,7 +56,7 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
 def check_delivery(make: Callable[[], Connector], config: Config, values: Values, *, enabled: bool) -> None:
     """Add errors if a source is required to deliver exactly once, or to define transaction boundaries, and cannot.
 
-    `enabled`: the worker has exactly-once support. No connector can define transaction boundaries.
+    `enabled`: the worker has exactly-once support.
     """
     support = values[EXACTLY_ONCE_SUPPORT]
     if not support.errors and str(support.value).upper() == "REQUIRED":
@@ -65,7 +65,17 @@ def check_delivery(make: Callable[[], Connector], config: Config, values: Values
         values[EXACTLY_ONCE_SUPPORT] = support.with_errors(*errors)
     boundary = values[TRANSACTION_BOUNDARY]
     if not boundary.errors and str(boundary.value).upper() == "CONNECTOR":
-        values[TRANSACTION_BOUNDARY] = boundary.with_errors(_NO_BOUNDARIES)
+        wrong = _boundary_objection(make, {key: text for key, text in config.items() if text is not None})
+        values[TRANSACTION_BOUNDARY] = boundary.with_errors(*([wrong] if wrong else []))
+
+
+def _boundary_objection(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
+    """Return why a connector cannot define transaction boundaries; None if it can."""
+    try:
+        return None if make().can_define_transaction_boundaries(config) else _NO_BOUNDARIES
+    except Exception as exc:
+        log.exception("Failed while validating connector support for transaction boundaries")
+        return _unexpected(exc)
 
 
 def _objection(make: Callable[[], Connector], config: dict[str, str]) -> str | None:
@@ -74,9 +84,13 @@ def _objection(make: Callable[[], Connector], config: dict[str, str]) -> str | N
         supported = make().exactly_once_support(config)
     except Exception as exc:
         log.exception("Failed while validating connector support for exactly-once semantics")
-        reason = str(exc).strip()
-        end = f": {reason}" if reason else "; please see the worker logs for more details."
-        return f"An unexpected error occurred during validation{end}"
+        return _unexpected(exc)
     if supported is None:
         return _UNKNOWN
     return None if supported else _UNSUPPORTED
+
+
+def _unexpected(error: Exception) -> str:
+    reason = str(error).strip()
+    end = f": {reason}" if reason else "; please see the worker logs for more details."
+    return f"An unexpected error occurred during validation{end}"

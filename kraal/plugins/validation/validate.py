@@ -84,7 +84,7 @@ def validate_connector(registry: Registry, worker: WorkerDefaults, config: Confi
             registry.connector_class(class_name), config, values, enabled=worker.exactly_once_sources
         )
     _refuse_nulls(config, values)
-    values.update((value.name, value) for value in plugin.config_def.validate(config))
+    values.update((value.name, value) for value in registry.connector_class(plugin.name).validate(config))
     merged = keys.merge(plugin.config_def)
     framework = framework_infos(class_name, {key.name: key for key in merged}, values, merged.groups)
     parts = [framework, *_overrides(plugin.kind, worker.override_policy, config)]

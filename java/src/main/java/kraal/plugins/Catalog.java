@@ -1,0 +1,149 @@
+package kraal.plugins;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.common.config.Config;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.connect.connector.Connector;
+import org.apache.kafka.connect.runtime.AbstractHerder;
+import org.apache.kafka.connect.runtime.isolation.LoaderSwap;
+import org.apache.kafka.connect.runtime.isolation.PluginDesc;
+import org.apache.kafka.connect.runtime.isolation.PluginUtils;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.source.ExactlyOnceSupport;
+import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.sink.SinkConnector;
+import org.apache.kafka.common.TopicPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The plugins of {@code plugin.path}: what they are, the config keys that they declare, and what they say of configs. */
+final class Catalog {
+    private static final Logger LOG = LoggerFactory.getLogger(Catalog.class);
+    private static final String CLASS_PATH = "classpath";
+    private final Plugins plugins;
+
+    Catalog(Plugins plugins) {
+        this.plugins = plugins;
+    }
+
+    /** Describes every plugin that is not one of Kafka's own on the class path; see {@code catalog.py} for the shape. */
+    List<Map<String, Object>> describe() {
+        List<Map<String, Object>> all = new ArrayList<>();
+        List<Collection<? extends PluginDesc<?>>> kinds = List.of(
+            plugins.sinkConnectors(), plugins.sourceConnectors(), plugins.transformations(), plugins.predicates(),
+            plugins.converters(), plugins.headerConverters());
+        for (Collection<? extends PluginDesc<?>> kind : kinds) {
+            for (PluginDesc<?> plugin : kind) {
+                if (!CLASS_PATH.equals(plugin.location())) {
+                    all.add(describe(plugin));
+                }
+            }
+        }
+        return all;
+    }
+
+    private Map<String, Object> describe(PluginDesc<?> plugin) {
+        Map<String, Object> found = new LinkedHashMap<>();
+        found.put("class", plugin.className());
+        found.put("kind", plugin.typeName());
+        found.put("version", plugin.version());
+        found.put("location", plugin.location());
+        try (LoaderSwap swap = plugins.withClassLoader(plugin.loader())) {
+            Object made = plugin.pluginClass().getDeclaredConstructor().newInstance();
+            ConfigDef keys = (ConfigDef) made.getClass().getMethod("config").invoke(made);
+            found.put("keys", keys == null ? List.of() : keys(keys));
+            if (made instanceof Connector connector) {
+                found.put("task_class", connector.taskClass().getName());
+            }
+        } catch (NoSuchMethodException e) {
+            found.put("keys", List.of());
+        } catch (Exception | LinkageError e) {
+            LOG.warn("The plugin {} cannot be described; it is listed without config keys", plugin.className(), e);
+            found.put("keys", List.of());
+            found.put("error", String.valueOf(e.getCause() == null ? e : e.getCause()));
+        }
+        return found;
+    }
+
+    private static List<Object> keys(ConfigDef keys) {
+        List<Object> all = new ArrayList<>();
+        for (ConfigDef.ConfigKey key : keys.configKeys().values()) {
+            all.add(AbstractHerder.convertConfigKey(key));
+        }
+        return all;
+    }
+
+    /** Returns what a connector's {@code validate} says of its own keys, as {@code ConfigValueInfo} objects. */
+    List<Object> validate(String className, String version, Map<String, String> config) throws Exception {
+        return with(className, version, connector -> {
+            Config checked = connector.validate(config);
+            if (checked == null) {
+                throw new IllegalStateException(String.format(
+                    "%s.validate() must return a Config that is not null.", connector.getClass().getName()));
+            }
+            ConfigDef keys = connector.config();
+            List<Object> values = new ArrayList<>();
+            AbstractHerder.generateResult(className, keys.configKeys(), checked.configValues(), keys.groups())
+                .configs().forEach(info -> values.add(info.configValue()));
+            return values;
+        });
+    }
+
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    String exactlyOnceSupport(String className, String version, Map<String, String> config) throws Exception {
+        return with(className, version, connector -> {
+            ExactlyOnceSupport support = ((SourceConnector) connector).exactlyOnceSupport(config);
+            return support == null ? null : support.name();
+        });
+    }
+
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    String transactionBoundaries(String className, String version, Map<String, String> config) throws Exception {
+        return with(className, version, connector -> {
+            ConnectorTransactionBoundaries can =
+                ((SourceConnector) connector).canDefineTransactionBoundaries(config);
+            return can == null ? null : can.name();
+        });
+    }
+
+    /** Has a source connector alter offsets; see {@code SourceConnector.alterOffsets}. */
+    boolean alterOffsets(
+        String className, String version, Map<String, String> config, List<List<Map<String, Object>>> pairs)
+        throws Exception {
+        Map<Map<String, ?>, Map<String, ?>> offsets = new LinkedHashMap<>();
+        pairs.forEach(pair -> offsets.put(pair.get(0), pair.get(1)));
+        return with(className, version, connector -> ((SourceConnector) connector).alterOffsets(config, offsets));
+    }
+
+    /** Has a sink connector alter offsets; the keys of each pair are {@code topic}, {@code partition}, {@code offset}. */
+    boolean alterSinkOffsets(
+        String className, String version, Map<String, String> config, List<List<Map<String, Object>>> pairs)
+        throws Exception {
+        Map<TopicPartition, Long> offsets = new LinkedHashMap<>();
+        for (List<Map<String, Object>> pair : pairs) {
+            Map<String, Object> place = pair.get(0);
+            int partition = ((Number) place.get("partition")).intValue();
+            offsets.put(
+                new TopicPartition((String) place.get("topic"), partition),
+                pair.get(1) == null ? null : (Long) pair.get(1).get("offset"));
+        }
+        return with(className, version, connector -> ((SinkConnector) connector).alterOffsets(config, offsets));
+    }
+
+    private <T> T with(String className, String version, Use<T> use) throws Exception {
+        var range = PluginUtils.connectorVersionRequirement(version);
+        try (LoaderSwap swap = plugins.withClassLoader(plugins.connectorLoader(className, range))) {
+            return use.of(plugins.newConnector(className, range));
+        }
+    }
+
+    /** What is asked of a connector object that was not started. */
+    private interface Use<T> {
+        T of(Connector connector) throws Exception;
+    }
+}

@@ -1,0 +1,43 @@
+package kraal.plugins;
+
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/** What connectors and tasks report to Python, in order; one reader takes what has come, in one call. Thread-safe. */
+final class Events {
+    private final LinkedBlockingQueue<Map<String, Object>> waiting = new LinkedBlockingQueue<>();
+
+    void ofConnector(String name, String what, String trace) {
+        Map<String, Object> event = new LinkedHashMap<>();
+        event.put("connector", name);
+        event.put("what", what);
+        event.put("trace", trace);
+        waiting.add(event);
+    }
+
+    void ofTask(ConnectorTaskId id, long run, String what, Object detail) {
+        Map<String, Object> event = new LinkedHashMap<>();
+        event.put("connector", id.connector());
+        event.put("task", id.task());
+        event.put("run", run);
+        event.put("what", what);
+        event.put("detail", detail);
+        waiting.add(event);
+    }
+
+    /** Waits until there is an event, at most so long, and returns all there are. */
+    List<Map<String, Object>> take(long waitMs) throws InterruptedException {
+        List<Map<String, Object>> all = new ArrayList<>();
+        Map<String, Object> first = waiting.poll(waitMs, TimeUnit.MILLISECONDS);
+        if (first != null) {
+            all.add(first);
+            waiting.drainTo(all);
+        }
+        return all;
+    }
+}

@@ -1,0 +1,50 @@
+package kraal.plugins;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.List;
+import java.util.Map;
+
+/** The JSON texts that cross to Python. Integers are read as long, as Connect's converters read them. */
+final class Json {
+    private static final ObjectMapper MAPPER =
+        new ObjectMapper().configure(DeserializationFeature.USE_LONG_FOR_INTS, true);
+
+    private Json() {
+    }
+
+    static String text(Object value) {
+        try {
+            return MAPPER.writeValueAsString(value);
+        } catch (JsonProcessingException e) {
+            throw new IllegalArgumentException(e);
+        }
+    }
+
+    static Map<String, Object> object(String text) {
+        return read(text, new TypeReference<Map<String, Object>>() { });
+    }
+
+    static Map<String, String> strings(Object value) {
+        return MAPPER.convertValue(value, new TypeReference<Map<String, String>>() { });
+    }
+
+    static Map<String, String> strings(String text) {
+        return read(text, new TypeReference<Map<String, String>>() { });
+    }
+
+    /** Reads pairs of a source partition and its offset; a null offset stays null. */
+    static List<List<Map<String, Object>>> pairs(String text) {
+        return read(text, new TypeReference<List<List<Map<String, Object>>>>() { });
+    }
+
+    private static <T> T read(String text, TypeReference<T> type) {
+        try {
+            return MAPPER.readValue(text, type);
+        } catch (JsonProcessingException e) {
+            throw new IllegalArgumentException(e);
+        }
+    }
+}

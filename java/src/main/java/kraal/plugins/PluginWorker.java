@@ -1,0 +1,189 @@
+package kraal.plugins;
+
+import java.lang.reflect.Field;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.connect.connector.policy.ConnectorClientConfigOverridePolicy;
+import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.json.JsonConverterConfig;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
+import org.apache.kafka.connect.runtime.Herder;
+import org.apache.kafka.connect.runtime.SinkConnectorConfig;
+import org.apache.kafka.connect.runtime.SourceConnectorConfig;
+import org.apache.kafka.connect.runtime.TargetState;
+import org.apache.kafka.connect.runtime.Worker;
+import org.apache.kafka.connect.runtime.WorkerConfig;
+import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.storage.KafkaOffsetBackingStore;
+import org.apache.kafka.connect.util.ConnectUtils;
+import org.apache.kafka.connect.util.SharedTopicAdmin;
+
+/**
+ * Runs Java plugins with Kafka's own {@link Worker}; Kraal's actors stand where Kafka's herder would.
+ *
+ * <p>Python calls the public methods, from any thread. Configs and results are JSON; a method that runs plugin code
+ * returns null, or the stack trace of what it threw.
+ */
+public final class PluginWorker {
+    private final Map<String, String> pluginProperties;
+    private final Plugins plugins;
+    private final Catalog catalog;
+    private final Events events = new Events();
+    private final Map<String, RunningConnector> connectors = new ConcurrentHashMap<>();
+    private Worker worker;
+    private Tasks tasks;
+
+    /** Scans {@code plugin.path}; takes seconds. */
+    PluginWorker(Map<String, String> pluginProperties) {
+        this.pluginProperties = pluginProperties;
+        plugins = new Plugins(pluginProperties);
+        catalog = new Catalog(plugins);
+    }
+
+    /** Returns a JSON array of all plugins; see {@code kraal/java_plugins/catalog.py} for its shape. */
+    public String describe() {
+        return Json.text(catalog.describe());
+    }
+
+    // --- What connectors say of configs, without being started ----------------------------------------------
+
+    /** Returns a JSON array of {@code ConfigValueInfo}: what the connector's {@code validate} returned. */
+    public String validate(String className, String version, String config) throws Exception {
+        return Json.text(catalog.validate(className, version, Json.strings(config)));
+    }
+
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    public String exactlyOnceSupport(String className, String version, String config) throws Exception {
+        return catalog.exactlyOnceSupport(className, version, Json.strings(config));
+    }
+
+    /** Returns {@code SUPPORTED}, {@code UNSUPPORTED}, or null if the connector does not say. */
+    public String transactionBoundaries(String className, String version, String config) throws Exception {
+        return catalog.transactionBoundaries(className, version, Json.strings(config));
+    }
+
+    /** Has a connector alter offsets, given as a JSON array of pairs; returns what the connector returned. */
+    public boolean alterOffsets(String className, String version, boolean source, String config, String pairs)
+        throws Exception {
+        return source
+            ? catalog.alterOffsets(className, version, Json.strings(config), Json.pairs(pairs))
+            : catalog.alterSinkOffsets(className, version, Json.strings(config), Json.pairs(pairs));
+    }
+
+    // --- The worker -----------------------------------------------------------------------------------------
+
+    /** Starts Kafka's worker with the properties of a distributed worker; needs the brokers. */
+    public synchronized void start(String properties, long silenceMs) throws Exception {
+        if (worker != null) {
+            return;
+        }
+        Map<String, String> given = Json.strings(properties);
+        given.putAll(pluginProperties);
+        DistributedConfig config = new DistributedConfig(given);
+        String base = ConnectUtils.clientIdBase(config);
+        Map<String, Object> adminConfig = new HashMap<>(config.originals());
+        ConnectUtils.addMetricsContextProperties(adminConfig, config, config.kafkaClusterId());
+        adminConfig.put(AdminClientConfig.CLIENT_ID_CONFIG, base + "plugins-admin");
+        SharedTopicAdmin admin = new SharedTopicAdmin(adminConfig);
+        try {
+            KafkaOffsetBackingStore offsets = new KafkaOffsetBackingStore(
+                admin,
+                () -> base,
+                plugins.newInternalConverter(
+                    true, JsonConverter.class.getName(), Map.of(JsonConverterConfig.SCHEMAS_ENABLE_CONFIG, "false")));
+            offsets.configure(config);
+            ConnectorClientConfigOverridePolicy policy = plugins.newPlugin(
+                config.getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG), config,
+                ConnectorClientConfigOverridePolicy.class);
+            String id = given.getOrDefault("client.id", "kraal") + "-plugins";
+            Worker made = new Worker(id, Time.SYSTEM, plugins, config, offsets, policy);
+            Tasks ofWorker = new Tasks(made, events, silenceMs);
+            Field herder = Worker.class.getDeclaredField("herder");
+            herder.setAccessible(true);
+            herder.set(made, Partial.of(Herder.class, Map.of("statusBackingStore", none -> ofWorker.topics())));
+            made.start();
+            tasks = ofWorker;
+            worker = made;
+        } catch (Exception | LinkageError e) {
+            admin.close();
+            throw e;
+        }
+    }
+
+    /**
+     * Waits for events, at most so long, and returns them as a JSON array. Tasks are cancelled unless it is called
+     * again within the time that {@link #start} was given, because the Python worker may no longer be in its group.
+     */
+    public String take(long waitMs) throws InterruptedException {
+        if (tasks != null) {
+            tasks.heard();
+            tasks.progress();
+        }
+        return Json.text(events.take(waitMs));
+    }
+
+    // --- Connectors -----------------------------------------------------------------------------------------
+
+    /** Starts a connector and waits until it runs; returns null, or the trace of what failed. */
+    public String startConnector(String name, String config) throws Exception {
+        RunningConnector made =
+            new RunningConnector(name, events, worker.metrics().connectorPluginMetrics(name));
+        worker.startConnector(name, Json.strings(config), made, made, TargetState.STARTED, made);
+        String trace = made.started.get();
+        if (trace == null) {
+            connectors.put(name, made);
+        } else {
+            made.close();
+            worker.stopAndAwaitConnector(name);
+        }
+        return trace;
+    }
+
+    /** Returns {@code {"configs": [...]}}, the configs of a running connector's tasks, or {@code {"trace": ...}}. */
+    public String taskConfigs(String name, String config) {
+        try {
+            Map<String, String> given = Json.strings(config);
+            ConnectorConfig known = worker.isSinkConnector(name)
+                ? new SinkConnectorConfig(plugins, given)
+                : new SourceConnectorConfig(plugins, given, worker.isTopicCreationEnabled());
+            List<Map<String, String>> configs = worker.connectorTaskConfigs(name, known);
+            return Json.text(Map.of("configs", configs));
+        } catch (Exception | LinkageError e) {
+            return Json.text(Map.of("trace", Utils.stackTrace(e)));
+        }
+    }
+
+    /** Stops a connector; waits five seconds for it, as Kafka does. */
+    public void stopConnector(String name) {
+        RunningConnector found = connectors.remove(name);
+        if (found != null) {
+            found.close();
+            worker.stopAndAwaitConnector(name);
+        }
+    }
+
+    // --- Tasks ----------------------------------------------------------------------------------------------
+
+    /** Starts a task; {@code run} tells its events apart. What becomes of it is reported as events. */
+    public void startTask(
+        String connector, int task, long run, String connectorConfig, String taskConfig, boolean source) {
+        tasks.start(
+            connector, task, run, Json.strings(connectorConfig), Json.strings(taskConfig), source);
+    }
+
+    /** Pauses or resumes a task, if this run of it still is there. */
+    public void setPaused(String connector, int task, long run, boolean paused) throws Exception {
+        tasks.setPaused(connector, task, run, paused);
+    }
+
+    /** Stops a task and waits for it; returns whether it ended by itself in time. */
+    public boolean stopTask(String connector, int task, long run, long waitMs) throws Exception {
+        return tasks.stop(connector, task, run, waitMs);
+    }
+}

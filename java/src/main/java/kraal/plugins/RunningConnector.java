@@ -1,0 +1,98 @@
+package kraal.plugins;
+
+import java.util.concurrent.CompletableFuture;
+import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.connect.runtime.CloseableConnectorContext;
+import org.apache.kafka.connect.runtime.ConnectorStatus;
+import org.apache.kafka.connect.runtime.TargetState;
+import org.apache.kafka.connect.util.Callback;
+
+/** One start of a connector: its context, and what becomes of it. Requests after its end are dropped. */
+final class RunningConnector implements CloseableConnectorContext, ConnectorStatus.Listener, Callback<TargetState> {
+    /** Completes with null when the connector runs, or with the trace of what failed. */
+    final CompletableFuture<String> started = new CompletableFuture<>();
+    private final String name;
+    private final Events events;
+    private final PluginMetrics metrics;
+    private volatile boolean closed;
+
+    RunningConnector(String name, Events events, PluginMetrics metrics) {
+        this.name = name;
+        this.events = events;
+        this.metrics = metrics;
+    }
+
+    @Override
+    public void requestTaskReconfiguration() {
+        report("reconfigure", null);
+    }
+
+    @Override
+    public void raiseError(Exception e) {
+        report("raised", Utils.stackTrace(e));
+    }
+
+    @Override
+    public PluginMetrics pluginMetrics() {
+        return metrics;
+    }
+
+    @Override
+    public void close() {
+        closed = true;
+    }
+
+    @Override
+    public void onCompletion(Throwable error, TargetState result) {
+        started.complete(error == null ? null : Utils.stackTrace(error));
+    }
+
+    @Override
+    public void onFailure(String connector, Throwable cause) {
+        if (!started.complete(Utils.stackTrace(cause))) {
+            report("raised", Utils.stackTrace(cause));
+        }
+    }
+
+    private void report(String what, String trace) {
+        if (!closed) {
+            events.ofConnector(name, what, trace);
+        }
+    }
+
+    @Override
+    public void onStartup(String connector) {
+        // `started` says so
+    }
+
+    @Override
+    public void onPause(String connector) {
+        // the connector's actor says so
+    }
+
+    @Override
+    public void onResume(String connector) {
+        // the connector's actor says so
+    }
+
+    @Override
+    public void onStop(String connector) {
+        // the connector's actor says so
+    }
+
+    @Override
+    public void onShutdown(String connector) {
+        // the connector's actor says so
+    }
+
+    @Override
+    public void onDeletion(String connector) {
+        // the herder's business
+    }
+
+    @Override
+    public void onRestart(String connector) {
+        // the herder's business
+    }
+}

@@ -1,0 +1,119 @@
+package kraal.plugins;
+
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.Set;
+import org.apache.kafka.common.MetricNameTemplate;
+import org.apache.kafka.common.metrics.KafkaMetric;
+import org.apache.kafka.common.utils.Utils;
+import org.apache.kafka.connect.runtime.ConnectMetrics;
+import org.apache.kafka.connect.runtime.ConnectMetricsRegistry;
+import org.apache.kafka.connect.runtime.TaskStatus;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/**
+ * One run of a task: reports its transitions and, when asked, how far it has come.
+ *
+ * <p>{@code run} is the number that Python gave the run: events of an earlier one are told apart by it.
+ */
+final class RunningTask implements TaskStatus.Listener {
+    final ConnectorTaskId id;
+    final long run;
+    private final Events events;
+    private final boolean source;
+    private final Set<String> topics = new TreeSet<>();
+    private KafkaMetric[] counters = new KafkaMetric[0];
+    private String reported = "";
+
+    RunningTask(ConnectorTaskId id, long run, boolean source, Events events) {
+        this.id = id;
+        this.run = run;
+        this.source = source;
+        this.events = events;
+    }
+
+    /** Finds the metrics of the task, which exist from its start to its end. */
+    void measure(ConnectMetrics metrics) {
+        ConnectMetricsRegistry names = metrics.registry();
+        String group = source ? names.sourceTaskGroupName() : names.sinkTaskGroupName();
+        ConnectMetrics.MetricGroup own = metrics.group(
+            group, names.connectorTagName(), id.connector(), names.taskTagName(), Integer.toString(id.task()));
+        MetricNameTemplate[] wanted = source
+            ? new MetricNameTemplate[] {names.sourceRecordPollTotal, names.sourceRecordWriteTotal}
+            : new MetricNameTemplate[] {
+                names.sinkRecordReadTotal, names.sinkRecordSendTotal, names.sinkRecordPartitionCount};
+        KafkaMetric[] found = new KafkaMetric[wanted.length];
+        for (int i = 0; i < wanted.length; i++) {
+            found[i] = metrics.metrics().metric(own.metricName(wanted[i]));
+        }
+        counters = found;
+    }
+
+    /** Records that the task uses a topic. */
+    void uses(String topic) {
+        synchronized (topics) {
+            topics.add(topic);
+        }
+    }
+
+    boolean knows(String topic) {
+        synchronized (topics) {
+            return topics.contains(topic);
+        }
+    }
+
+    /** Reports read and written records since the start, partitions of a sink, and topics, if anything has changed. */
+    void progress() {
+        long[] values = new long[3];
+        for (int i = 0; i < counters.length; i++) {
+            Object value = counters[i] == null ? null : counters[i].metricValue();
+            values[i] = value instanceof Number number ? number.longValue() : 0;
+        }
+        Map<String, Object> detail;
+        synchronized (topics) {
+            detail = Map.of(
+                "read", values[0], "written", values[1], "partitions", values[2], "topics", new TreeSet<>(topics));
+        }
+        String text = Json.text(detail);
+        if (!text.equals(reported)) {
+            reported = text;
+            events.ofTask(id, run, "progress", detail);
+        }
+    }
+
+    @Override
+    public void onStartup(ConnectorTaskId task) {
+        events.ofTask(id, run, "started", null);
+    }
+
+    @Override
+    public void onPause(ConnectorTaskId task) {
+        events.ofTask(id, run, "paused", null);
+    }
+
+    @Override
+    public void onResume(ConnectorTaskId task) {
+        events.ofTask(id, run, "resumed", null);
+    }
+
+    @Override
+    public void onFailure(ConnectorTaskId task, Throwable cause) {
+        events.ofTask(id, run, "failed", Utils.stackTrace(cause));
+    }
+
+    @Override
+    public void onShutdown(ConnectorTaskId task) {
+        progress();
+        events.ofTask(id, run, "ended", null);
+    }
+
+    @Override
+    public void onDeletion(ConnectorTaskId task) {
+        // the herder's business
+    }
+
+    @Override
+    public void onRestart(ConnectorTaskId task) {
+        // the herder's business
+    }
+}

@@ -1,0 +1,40 @@
+package kraal.plugins;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.util.List;
+import java.util.Map;
+import java.util.function.Supplier;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+import org.junit.jupiter.api.Test;
+
+/** What crosses to Python: events in order, JSON as Connect's converters read it, and interfaces made of a few methods. */
+final class EventsTest {
+    @Test
+    void eventsComeInOrderAndAllAtOnce() throws InterruptedException {
+        Events events = new Events();
+        events.ofTask(new ConnectorTaskId("a", 1), 7, "started", null);
+        events.ofConnector("a", "reconfigure", null);
+        List<Map<String, Object>> taken = events.take(0);
+        assertEquals(2, taken.size());
+        assertEquals(7L, taken.get(0).get("run"));
+        assertEquals("reconfigure", taken.get(1).get("what"));
+        assertEquals(List.of(), events.take(0));
+    }
+
+    @Test
+    void integersAreReadAsLongAndNullOffsetsStayNull() {
+        List<List<Map<String, Object>>> pairs = Json.pairs("[[{\"file\":\"x\"},{\"position\":5}],[{\"file\":\"y\"},null]]");
+        assertEquals(5L, pairs.get(0).get(1).get("position"));
+        assertEquals(null, pairs.get(1).get(1));
+    }
+
+    @Test
+    void aPartialObjectRefusesWhatItDoesNotImplement() {
+        Supplier<?> five = Partial.of(Supplier.class, Map.of("get", none -> 5));
+        assertEquals(5, five.get());
+        Supplier<?> empty = Partial.of(Supplier.class, Map.of());
+        assertThrows(UnsupportedOperationException.class, empty::get);
+    }
+}

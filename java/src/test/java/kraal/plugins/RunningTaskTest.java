@@ -1,0 +1,38 @@
+package kraal.plugins;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+import org.junit.jupiter.api.Test;
+
+/** What a run of a task reports. */
+final class RunningTaskTest {
+    private static final ConnectorTaskId ID = new ConnectorTaskId("name", 2);
+    private final Events events = new Events();
+    private final RunningTask task = new RunningTask(ID, 9, true, events);
+
+    @Test
+    void progressIsReportedWhenSomethingHasChanged() throws InterruptedException {
+        task.progress();
+        task.progress();
+        task.uses("topic");
+        task.progress();
+        List<Map<String, Object>> taken = events.take(0);
+        assertEquals(2, taken.size());
+        assertEquals(Set.of("topic"), ((Map<?, ?>) taken.get(1).get("detail")).get("topics"));
+    }
+
+    @Test
+    void aFailureHasTheTraceThatJavaWorkersWrite() throws InterruptedException {
+        task.onFailure(ID, new ConnectException("broken"));
+        Map<String, Object> event = events.take(0).get(0);
+        assertEquals("failed", event.get("what"));
+        assertTrue(((String) event.get("detail")).startsWith(
+            "org.apache.kafka.connect.errors.ConnectException: broken\n\tat "));
+    }
+}

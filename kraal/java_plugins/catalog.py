@@ -1,0 +1,142 @@
+"""The catalog of Java plugins: what the process found in `plugin.path`, cached so that REST can list it at once.
+
+Shape: a JSON array of `{"class","kind","version","location","keys":[…],"task_class"?,"error"?}`; each key is a
+`ConfigKeyInfo` of the REST API. The cache's file name is a digest of `plugin.path`, `plugin.discovery` and of the
+names, sizes and times of all files there. Source: Plugins, AbstractHerder.convertConfigKey (Kafka 4.3.0).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kraal.config.key import REQUIRED, ConfigDef, ConfigType, Importance, Key, Width
+from kraal.config.values import parse_value
+from kraal.core.private_files import SHARED_DIRECTORY, make_directory, shared_opener
+from kraal.jars.places import cache_dir
+from kraal.plugins.registry import PluginKind
+
+log = logging.getLogger(__name__)
+
+_FORMAT: Final = "1"
+"""Part of the digest; changes with the shape."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JavaPlugin:
+    """One class in one role."""
+
+    class_name: str
+    kind: PluginKind
+    version: str
+    location: str
+    config_def: ConfigDef
+    task_class: str
+    """Connectors: the class of their tasks; empty if it is known only when they run."""
+
+
+def parse_catalog(text: str) -> list[JavaPlugin]:
+    """Parse a catalog; of several versions of a class the last, which is the highest, is kept.
+
+    Raises ValueError and KeyError for text that is none.
+    """
+    found = [_plugin(each) for each in json.loads(text)]
+    return list({(each.class_name, each.kind): each for each in found}.values())
+
+
+def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
+    """Return the digest of all that decides which plugins there are. Reads the names of all files."""
+    digest = hashlib.sha256(f"{_FORMAT}\n{discovery}\n".encode())
+    for place in plugin_path:
+        digest.update(f"{place}\n".encode())
+        for path in _files(Path(place)):
+            with contextlib.suppress(OSError):
+                about = path.stat()
+                digest.update(f"{path}\n{about.st_size}\n{about.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def cached(digest: str) -> str | None:
+    """Return the catalog that was stored for a digest, if it can be read."""
+    try:
+        text = _place(digest).read_text("utf-8")
+        parse_catalog(text)
+    except (OSError, ValueError, KeyError):
+        return None
+    return text
+
+
+def store(digest: str, text: str) -> None:
+    """Store a catalog; a failure costs only the time of another scan."""
+    place = _place(digest)
+    fresh = place.with_suffix(f".{os.getpid()}")
+    try:
+        make_directory(place.parent, SHARED_DIRECTORY)
+        with open(fresh, "w", encoding="utf-8", opener=shared_opener) as file:
+            file.write(text)
+        fresh.replace(place)
+    except OSError as exc:
+        log.warning("The list of Java plugins could not be cached in %s: %s", place, exc)
+
+
+def _place(digest: str) -> Path:
+    return cache_dir() / "plugins" / f"{digest}.json"
+
+
+def _files(place: Path) -> Iterable[Path]:
+    if place.is_file():
+        return [place]
+    return sorted(
+        Path(folder) / name for folder, _, names in os.walk(place, followlinks=True) for name in names
+    )
+
+
+def _plugin(found: Mapping[str, Any]) -> JavaPlugin:
+    if error := found.get("error"):
+        log.warning(
+            "The Java plugin %s in %s has no config keys here, because it could not be created: %s",
+            found["class"],
+            found["location"],
+            error,
+        )
+    return JavaPlugin(
+        class_name=found["class"],
+        kind=PluginKind(found["kind"]),
+        version=found["version"],
+        location=found["location"],
+        config_def=ConfigDef({key["name"]: _key(key) for key in found["keys"]}.values()),
+        task_class=found.get("task_class", ""),
+    )
+
+
+def _key(info: Mapping[str, Any]) -> Key:
+    kind = ConfigType(info["type"])
+    return Key(
+        name=info["name"],
+        type=kind,
+        default=REQUIRED if info["required"] else _default(info["name"], info["default_value"], kind),
+        importance=Importance(info["importance"]),
+        doc=info["documentation"] or "",
+        group=info["group"],
+        order=info["order_in_group"],
+        width=Width(info["width"]),
+        display_name=info["display_name"] or "",
+        dependents=tuple(info["dependents"]),
+        source="plugin",
+    )
+
+
+def _default(name: str, text: str | None, kind: ConfigType) -> object:
+    if text is None:
+        return None
+    try:
+        return parse_value(name, text, kind)
+    except ValueError:
+        return text

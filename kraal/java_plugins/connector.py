@@ -1,0 +1,268 @@
+"""Java connectors and other Java plugins as Kraal's plugin API sees them.
+
+The classes are made from the catalog, so that configs are listed and checked before the JVM is up. A connector
+object starts and stops the Java connector of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from typing_extensions import override
+
+from kraal.config.key import ConfigValue
+from kraal.core.errors import BadRequest, PluginFailed
+from kraal.java_plugins.jvm import PluginsAway
+from kraal.plugins.api import (
+    Connector,
+    Converter,
+    OffsetsNotSupported,
+    Predicate,
+    SinkTask,
+    SourceTask,
+    Transformation,
+)
+from kraal.plugins.registry import PluginKind
+
+if TYPE_CHECKING:
+    from kraal.core.offsets import Offset, SourcePartition, TopicPartition
+    from kraal.java_plugins.catalog import JavaPlugin
+    from kraal.java_plugins.host import PluginHost
+    from kraal.plugins.api import ConnectorContext
+
+log = logging.getLogger(__name__)
+
+_VERSION = "connector.plugin.version"
+
+
+class JavaConnector(Connector):
+    """A connector whose class is Java. The process keeps it while it is started, also if the process is replaced."""
+
+    host: ClassVar[PluginHost]
+    class_name: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._name = ""
+        self._config: Mapping[str, str] = {}
+        self._context: ConnectorContext | None = None
+
+    @override
+    def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
+        """Start the Java connector; waits for the JVM, and until `start` returns. Raises PluginFailed, PluginsAway."""
+        self._name, self._config, self._context = config["name"], dict(config), context
+        self.host.wait()
+        _raised(self.host.ask("startConnector", self._name, json.dumps(self._config)))
+        self.host.follow(self._name, _Following(self, context))
+
+    @override
+    def stop(self) -> None:
+        """Stop the Java connector; waits five seconds for it."""
+        self.host.forget(self._name)
+        try:
+            self.host.ask("stopConnector", self._name)
+        except PluginsAway:
+            log.debug("Connector %s has ended with the JVM of Java plugins", self._name)
+
+    @override
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
+        """Return what the Java connector's `taskConfigs` returns; `max_tasks` is in its config."""
+        del max_tasks
+        answer = json.loads(self.host.ask("taskConfigs", self._name, json.dumps(self._config)))
+        _raised(answer.get("trace"))
+        return [{key: text for key, text in each.items() if text is not None} for each in answer["configs"]]
+
+    def again(self) -> None:
+        """Start in a new process; the connector may divide its work anew."""
+        context = self._context
+        if context is None:
+            return
+        try:
+            _raised(self.host.ask("startConnector", self._name, json.dumps(self._config)))
+        except PluginsAway:
+            return  # the next process starts it
+        except Exception as exc:  # noqa: BLE001 - the border to plugin code
+            context.raise_error(exc)
+        else:
+            context.request_task_reconfiguration()
+
+    @classmethod
+    @override
+    def validate(cls, config: Mapping[str, str | None]) -> Sequence[ConfigValue]:
+        """Return what the Java connector's `validate` says; from its declared keys alone while the JVM is not up."""
+        given = {key: text for key, text in config.items() if text is not None}
+        try:
+            text = cls.host.ask("validate", cls.class_name, given.get(_VERSION), json.dumps(given))
+        except PluginsAway as exc:
+            log.info("Checked a config of %s by its declared keys only: %s", cls.class_name, exc)
+            return super().validate(config)
+        except Exception as exc:
+            raise _refusal(exc) from exc
+        return [_value(each) for each in json.loads(text)]
+
+    @override
+    def exactly_once_support(self, config: Mapping[str, str]) -> bool | None:
+        """Return what `exactlyOnceSupport` says."""
+        return _supported(self._asked("exactlyOnceSupport", config))
+
+    @override
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
+        """Return what `canDefineTransactionBoundaries` says; False if it says nothing."""
+        return bool(_supported(self._asked("transactionBoundaries", config)))
+
+    @override
+    def alter_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[SourcePartition, Offset | None]
+    ) -> bool:
+        """Have the Java connector's `alterOffsets` check the offsets. Raises ValueError, OffsetsNotSupported."""
+        pairs = [
+            [partition.as_dict(), None if offset is None else dict(offset)]
+            for partition, offset in offsets.items()
+        ]
+        return self._altered(config, pairs, source=True)
+
+    @override
+    def alter_sink_offsets(
+        self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
+    ) -> bool:
+        """Have the Java connector's `alterOffsets` check a sink's offsets, likewise."""
+        pairs = [
+            [
+                {"topic": place.topic, "partition": place.partition},
+                None if offset is None else {"offset": offset},
+            ]
+            for place, offset in offsets.items()
+        ]
+        return self._altered(config, pairs, source=False)
+
+    def _altered(self, config: Mapping[str, str], pairs: Sequence[object], *, source: bool) -> bool:
+        asked = ("alterOffsets", self.class_name, config.get(_VERSION), source)
+        try:
+            return bool(self.host.ask(*asked, json.dumps(dict(config)), json.dumps(pairs)))
+        except PluginsAway:
+            raise
+        except Exception as exc:
+            name, text = _thrown(exc)
+            if name == "java.lang.UnsupportedOperationException":
+                raise OffsetsNotSupported(text) from exc
+            raise ValueError(text) from exc
+
+    def _asked(self, method: str, config: Mapping[str, str]) -> str | None:
+        try:
+            answer = self.host.ask(method, self.class_name, config.get(_VERSION), json.dumps(dict(config)))
+        except PluginsAway:
+            raise
+        except Exception as exc:
+            raise RuntimeError(_thrown(exc)[1]) from exc
+        return None if answer is None else str(answer)
+
+
+class _Following:
+    """Follows the process for a started connector. Implements `Listener`."""
+
+    def __init__(self, connector: JavaConnector, context: ConnectorContext) -> None:
+        self._connector, self._context = connector, context
+        self._lost = False
+
+    def up(self) -> None:
+        """Start the connector in a new process."""
+        if self._lost:
+            self._lost = False
+            self._connector.host.submit(self._connector.again)
+
+    def down(self, why: str) -> None:
+        """Remember that the connector has ended."""
+        del why
+        self._lost = True
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Pass on a request of the connector."""
+        if event["what"] == "reconfigure":
+            self._context.request_task_reconfiguration()
+        else:
+            self._context.raise_error(PluginFailed("the connector raised an error", event["trace"]))
+
+    def tick(self) -> None:
+        """Do nothing."""
+
+
+class _ForJavaOnly:
+    """A plugin that only Java connectors use: the process makes it, and this object only says so elsewhere."""
+
+    class_name: ClassVar[str]
+
+    def __new__(cls) -> Self:
+        """Raise BadRequest: a connector in Python names the plugin."""
+        raise BadRequest(
+            f"{cls.class_name} is a Java plugin, which only Java connectors can use; use it with a connector of "
+            "plugin.path, or use one of Kraal's own plugins here."
+        )
+
+
+def classes_of(
+    found: Iterable[JavaPlugin], host: PluginHost
+) -> Mapping[str, tuple[tuple[PluginKind, ...], type[Any]]]:
+    """Return the kinds and the class of each Java plugin, by its full name."""
+    by_name: dict[str, list[JavaPlugin]] = {}
+    for each in found:
+        by_name.setdefault(each.class_name, []).append(each)
+    return {
+        name: (tuple(each.kind for each in roles), _class_of(roles[0], host))
+        for name, roles in by_name.items()
+    }
+
+
+def _class_of(plugin: JavaPlugin, host: PluginHost) -> type[Any]:
+    members: dict[str, Any] = {
+        "class_name": plugin.class_name,
+        "version": plugin.version,
+        "config_def": plugin.config_def,
+        "__doc__": f"The Java class {plugin.class_name} of {plugin.location}.",
+    }
+    name = plugin.class_name.rpartition(".")[2]
+    match plugin.kind:
+        case PluginKind.SOURCE | PluginKind.SINK:
+            task = SourceTask if plugin.kind is PluginKind.SOURCE else SinkTask
+            members["kind"], members["host"] = str(plugin.kind), host
+            members["task_class"] = type(f"{name}Task", (task,), {"class_name": plugin.task_class or None})
+            return type(name, (JavaConnector,), members)
+        case PluginKind.TRANSFORMATION:
+            return type(name, (_ForJavaOnly, Transformation), members)
+        case PluginKind.PREDICATE:
+            return type(name, (_ForJavaOnly, Predicate), members)
+        case _:
+            return type(name, (_ForJavaOnly, Converter), members)
+
+
+def _raised(trace: str | None) -> None:
+    if trace is not None:
+        raise PluginFailed(trace.partition("\n")[0], trace)
+
+
+def _refusal(error: Exception) -> Exception:
+    name, text = _thrown(error)
+    return PluginFailed(text, f"{name}: {text}")
+
+
+def _thrown(error: Exception) -> tuple[str, str]:
+    """Return the class and the message of what Java threw."""
+    java = getattr(error, "java_exception", None)
+    if java is None:
+        return type(error).__name__, str(error)
+    return str(java.getClass().getName()), str(java.getMessage())
+
+
+def _supported(answer: str | None) -> bool | None:
+    return None if answer is None else answer == "SUPPORTED"
+
+
+def _value(info: Mapping[str, Any]) -> ConfigValue:
+    return ConfigValue(
+        name=info["name"],
+        value=info["value"],
+        recommended=tuple(info["recommended_values"]),
+        errors=tuple(info["errors"]),
+        visible=info["visible"],
+    )

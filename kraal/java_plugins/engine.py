@@ -1,0 +1,94 @@
+"""The engine of a worker with Java plugins: their tasks run in the plugins' JVM, all others in another engine."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kraal.core.errors import KraalError
+from kraal.java_plugins.connector import JavaConnector
+from kraal.java_plugins.run import JavaRun
+
+if TYPE_CHECKING:
+    from kraal.core.ids import TaskId
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.engine.api import Engine, EngineState, Run, RunEvent, TaskSpec
+    from kraal.java_plugins.host import PluginHost
+    from kraal.metrics.thread_pools import PoolState
+    from kraal.plugins.registry import Registry
+
+
+class JavaPluginEngine:
+    """Implements `kraal.engine.api.Engine`."""
+
+    def __init__(self, inner: Engine, host: PluginHost, registry: Registry, *, graceful_s: float) -> None:
+        """`graceful_s`: how long a task may take to stop."""
+        self._inner, self._host, self._registry = inner, host, registry
+        self._graceful_s = graceful_s
+        self._lock = threading.Lock()
+        self._runs: dict[TaskId, JavaRun] = {}
+        self._numbers = itertools.count(1)
+
+    @property
+    def state(self) -> EngineState:
+        """The state of the other engine."""
+        return self._inner.state
+
+    def pools(self) -> Sequence[PoolState]:
+        """Return the stuck calls of the other engine's threads: no thread of Python waits for a Java task."""
+        return self._inner.pools()
+
+    def listen(self, changed: Callable[[EngineState], None]) -> None:
+        """Call `changed` with every later state of the other engine."""
+        self._inner.listen(changed)
+
+    def open(
+        self, spec: TaskSpec, offsets: Mapping[SourcePartition, Offset], report: Callable[[RunEvent], None]
+    ) -> Run:
+        """Open one task; a Java task reads its offsets by itself."""
+        found = self._java_class(spec)
+        if found is None:
+            return self._inner.open(spec, offsets, report)
+        run = JavaRun(
+            self._host,
+            spec,
+            number=next(self._numbers),
+            version=found.version,
+            is_source=found.kind == "source",
+            graceful_s=self._graceful_s,
+            report=report,
+            over=self._over,
+        )
+        with self._lock:
+            older, self._runs[spec.task] = self._runs.get(spec.task), run
+        if older is not None:
+            older.cancel()
+        run.open(older)
+        return run
+
+    def abandon(self, task: TaskId) -> None:
+        """Cancel the open run of a task."""
+        with self._lock:
+            run = self._runs.get(task)
+        if run is not None:
+            run.cancel()
+        self._inner.abandon(task)
+
+    def close(self, timeout_s: float) -> None:
+        """End the plugins' JVM, then the other engine."""
+        self._host.close()
+        self._inner.close(timeout_s)
+
+    def _java_class(self, spec: TaskSpec) -> type[JavaConnector] | None:
+        try:
+            found = self._registry.connector_class(spec.connector_config.get("connector.class", ""))
+        except KraalError:
+            return None
+        return found if issubclass(found, JavaConnector) else None
+
+    def _over(self, run: JavaRun) -> None:
+        with self._lock:
+            if self._runs.get(run.spec.task) is run:
+                del self._runs[run.spec.task]

@@ -1,0 +1,248 @@
+"""Keeps the process of Java plugins up, passes its events on, and calls it.
+
+One thread starts the process, and again when it has ended, and then reads its events in one blocking call for all
+connectors and tasks; the call also tells the process that this worker lives. Other threads call `ask`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from kraal.core.errors import KraalError
+from kraal.java_plugins.jvm import Jvm, PluginsAway
+
+log = logging.getLogger(__name__)
+
+TICK_MS: Final = 500
+PATIENCE_S: Final = 120.0
+"""How long a connector that shall start waits for the process."""
+_LOOK_S: Final = 0.05
+_BACKOFF_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
+_THREADS: Final = 32
+"""The most calls at once; a thread is made when a call needs one."""
+
+
+class Listener(Protocol):
+    """A connector or a run in the process. The methods return at once; the host's thread, `up` also others.
+
+    `up` may be called more than once for one process.
+    """
+
+    def up(self) -> None:
+        """The process is up: at once if it is already."""
+
+    def down(self, why: str) -> None:
+        """The process has ended, and everything in it."""
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Something was reported; see `Events.java`."""
+
+    def tick(self) -> None:
+        """Called at least every `TICK_MS` while the process is up."""
+
+
+class PluginHost:
+    """The process of Java plugins of one worker. Methods may be called on any thread."""
+
+    def __init__(
+        self,
+        *,
+        plugins: Mapping[str, str],
+        worker: Mapping[str, str] | None,
+        class_path: Callable[[], Sequence[Path]],
+        options: Sequence[str] = (),
+        silence_s: float = 5.0,
+    ) -> None:
+        """Describe the process; `start` starts it.
+
+        Args:
+            plugins: `plugin.path` and `plugin.discovery`.
+            worker: the properties of the distributed worker; None only lists and validates.
+            class_path: returns its jars; called on the host's thread, may download and compile.
+            options: options of the JVM.
+            silence_s: after so many seconds without a call the process cancels its tasks.
+        """
+        self._plugins, self._worker = dict(plugins), None if worker is None else dict(worker)
+        self._class_path, self._options = class_path, tuple(options)
+        self._silence_ms = int(silence_s * 1000)
+        self._lock = threading.RLock()
+        self._listeners: dict[object, Listener] = {}
+        self._jvm: Jvm | None = None
+        self._starting: Jvm | None = None
+        self._why = "the JVM of Java plugins is starting"
+        self._described: str | None = None
+        self._scanned = threading.Event()
+        self._closing = threading.Event()
+        self._pool = ThreadPoolExecutor(_THREADS, "kraal-java")
+        self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
+
+    def start(self) -> None:
+        """Start the host's thread; returns at once."""
+        self._thread.start()
+
+    def describe(self) -> str:
+        """Return the catalog's JSON; waits for the first process. Raises PluginsAway if it does not start."""
+        self._scanned.wait()
+        if self._described is None:
+            raise PluginsAway(self._why)
+        return self._described
+
+    def ask(self, method: str, *arguments: object) -> Any:
+        """Call a method of `PluginWorker`; blocks as long as the plugin does.
+
+        Raises PluginsAway while the process is not up, and py4j's error if the method throws.
+        """
+        jvm = self._jvm
+        if jvm is None:
+            raise PluginsAway(self._why)
+        try:
+            return getattr(jvm.entry, method)(*arguments)
+        except Exception as exc:
+            if not jvm.alive:
+                raise PluginsAway("the JVM of Java plugins ended") from exc
+            raise
+
+    def wait(self) -> None:
+        """Wait until the process is up; minutes if it has to. Raises PluginsAway, with the reason, if it is not."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._jvm is None and not self._closing.is_set() and time.monotonic() < deadline:
+            self._closing.wait(_LOOK_S)
+        if self._jvm is None:
+            raise PluginsAway(self._why)
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run `work`, which may block, on a thread of the host; dropped when the host is closed."""
+        try:
+            self._pool.submit(_logged, work)
+        except RuntimeError:
+            log.debug("Dropped a call of a Java plugin, because the worker ends")
+
+    def follow(self, key: object, listener: Listener) -> None:
+        """Pass on what concerns `key`: a connector's name, or the number of a task's run."""
+        with self._lock:
+            self._listeners[key] = listener
+            is_up = self._jvm is not None
+        if is_up:
+            listener.up()
+
+    def forget(self, key: object) -> None:
+        """Pass on no more."""
+        with self._lock:
+            self._listeners.pop(key, None)
+
+    @property
+    def why_away(self) -> str | None:
+        """Why the process is not up; None if it is."""
+        return None if self._jvm is not None else self._why
+
+    def close(self) -> None:
+        """End the process and the threads."""
+        self._closing.set()
+        for jvm in (self._jvm, self._starting):
+            if jvm is not None:
+                jvm.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._closing.wait(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)]):
+            failures += 1
+            try:
+                jvm = self._started()
+            except (KraalError, OSError) as exc:
+                self._why = str(exc)
+                self._scanned.set()
+                log.error("Java plugins are not available: %s", exc)  # noqa: TRY400 - the text says it all
+                continue
+            try:
+                if self._ready(jvm):
+                    failures = 0
+                    self._read(jvm)
+            finally:
+                self._lost(jvm)
+
+    def _started(self) -> Jvm:
+        jvm = Jvm(self._class_path(), self._options, self._plugins)
+        self._starting = jvm
+        if self._closing.is_set():
+            jvm.kill()
+            raise PluginsAway("the worker ends")
+        self._described = str(jvm.entry.describe())
+        self._scanned.set()
+        return jvm
+
+    def _ready(self, jvm: Jvm) -> bool:
+        """Start Kafka's worker in the process, as often as it takes; return whether the process still runs."""
+        attempt = 0
+        while self._worker is not None and jvm.alive and not self._closing.is_set():
+            try:
+                jvm.entry.start(json.dumps(self._worker), self._silence_ms)
+                break
+            except Exception as exc:  # noqa: BLE001 - py4j's, whatever it was
+                attempt += 1
+                self._why = f"Java plugins wait for Kafka: {_first_line(exc)}"
+                log.warning("%s", self._why)
+                self._closing.wait(_BACKOFF_S[min(attempt, len(_BACKOFF_S) - 1)])
+        if not jvm.alive or self._closing.is_set():
+            return False
+        log.info("Java plugins are ready")
+        with self._lock:
+            self._jvm = jvm
+        for listener in self._all():
+            listener.up()
+        return True
+
+    def _read(self, jvm: Jvm) -> None:
+        while not self._closing.is_set():
+            try:
+                events = json.loads(jvm.entry.take(TICK_MS))
+            except Exception as exc:  # noqa: BLE001 - the process has ended, or is of no use
+                if not self._closing.is_set():
+                    log.error("Lost the JVM of Java plugins: %s", jvm.end or _first_line(exc))  # noqa: TRY400
+                return
+            for event in events:
+                with self._lock:
+                    listener = self._listeners.get(event["run"] if "run" in event else event["connector"])
+                if listener is not None:
+                    listener.event(event)
+            for each in self._all():
+                each.tick()
+
+    def _all(self) -> list[Listener]:
+        """Return the listeners, which are called without the lock: they call the host with locks of their own."""
+        with self._lock:
+            return list(self._listeners.values())
+
+    def _lost(self, jvm: Jvm) -> None:
+        jvm.kill()
+        self._why = f"the JVM of Java plugins ended ({jvm.end}), and starts again"
+        with self._lock:
+            was_up, self._jvm, self._starting = self._jvm is not None, None, None
+        if was_up and not self._closing.is_set():
+            for listener in self._all():
+                listener.down(self._why)
+
+
+def _logged(work: Callable[[], None]) -> None:
+    try:
+        work()
+    except Exception:
+        log.exception("A call of a Java plugin failed unexpectedly")
+
+
+def _first_line(error: BaseException) -> str:
+    """Return what an error says, without Java's stack."""
+    java = getattr(error, "java_exception", None)
+    try:
+        return str(error if java is None else java.toString()).partition("\n")[0]
+    except Exception:  # noqa: BLE001 - the JVM has ended meanwhile
+        return type(error).__name__

@@ -1,0 +1,126 @@
+"""The process of Java plugins and its gateway: one JVM, from its start to its end. Source: `PluginProcess.java`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import secrets
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Final
+
+from kraal.core.errors import KraalError
+from kraal.jars.java import find_java
+
+_MAIN: Final = "kraal.plugins.PluginProcess"
+_LINE: Final = re.compile(r"(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\|([^|]*)\|(.*)")
+_LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
+_END_S: Final = 2.0
+log = logging.getLogger(__name__)
+
+
+class PluginsAway(KraalError):
+    """The JVM of Java plugins is not up; the message tells why."""
+
+    status = 503
+
+
+class Jvm:
+    """One running process. `entry` is its `PluginWorker`, whose methods block; any thread."""
+
+    def __init__(
+        self, class_path: Sequence[Path], options: Sequence[str], plugins: Mapping[str, str]
+    ) -> None:
+        """Start it, and wait until it has scanned `plugin.path`. Raises PluginsAway, JavaMissing, OSError."""
+        token = secrets.token_hex(16)
+        command = [str(find_java()), "-Djava.security.manager=allow", "-XX:+ExitOnOutOfMemoryError", *options]
+        command += ["-cp", os.pathsep.join(map(str, class_path)), _MAIN]
+        self.process: subprocess.Popen[str] = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            process_group=0,  # Ctrl-C is for the worker
+        )
+        self._port = 0
+        self._listens = threading.Event()
+        self.last = ""
+        """The last line of the process's output."""
+        threading.Thread(target=self._read, name="kraal-java-log", daemon=True).start()
+        try:
+            stdin = _pipe(self.process.stdin)
+            stdin.write(json.dumps({"token": token, "plugins": plugins}) + "\n")
+            stdin.flush()
+        except OSError as exc:
+            self.kill()
+            raise PluginsAway(f"the JVM of Java plugins ended at once: {self.last or exc}") from exc
+        self._listens.wait()
+        if not self._port:
+            code = self.process.wait()
+            raise PluginsAway(f"the JVM of Java plugins ended with exit code {code}: {self.last}")
+        self._gateway = _gateway(self._port, token)
+        self.entry: Any = self._gateway.entry_point
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        return self.process.poll() is None
+
+    @property
+    def end(self) -> str | None:
+        """How the process ended, for people; None while it runs."""
+        code = self.process.poll()
+        if code is None:
+            return None
+        return f"exit code {code}" + (f", after: {self.last}" if code > 0 and self.last else "")
+
+    def kill(self) -> None:
+        """End the process by force. Its tasks commit nothing more; what they had not committed is read again."""
+        if self.alive:
+            self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """Have the process end by itself, else by force."""
+        try:
+            _pipe(self.process.stdin).close()
+            self.process.wait(_END_S)
+        except (OSError, subprocess.TimeoutExpired):
+            self.kill()
+
+    def _read(self) -> None:
+        """Log the process's output by the names and levels of its loggers."""
+        name, level = __name__, logging.INFO
+        for text in _pipe(self.process.stdout):
+            line = text.rstrip("\n")
+            if not self._listens.is_set() and line.startswith("port "):
+                self._port = int(line.removeprefix("port "))
+                self._listens.set()
+                continue
+            if match := _LINE.fullmatch(line):
+                name, level, line = match[2], _LEVELS[match[1]], match[3]
+            if line:
+                self.last = line
+                logging.getLogger(name).log(level, "%s", line)
+        self._listens.set()
+
+
+def _gateway(port: int, token: str) -> Any:
+    gateways: Any = import_module("py4j.java_gateway")  # has no types; loaded with the first Java plugin
+
+    parameters = gateways.GatewayParameters(port=port, auth_token=token)
+    return gateways.JavaGateway(gateway_parameters=parameters)
+
+
+def _pipe(stream: IO[str] | None) -> IO[str]:
+    if stream is None:  # pragma: no cover - both are pipes
+        raise OSError("no pipe")
+    return stream

@@ -1,0 +1,55 @@
+"""Makes the parts of Java plugins for a worker from its properties: the host of their process, and their classes."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Mapping
+from typing import Final
+
+from kraal.config.values import split_list
+from kraal.jars.java_module import java_class_path
+from kraal.java_plugins.catalog import cached, digest_of, parse_catalog, store
+from kraal.java_plugins.connector import classes_of
+from kraal.java_plugins.host import PluginHost
+from kraal.plugins.registry import Registry
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "plugin.path"
+DISCOVERY: Final = "plugin.discovery"
+OPTIONS: Final = "plugins.jvm.options"
+DEFAULT_OPTIONS: Final = "-Xmx2g"
+_DEFAULT_DISCOVERY: Final = "hybrid_warn"
+_RESOLVED: Final = "config.providers"
+"""Providers have resolved all configs before they reach the process."""
+
+
+def open_host(worker: Mapping[str, str]) -> PluginHost | None:
+    """Start the process of Java plugins for a distributed worker's properties; None without `plugin.path`."""
+    if not split_list(worker.get(PATH) or ""):
+        return None
+    discovery = worker.get(DISCOVERY) or _DEFAULT_DISCOVERY
+    host = PluginHost(
+        plugins={PATH: worker[PATH], DISCOVERY: discovery},
+        worker={key: text for key, text in worker.items() if not key.startswith(_RESOLVED)},
+        class_path=java_class_path,
+        options=shlex.split(worker.get(OPTIONS) or DEFAULT_OPTIONS),
+    )
+    host.start()
+    return host
+
+
+def with_java_plugins(registry: Registry, host: PluginHost, worker: Mapping[str, str]) -> Registry:
+    """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
+
+    They replace Kraal's own plugins of the same name. Raises PluginsAway if the scan fails.
+    """
+    digest = digest_of(split_list(worker[PATH]), worker.get(DISCOVERY) or _DEFAULT_DISCOVERY)
+    text = cached(digest)
+    if text is None:
+        text = host.describe()
+        store(digest, text)
+    found = parse_catalog(text)
+    log.info("Found %d Java plugins in plugin.path", len(found))
+    return registry.with_plugins(classes_of(found, host))

@@ -1,0 +1,274 @@
+"""One run of a Java task: Kafka's `Worker` runs it, and this object tells the task's actor what becomes of it.
+
+    WAITING ──up──► STARTING ──started──► RUNNING ──stop()──► ENDING ──► OVER
+       ▲               │ an earlier run has not ended
+       └───────────────┘
+
+The Java task writes and commits by itself: sources their offsets, sinks those of their consumer group. So a
+`BatchDone` has no offsets; it tells how many records passed since the last one. A run whose process ends, or whose
+lease expires, is over: the actor opens another, which continues at the committed offsets.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from kraal.core.ids import TopicName
+from kraal.engine.api import BatchDone, Failed, Held, Opened, Stopped, Waiting
+from kraal.java_plugins.jvm import PluginsAway
+
+if TYPE_CHECKING:
+    from kraal.core.offsets import Offset, SourcePartition
+    from kraal.engine.api import RunEvent, TaskSpec
+    from kraal.java_plugins.host import PluginHost
+
+log = logging.getLogger(__name__)
+
+HOLD_S: Final = 1.0
+"""How long a pause waits for a task that is inside its plugin; it is paused when the call returns."""
+LEASE_OVER: Final = "this worker must not write for the task because its lease has expired"
+
+
+class _Phase(Enum):
+    WAITING = auto()
+    STARTING = auto()
+    RUNNING = auto()
+    ENDING = auto()
+    OVER = auto()
+
+
+class JavaRun:
+    """Implements `kraal.engine.api.Run`, and the host's `Listener`."""
+
+    def __init__(
+        self,
+        host: PluginHost,
+        spec: TaskSpec,
+        *,
+        number: int,
+        version: str,
+        is_source: bool,
+        graceful_s: float,
+        report: Callable[[RunEvent], None],
+        over: Callable[[JavaRun], None],
+    ) -> None:
+        """`number` tells this run's events apart; `over` is called when nothing of the run is left."""
+        self.spec = spec
+        self.number = number
+        self._host = host
+        self._version, self._is_source, self._graceful_s = version, is_source, graceful_s
+        self._report, self._over = report, over
+        self._lock = threading.RLock()
+        self._phase = _Phase.WAITING
+        self._behind: JavaRun | None = None
+        self._asked = self._paused = False
+        self._held_by_s: float | None = None
+        """When a pause is reported at the latest, in monotonic seconds."""
+        self._read = self._written = 0
+        self._seen = (0, 0, frozenset[str]())
+        self._topics: frozenset[str] = frozenset()
+        self._since_s = time.monotonic()
+
+    def open(self, behind: JavaRun | None) -> None:
+        """Start as soon as the process is up and the run `behind` which this one waits is over."""
+        self._behind = behind
+        if why := self._host.why_away:
+            self._report(Waiting(why))
+        self._host.follow(self.number, self)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the run is left."""
+        return self._phase is _Phase.OVER
+
+    # --- Run ------------------------------------------------------------------------------------------------
+
+    def next(self) -> None:
+        """Continue, and report once more when records have passed."""
+        with self._lock:
+            self._asked, self._held_by_s = True, None
+            if self._paused:
+                self._pause(paused=False)
+            self._tell_progress()
+
+    def hold(self) -> None:
+        """Pause the task; `Held` follows when it has paused, or soon if it is inside its plugin."""
+        with self._lock:
+            self._tell_progress()
+            self._asked = False
+            if self._phase is not _Phase.RUNNING:
+                self._report(Held())
+                return
+            self._held_by_s = time.monotonic() + HOLD_S
+            self._pause(paused=True)
+
+    def commit(self, offsets: Mapping[SourcePartition, Offset]) -> None:
+        """Do nothing: the Java task commits."""
+
+    def stop(self) -> None:
+        """Stop the task within `task.shutdown.graceful.timeout.ms`; it writes and commits what it has read."""
+        self._end(self._graceful_s)
+
+    def cancel(self) -> None:
+        """Cancel the task: it commits nothing more."""
+        self._end(0.0)
+
+    # --- Listener -------------------------------------------------------------------------------------------
+
+    def up(self) -> None:
+        """Start the task when the process is up."""
+        with self._lock:
+            behind = self._behind
+            if self._phase is _Phase.WAITING and (behind is None or behind.is_over):
+                self._phase, self._behind = _Phase.STARTING, None
+                self._host.submit(self._start)
+
+    def down(self, why: str) -> None:
+        """End with the process."""
+        with self._lock:
+            if self._phase in (_Phase.STARTING, _Phase.RUNNING):
+                self._finish(Failed(trace=why, engine_lost=True))
+            elif self._phase is _Phase.ENDING:
+                self._finish(Stopped(clean=False))
+            elif self._phase is _Phase.WAITING:
+                self._report(Waiting(why))
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Follow the Java task."""
+        what, detail = event["what"], event["detail"]
+        with self._lock:
+            if self._phase is _Phase.OVER:
+                return
+            match what:
+                case "started" if self._phase is _Phase.STARTING:
+                    self._phase = _Phase.RUNNING
+                    self._report(Opened(version=self._version))
+                case "waiting":
+                    self._phase = _Phase.WAITING
+                    self._report(Waiting(detail))
+                case "progress":
+                    self._has_come(detail)
+                case "paused" if self._held_by_s is not None:
+                    self._held()
+                case "failed":
+                    self._clean_up()
+                    self._finish(Failed(trace=detail))
+                case "cancelled" if self._phase is not _Phase.ENDING:
+                    self._finish(
+                        Failed(trace="this worker did not answer for some seconds", engine_lost=True)
+                    )
+
+    def tick(self) -> None:
+        """Start after an earlier run, report a pause that takes long, and end without a lease."""
+        with self._lock:
+            if self._held_by_s is not None and time.monotonic() >= self._held_by_s:
+                self._held()
+            if self._phase is _Phase.WAITING:
+                self.up()
+            elif self._phase is _Phase.RUNNING and not self.spec.lease():
+                self._clean_up()
+                self._finish(Failed(trace=LEASE_OVER, engine_lost=True))
+
+    # --- steps ----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        spec, task = self.spec, self.spec.task
+        configs = (json.dumps(dict(spec.connector_config)), json.dumps(dict(spec.task_config)))
+        try:
+            if spec.transactions is not None:
+                spec.transactions.close()  # the Java task opens a producer of its own, with the same id
+            self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
+        except PluginsAway:
+            return  # `down` follows
+        except Exception as exc:  # noqa: BLE001 - the border to plugin code
+            with self._lock:
+                if self._phase is not _Phase.OVER:
+                    self._finish(Failed(trace=str(exc)))
+
+    def _end(self, wait_s: float) -> None:
+        with self._lock:
+            if self._phase in (_Phase.ENDING, _Phase.OVER):
+                return
+            if self._phase is _Phase.WAITING:
+                self._finish(Stopped(clean=True))
+                return
+            self._phase = _Phase.ENDING
+        self._host.submit(lambda: self._stopped(wait_s))
+
+    def _stopped(self, wait_s: float) -> None:
+        clean = self._ask_to_stop(wait_s)
+        with self._lock:
+            if self._phase is not _Phase.OVER:
+                self._finish(Stopped(clean=clean))
+
+    def _ask_to_stop(self, wait_s: float) -> bool:
+        task = self.spec.task
+        try:
+            return bool(
+                self._host.ask("stopTask", task.connector, task.task, self.number, int(wait_s * 1000))
+            )
+        except PluginsAway:
+            return False
+
+    def _clean_up(self) -> None:
+        """Have the process forget a task that has failed, or may not write."""
+
+        def stop() -> None:
+            self._ask_to_stop(0.0)
+
+        self._host.submit(stop)
+
+    def _finish(self, event: Failed | Stopped) -> None:
+        """Report the last event. Holds the lock."""
+        self._phase = _Phase.OVER
+        self._host.forget(self.number)
+        self.spec.working(busy=False)
+        self._over(self)
+        self._report(event)
+
+    def _pause(self, *, paused: bool) -> None:
+        self._paused = paused
+        task = self.spec.task
+
+        def ask() -> None:
+            try:
+                self._host.ask("setPaused", task.connector, task.task, self.number, paused)
+            except PluginsAway:
+                log.debug("%s: The JVM of Java plugins ended before a pause", task)
+
+        self._host.submit(ask)
+
+    def _held(self) -> None:
+        self._held_by_s = None
+        self._report(Held())
+
+    def _has_come(self, detail: Mapping[str, Any]) -> None:
+        self._read, self._written = detail["read"], detail["written"]
+        self._topics = frozenset(detail["topics"])
+        if not self._is_source:
+            self.spec.assigned(detail["partitions"])
+        self._tell_progress()
+
+    def _tell_progress(self) -> None:
+        """Report what has passed since the last report, if one is asked for. Holds the lock."""
+        read, written, topics = self._seen
+        if not self._asked or (read, written, topics) == (self._read, self._written, self._topics):
+            return
+        self._asked = False
+        now_s = time.monotonic()
+        done = BatchDone(
+            offsets={},
+            records=self._written - written,
+            topics=frozenset(map(TopicName, self._topics)),
+            duration_s=now_s - self._since_s,
+            read=self._read - read,
+            way="by Kafka's own worker in the JVM of Java plugins",
+        )
+        self._since_s, self._seen = now_s, (self._read, self._written, self._topics)
+        self._report(done)

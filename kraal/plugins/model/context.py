@@ -1,0 +1,48 @@
+"""What the runtime gives to connectors and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kraal.config.connector.batches import DEFAULT_MAX_RECORDS
+
+
+class WorkerView(Protocol):
+    """The properties of the worker that are visible to plugins."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The Kafka bootstrap servers, as in the worker config."""
+
+    @property
+    def spark_is_local(self) -> bool:
+        """Whether Spark runs in processes of this machine, so that executors can read its files."""
+
+    @property
+    def scratch(self) -> str:
+        """A directory owned by this worker, for files that may outlive it; it is never cleared."""
+
+
+class ConnectorContext(Protocol):
+    """The requests that a connector can make to the runtime; thread-safe."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Request another call of `task_configs` soon, because the work to divide has changed."""
+
+    def raise_error(self, error: BaseException) -> None:
+        """Set the connector's state to FAILED, with `error`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskContext:
+    """The environment in which a task runs."""
+
+    connector: str
+    task: int
+    worker: WorkerView
+    connector_config: Mapping[str, str]
+    """The complete config of the connector, with variables resolved."""
+    max_records: int = DEFAULT_MAX_RECORDS
+    """`max.records.per.batch`: the limit that a source should observe; the runtime applies it to a sink's batches."""

@@ -1,0 +1,123 @@
+"""Kills of what Java plugins run in: nothing is lost, and nothing goes on that should not."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kraal.broker.broker import Broker
+from kraal.testing import ProcessCluster
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import (
+    RUNNING,
+    a_name,
+    append,
+    faulty_config,
+    plugin_jvm,
+    source_config,
+    wait_for_values,
+)
+
+
+def test_tasks_continue_in_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, file = a_name("killed"), tmp_path / "in.txt"
+    append(file, "one")
+    worker = cluster.alive[0]
+    cluster.create(name, source_config(file, name))
+    wait_for_values(cluster, name, ["one"])
+    worker.wait_until(
+        "the offset was stored", lambda: bool(worker.get(f"/connectors/{name}/offsets").body["offsets"])
+    )
+    plugin_jvm(worker).kill()
+    append(file, "two")
+    wait_for_values(cluster, name, ["one", "two"])
+    worker.wait_for_states(name, RUNNING)
+    cluster.delete(name)
+
+
+def numbers(cluster: ProcessCluster, topic: str) -> list[int]:
+    return [int(each) for each in cluster.values(topic) if each is not None]
+
+
+def wait_for_more(cluster: ProcessCluster, topic: str) -> None:
+    """Wait until numbers come that were not there before."""
+    last = max(numbers(cluster, topic), default=0)
+    cluster.alive[0].wait_until("it went on", lambda: max(numbers(cluster, topic), default=0) > last + 50)
+
+
+def test_no_number_is_lost_by_kills(cluster: ProcessCluster) -> None:
+    name = a_name("counted")
+    worker = cluster.alive[0]
+    cluster.create(name, faulty_config(name))
+    worker.wait_for_states(name, RUNNING)
+    for _ in range(2):
+        wait_for_more(cluster, name)
+        plugin_jvm(worker).kill()
+    wait_for_more(cluster, name)
+    found = numbers(cluster, name)
+    assert set(found) == set(range(max(found) + 1))
+    cluster.delete(name)
+
+
+def test_a_killed_worker_takes_its_jvm_along(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    with ProcessCluster(
+        1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=worker_properties
+    ) as own:
+        worker = own.alive[0]
+        worker.wait_until(
+            "its JVM was there", lambda: any("PluginProcess" in str(p.cmdline()) for p in worker.tree())
+        )
+        jvm = plugin_jvm(worker)
+        worker.kill()
+        gone, _ = psutil.wait_procs([jvm], 10)
+        assert gone == [jvm]
+
+
+def test_a_frozen_worker_s_tasks_stop_and_continue_when_it_thaws(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    with ProcessCluster(
+        1, directory=tmp_path, bootstrap=kafka.bootstrap, properties=worker_properties
+    ) as own:
+        worker, name = own.alive[0], a_name("frozen")
+        own.create(name, faulty_config(name))
+        worker.wait_for_states(name, RUNNING)
+        own.freeze_worker(0)
+        deadline, seen = time.monotonic() + 30, -1
+        while (now := len(own.records(name))) != seen and time.monotonic() < deadline:
+            seen = now
+            time.sleep(2)  # a task that still ran would write 200 records in this time
+        assert now == seen
+        own.thaw_worker(0)
+        wait_for_more(own, name)
+        found = numbers(own, name)
+        assert set(found) == set(range(max(found) + 1))
+
+
+@pytest.mark.ci
+def test_a_connector_moves_between_java_and_kraal_workers(
+    kafka: Broker, tmp_path: Path, worker_properties: dict[str, str]
+) -> None:
+    name, file = a_name("moves"), tmp_path / "in.txt"
+    with MixedCluster(
+        0, directory=tmp_path / "group", bootstrap=kafka.bootstrap, properties=worker_properties
+    ) as own:
+        first = own.start_java()
+        append(file, "by java")
+        own.create(name, source_config(file, name))
+        first.wait_for_states(name, RUNNING)
+        wait_for_values(own, name, ["by java"])
+        second = own.start_kraal()
+        first.end()
+        append(file, "by kraal")
+        wait_for_values(own, name, ["by java", "by kraal"])
+        second.wait_for_states(name, RUNNING)
+        own.start_java()
+        second.end()
+        append(file, "by java again")
+        wait_for_values(own, name, ["by java", "by kraal", "by java again"])

@@ -1,0 +1,118 @@
+"""Java connectors through their life: records flow, users pause and stop them, and what fails says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kraal.testing import ProcessCluster
+from tests.integration.java_plugins.flows import (
+    FILE_SINK,
+    RUNNING,
+    a_name,
+    append,
+    faulty_config,
+    source_config,
+    wait_for_values,
+)
+
+
+def test_lines_flow_through_java_connectors(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, file, out = a_name("lines"), tmp_path / "in.txt", tmp_path / "out.txt"
+    append(file, "one", "two")
+    worker = cluster.alive[0]
+    cluster.create(name, source_config(file, name))
+    cluster.create(f"{name}-sink", {"connector.class": FILE_SINK, "file": str(out), "topics": name})
+    worker.wait_for_states(name, RUNNING)
+    worker.wait_until("the lines were in the file", lambda: out.exists() and out.read_text() == "one\ntwo\n")
+    worker.wait_until(
+        "the topic was tracked",
+        lambda: worker.get(f"/connectors/{name}/topics").body[name]["topics"] == [name],
+    )
+    stored = [{"partition": {"filename": str(file)}, "offset": {"position": 8}}]
+    worker.wait_until(
+        "the offset was stored", lambda: worker.get(f"/connectors/{name}/offsets").body["offsets"] == stored
+    )
+    for each in (name, f"{name}-sink"):
+        cluster.delete(each)
+
+
+def test_a_paused_source_reads_no_more_until_it_is_resumed(cluster: ProcessCluster, tmp_path: Path) -> None:
+    name, file = a_name("paused"), tmp_path / "in.txt"
+    append(file, "before")
+    worker = cluster.alive[0]
+    cluster.create(name, source_config(file, name))
+    wait_for_values(cluster, name, ["before"])
+    cluster.pause(name)
+    worker.wait_for_states(name, ["PAUSED", "PAUSED"])
+    append(file, "meanwhile")
+    cluster.restart(name)
+    worker.wait_for_states(name, ["PAUSED", "PAUSED"])
+    assert cluster.values(name) == ["before"]
+    cluster.resume(name)
+    wait_for_values(cluster, name, ["before", "meanwhile"])
+    cluster.stop(name)
+    worker.wait_for_states(name, ["STOPPED"])
+    reset = worker.delete(f"/connectors/{name}/offsets")
+    assert reset.status == 200, reset
+    cluster.resume(name)
+    wait_for_values(cluster, name, ["before", "meanwhile"] * 2)
+    cluster.delete(name)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("start", "org.apache.kafka.connect.errors.ConnectException: the task does not start"),
+        ("poll", "org.apache.kafka.connect.errors.ConnectException: poll fails"),
+        ("exit", "java.lang.SecurityException: The plugin called System.exit(3)"),
+        ("memory", "java.lang.OutOfMemoryError: as if there were no memory"),
+    ],
+)
+def test_a_task_that_throws_fails_alone(cluster: ProcessCluster, fault: str, said: str) -> None:
+    name, healthy = a_name(fault), a_name("healthy")
+    worker = cluster.alive[0]
+    cluster.create(healthy, faulty_config(healthy))
+    worker.wait_for_states(healthy, RUNNING)
+    cluster.create(name, faulty_config(name, fault))
+    worker.wait_for_states(name, ["RUNNING", "FAILED"])
+    assert worker.traces(name)[0].startswith(said)
+    seen = len(cluster.records(healthy))
+    worker.wait_until("the other task continued", lambda: len(cluster.records(healthy)) > seen)
+    assert worker.states(healthy) == RUNNING
+    for each in (name, healthy):
+        cluster.delete(each)
+
+
+def test_a_connector_that_does_not_start_fails_with_java_s_trace(cluster: ProcessCluster) -> None:
+    name = a_name("no-start")
+    worker = cluster.alive[0]
+    cluster.create(name, faulty_config(name, "start-connector"))
+    worker.wait_for_states(name, ["FAILED"])
+    trace = worker.get(f"/connectors/{name}/status").body["connector"]["trace"]
+    assert trace.startswith(
+        "org.apache.kafka.connect.errors.ConnectException: the connector does not start\n\tat "
+    )
+    cluster.delete(name)
+
+
+def test_a_plugin_that_never_returns_is_left_behind(cluster: ProcessCluster) -> None:
+    name = a_name("blocks")
+    worker = cluster.alive[0]
+    cluster.create(name, faulty_config(name, "block-poll"))
+    worker.wait_for_states(name, RUNNING)
+    cluster.delete(name)
+    worker.wait_until("it was gone", lambda: worker.get("/connectors").body.count(name) == 0)
+    cluster.create(name, faulty_config(name))  # the first task is inside its plugin for ever
+    worker.wait_until(
+        "the second waits for the first",
+        lambda: "has not ended" in str(worker.get(f"/connectors/{name}/status").body),
+    )
+    cluster.delete(name)
+
+
+def test_an_invalid_config_is_refused_with_the_plugin_s_words(cluster: ProcessCluster) -> None:
+    answer = cluster.alive[0].post("/connectors", {"name": "no", "config": faulty_config("t", "unheard of")})
+    assert answer.status == 400
+    assert "Invalid value unheard of for configuration fault: String must be one of" in answer.body["message"]

@@ -1,0 +1,215 @@
+"""Java plugins as classes of Kraal's plugin API, from the catalog to the registry."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from kraal.config.key import ConfigType
+from kraal.core.errors import BadRequest, PluginFailed
+from kraal.core.offsets import SourcePartition
+from kraal.java_plugins.catalog import cached, digest_of, parse_catalog, store
+from kraal.java_plugins.connector import JavaConnector, classes_of
+from kraal.java_plugins.host import PluginHost
+from kraal.plugins.registry import PluginKind, Registry
+from kraal.plugins.transform_chain import make_chain
+from tests.unit.java_plugins.fake_host import FakeHost
+
+
+def key(name: str, **more: object) -> dict[str, object]:
+    info = {
+        "name": name,
+        "type": "INT",
+        "required": False,
+        "default_value": "5",
+        "importance": "LOW",
+        "documentation": "How many.",
+        "group": None,
+        "order_in_group": -1,
+        "width": "NONE",
+        "display_name": name,
+        "dependents": [],
+    }
+    return info | more
+
+
+def plugin(name: str, kind: str, version: str = "2.0", **more: object) -> dict[str, object]:
+    return {
+        "class": name,
+        "kind": kind,
+        "version": version,
+        "location": "file:/p/",
+        "keys": [key("size")],
+        **more,
+    }
+
+
+CATALOG = json.dumps(
+    [
+        plugin("com.example.OldSource", "source", "1.0", task_class="com.example.Task"),
+        plugin("com.example.OldSource", "source", "2.0", task_class="com.example.Task"),
+        plugin("com.example.Change", "transformation"),
+        plugin("com.example.Both", "converter"),
+        plugin("com.example.Both", "header_converter"),
+        plugin("com.example.Broken", "sink", keys=[], error="NoClassDefFoundError"),
+    ]
+)
+
+
+class Context:
+    """Notes what a connector asks of the runtime."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors: list[BaseException] = []
+
+    def request_task_reconfiguration(self) -> None:
+        """Note a request."""
+        self.requests += 1
+
+    def raise_error(self, error: BaseException) -> None:
+        """Note an error."""
+        self.errors.append(error)
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    return FakeHost()
+
+
+@pytest.fixture
+def registry(host: FakeHost) -> Registry:
+    return Registry.of({}).with_plugins(classes_of(parse_catalog(CATALOG), cast("PluginHost", host)))
+
+
+def started(host: FakeHost, registry: Registry) -> tuple[JavaConnector, Context]:
+    host.up()
+    connector, context = registry.connector_class("OldSource")(), Context()
+    assert isinstance(connector, JavaConnector)
+    connector.start({"name": "c", "connector.class": "OldSource"}, context)
+    return connector, context
+
+
+def test_plugins_are_listed_with_their_highest_version(registry: Registry) -> None:
+    listed = [(each.name, each.kind, each.version) for each in registry.plugins() if "example" in each.name]
+    assert listed == [
+        ("com.example.Broken", PluginKind.SINK, "2.0"),
+        ("com.example.OldSource", PluginKind.SOURCE, "2.0"),
+        ("com.example.Change", PluginKind.TRANSFORMATION, "2.0"),
+        ("com.example.Both", PluginKind.CONVERTER, "2.0"),
+        ("com.example.Both", PluginKind.HEADER_CONVERTER, "2.0"),
+    ]
+    assert registry.resolve("OldSource") == "com.example.OldSource"
+    task = registry.connector_class("com.example.OldSource").task_class
+    assert task.class_name == "com.example.Task"
+
+
+def test_keys_have_java_s_declarations(registry: Registry) -> None:
+    (size,) = registry.connector("com.example.OldSource").config_def
+    assert (size.type, size.default, size.documentation) == (ConfigType.INT, 5, "How many.")
+
+
+def test_before_the_process_is_up_configs_are_checked_by_declared_keys(registry: Registry) -> None:
+    (value,) = registry.connector_class("OldSource").validate({"size": "many"})
+    assert value.errors == ("Invalid value many for configuration size: Not a number of type INT",)
+
+
+def test_the_connector_s_own_validation_is_asked_when_it_is_up(host: FakeHost, registry: Registry) -> None:
+    host.up()
+    info = {
+        "name": "size",
+        "value": "0",
+        "recommended_values": ["1"],
+        "errors": ["too small"],
+        "visible": True,
+    }
+    host.answers["validate"] = json.dumps([info])
+    (value,) = registry.connector_class("OldSource").validate({"size": "0", "none": None})
+    assert host.asked == [("validate", "com.example.OldSource", None, '{"size": "0"}')]
+    assert (value.value, value.recommended, value.errors) == ("0", ("1",), ("too small",))
+
+
+def test_a_connector_starts_divides_and_stops(host: FakeHost, registry: Registry) -> None:
+    connector, _ = started(host, registry)
+    host.answers["taskConfigs"] = json.dumps({"configs": [{"a": "b", "c": None}]})
+    assert connector.task_configs(1) == [{"a": "b"}]
+    connector.stop()
+    assert [each[:2] for each in host.asked] == [
+        ("startConnector", "c"),
+        ("taskConfigs", "c"),
+        ("stopConnector", "c"),
+    ]
+    assert host.listeners == {}
+
+
+def test_what_java_threw_is_the_trace(host: FakeHost, registry: Registry) -> None:
+    host.answers["startConnector"] = "java.lang.Error: no\n\tat x"
+    with pytest.raises(PluginFailed, match="no") as raised:
+        started(host, registry)
+    assert raised.value.trace == "java.lang.Error: no\n\tat x"
+
+
+def test_requests_and_errors_of_the_connector_reach_the_runtime(host: FakeHost, registry: Registry) -> None:
+    _, context = started(host, registry)
+    host.tell("c", "reconfigure")
+    host.tell("c", "raised", "java.lang.Error: late")
+    assert context.requests == 1
+    (error,) = context.errors
+    assert isinstance(error, PluginFailed)
+    assert error.trace == "java.lang.Error: late"
+
+
+def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Registry) -> None:
+    _, context = started(host, registry)
+    host.down()
+    host.up()
+    assert [each[0] for each in host.asked] == ["startConnector", "startConnector"]
+    assert context.requests == 1
+
+
+def test_offsets_are_checked_by_the_connector(host: FakeHost, registry: Registry) -> None:
+    host.up()
+    host.answers["alterOffsets"] = True
+    partition = SourcePartition.of({"file": "x"})
+    made = registry.connector_class("OldSource")()
+    assert made.alter_offsets({}, {partition: {"position": 3}})
+    assert host.asked[-1][-1] == '[[{"file": "x"}, {"position": 3}]]'
+    host.answers["alterOffsets"] = RuntimeError("not so")
+    with pytest.raises(ValueError, match="not so"):
+        made.alter_offsets({}, {partition: None})
+
+
+@pytest.mark.parametrize(("answer", "support"), [("SUPPORTED", True), ("UNSUPPORTED", False), (None, None)])
+def test_delivery_guarantees_are_asked(
+    host: FakeHost, registry: Registry, answer: str | None, *, support: bool | None
+) -> None:
+    host.up()
+    host.answers |= {"exactlyOnceSupport": answer, "transactionBoundaries": answer}
+    made: Any = registry.connector_class("OldSource")()
+    assert made.exactly_once_support({}) is support
+    assert made.can_define_transaction_boundaries({}) is bool(support)
+
+
+def test_a_python_connector_cannot_use_a_java_transform(registry: Registry) -> None:
+    with pytest.raises(
+        BadRequest, match=r"com\.example\.Change is a Java plugin, which only Java connectors"
+    ):
+        make_chain(registry, {"transforms": "x", "transforms.x.type": "com.example.Change"})
+
+
+def test_the_cache_is_found_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KRAAL_CACHE", str(tmp_path / "cache"))
+    jar = tmp_path / "plugins" / "a" / "a.jar"
+    jar.parent.mkdir(parents=True)
+    jar.write_bytes(b"1")
+    place = [str(tmp_path / "plugins")]
+    first = digest_of(place, "hybrid_warn")
+    assert cached(first) is None
+    store(first, CATALOG)
+    assert cached(digest_of(place, "hybrid_warn")) == CATALOG
+    assert digest_of(place, "service_load") != first
+    jar.write_bytes(b"22")
+    assert cached(digest_of(place, "hybrid_warn")) is None

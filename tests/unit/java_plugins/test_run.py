@@ -1,0 +1,187 @@
+"""What a run of a Java task tells its actor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from kraal.core.ids import ConnectorName, TaskId, TopicName
+from kraal.engine.api import BatchDone, Failed, Held, Opened, RunEvent, Stopped, TaskSpec, Waiting
+from kraal.java_plugins import run as module
+from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.run import LEASE_OVER, JavaRun
+from tests.unit.java_plugins.fake_host import FakeHost
+
+TASK = TaskId(ConnectorName("c"), 0)
+
+
+@dataclass
+class Played:
+    """A run, and what it has reported."""
+
+    host: FakeHost = field(default_factory=FakeHost)
+    events: list[RunEvent] = field(default_factory=list)
+    leased: bool = True
+    partitions: list[int] = field(default_factory=list)
+
+    def run(self, number: int = 1, *, behind: JavaRun | None = None, is_source: bool = True) -> JavaRun:
+        """Open a run."""
+        spec = TaskSpec(
+            task=TASK,
+            task_config={"a": "b"},
+            connector_config={"name": "c"},
+            lease=lambda: self.leased,
+            assigned=self.partitions.append,
+        )
+        made = JavaRun(
+            cast("PluginHost", self.host),
+            spec,
+            number=number,
+            version="1",
+            is_source=is_source,
+            graceful_s=5.0,
+            report=self.events.append,
+            over=lambda _: None,
+        )
+        made.open(behind)
+        return made
+
+    def running(self, **more: Any) -> JavaRun:
+        """Open a run whose task runs, and forget what was reported."""
+        made = self.run(**more)
+        self.host.up()
+        self.host.tell(1, "started")
+        self.events.clear()
+        return made
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+def progress(read: int, written: int, *topics: str, partitions: int = 0) -> dict[str, object]:
+    return {"read": read, "written": written, "partitions": partitions, "topics": list(topics)}
+
+
+def test_a_run_starts_when_the_process_is_up(played: Played) -> None:
+    played.run()
+    assert played.events == [Waiting("it starts")]
+    played.host.up()
+    assert played.host.asked == [("startTask", "c", 0, 1, '{"name": "c"}', '{"a": "b"}', True)]
+    played.host.tell(1, "started")
+    assert played.events[1:] == [Opened(version="1")]
+
+
+def test_progress_is_reported_once_for_each_request(played: Played) -> None:
+    run = played.running()
+    run.next()
+    assert played.events == []
+    played.host.tell(1, "progress", progress(5, 3, "t"))
+    played.host.tell(1, "progress", progress(9, 6, "t", "u"))
+    first = played.events.pop()
+    assert isinstance(first, BatchDone)
+    assert (first.read, first.records, dict(first.offsets)) == (5, 3, {})
+    assert first.topics == frozenset({TopicName("t")})
+    run.next()
+    second = played.events.pop()
+    assert isinstance(second, BatchDone)
+    assert (second.read, second.records) == (4, 3)
+    assert second.topics == frozenset({TopicName("t"), TopicName("u")})
+
+
+def test_sinks_tell_how_many_partitions_they_have(played: Played) -> None:
+    played.running(is_source=False)
+    played.host.tell(1, "progress", progress(0, 0, partitions=3))
+    assert played.partitions == [3]
+
+
+def test_a_pause_is_reported_when_the_task_has_paused(played: Played) -> None:
+    run = played.running()
+    run.next()
+    run.hold()
+    assert played.host.asked[-1] == ("setPaused", "c", 0, 1, True)
+    assert played.events == []
+    played.host.tell(1, "paused")
+    assert played.events == [Held()]
+    run.next()
+    assert played.host.asked[-1] == ("setPaused", "c", 0, 1, False)
+
+
+def test_a_pause_inside_the_plugin_is_reported_soon(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HOLD_S", 0.0)
+    run = played.running()
+    run.hold()
+    run.tick()
+    assert played.events == [Held()]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_stop_waits_for_the_task(played: Played, *, clean: bool) -> None:
+    played.host.answers["stopTask"] = clean
+    run = played.running()
+    run.stop()
+    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 5000)
+    assert played.events == [Stopped(clean=clean)]
+    assert run.is_over
+
+
+def test_a_cancel_does_not_wait(played: Played) -> None:
+    played.running().cancel()
+    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 0)
+
+
+def test_a_run_that_has_not_started_ends_at_once(played: Played) -> None:
+    played.run().stop()
+    assert played.events[-1] == Stopped(clean=True)
+    played.host.up()
+    assert played.host.asked == []
+
+
+def test_a_failure_has_java_s_trace_and_the_process_forgets_the_task(played: Played) -> None:
+    played.running()
+    played.host.tell(1, "failed", "java.lang.Error: x\n\tat y")
+    assert played.events == [Failed(trace="java.lang.Error: x\n\tat y")]
+    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 0)
+
+
+def test_a_task_continues_after_the_end_of_its_process(played: Played) -> None:
+    played.running()
+    played.host.down()
+    assert played.events == [Failed(trace="it was killed", engine_lost=True)]
+
+
+def test_a_task_without_a_lease_is_cancelled(played: Played) -> None:
+    run = played.running()
+    played.leased = False
+    run.tick()
+    assert played.events == [Failed(trace=LEASE_OVER, engine_lost=True)]
+    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 0)
+
+
+def test_a_task_that_the_process_has_cancelled_continues_in_another_run(played: Played) -> None:
+    played.running()
+    played.host.tell(1, "cancelled")
+    (event,) = played.events
+    assert isinstance(event, Failed)
+    assert event.engine_lost
+
+
+def test_a_run_waits_for_the_one_before(played: Played) -> None:
+    first = played.running()
+    second = played.run(2, behind=first)
+    assert len(played.host.asked) == 1
+    first.cancel()
+    second.tick()
+    assert played.host.asked[-1][:4] == ("startTask", "c", 0, 2)
+
+
+def test_a_run_is_tried_again_while_the_last_one_is_inside_its_plugin(played: Played) -> None:
+    run = played.run()
+    played.host.up()
+    played.host.tell(1, "waiting", "an earlier run has not ended")
+    assert played.events[-1] == Waiting("an earlier run has not ended")
+    run.tick()
+    assert [each[0] for each in played.host.asked] == ["startTask", "startTask"]
