@@ -1,4 +1,4 @@
-"""Download of jars with the Apache Ivy that PySpark contains, which requires only Java.
+"""Download of jars and archives with the Apache Ivy that PySpark contains, which requires only Java.
 
 Ivy runs with its own cache and user directory in a scratch directory, so that the result depends only on the repository
 and not on files of other builds in the home directory.
@@ -25,6 +25,9 @@ from kraal.jars.places import pyspark_jars
 STALL_S = 120.0
 """Ivy is killed after this time without output, because connections may hang without a network."""
 
+_ARCHIVE = "archive"
+"""The type that files other than jars are given, so that they are retrieved."""
+
 Progress = Callable[[int, int], None]
 """Called with the numbers of modules resolved and jars downloaded so far."""
 
@@ -35,26 +38,35 @@ _OFFLINE = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Coordinates:
-    """Maven coordinates; `str()` is `org:name:revision`."""
+    """Maven coordinates: `org:name:revision` of a jar, `org:name:extension:classifier:revision` of another file."""
 
     org: str
     name: str
     revision: str
+    classifier: str = ""
+    extension: str = "jar"
 
     @override
     def __str__(self) -> str:
+        if self.classifier:
+            return f"{self.org}:{self.name}:{self.extension}:{self.classifier}:{self.revision}"
         return f"{self.org}:{self.name}:{self.revision}"
 
     @property
     def file_name(self) -> str:
-        """Name of the jar in Kraal's directories; unlike Maven's names it is unique."""
-        return f"{self.org}__{self.name}__{self.revision}.jar"
+        """Name of the file in Kraal's directories; unlike Maven's names it is unique."""
+        classifier = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.org}__{self.name}__{self.revision}{classifier}.{self.extension}"
 
     @classmethod
     def parse(cls, text: str) -> Coordinates:
-        """Parse `org:name:revision`. Raises ValueError."""
-        org, name, revision = text.split(":")
-        return cls(org, name, revision)
+        """Parse either form. Raises ValueError."""
+        match text.split(":"):
+            case [org, name, revision]:
+                return cls(org, name, revision)
+            case [org, name, extension, classifier, revision]:
+                return cls(org, name, revision, classifier, extension)
+        raise ValueError(text)
 
 
 def retrieve(
@@ -74,29 +86,40 @@ def retrieve(
     """
     description = into / "ivy.xml"
     description.write_text(_describe(wanted, transitive=transitive), encoding="utf-8")
-    pattern = f"{into}/jars/[organisation]__[artifact]__[revision].[ext]"
+    pattern = f"{into}/jars/[organisation]__[artifact]__[revision](-[classifier]).[ext]"
     command = [str(find_java()), f"-Divy.default.ivy.user.dir={into}/user", "-jar", str(_ivy_jar())]
     if settings := os.environ.get("KRAAL_IVY_SETTINGS"):
         command += ["-settings", settings]
     # Two words after -types: Ivy reads "jar,bundle" as one type. Without bundle, OSGi jars are missing.
     command += ["-cache", f"{into}/cache", "-ivy", str(description), "-confs", "default"]
-    command += ["-types", "jar", "bundle", "-retrieve", pattern]
+    command += ["-types", "jar", "bundle", _ARCHIVE, "-retrieve", pattern]
     code, output = _run(command, progress)
     if code != 0:
         raise JarsUnavailable(_sentence(output))
-    return sorted((into / "jars").glob("*.jar"))
+    return sorted((into / "jars").iterdir())
 
 
 def _describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:
     lines = "\n".join(
         f"<dependency org={quoteattr(c.org)} name={quoteattr(c.name)} rev={quoteattr(c.revision)}"
-        f' conf="default-&gt;default" transitive="{str(transitive).lower()}"/>'
+        f' conf="default-&gt;default" transitive="{str(transitive and not c.classifier).lower()}">'
+        f"{_artifact(c)}</dependency>"
         for c in wanted
     )
     return (
-        '<ivy-module version="2.0"><info organisation="kraal" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="kraal" module="jars"/>'
         '<configurations><conf name="default"/></configurations>\n'
         f"<dependencies>\n{lines}\n</dependencies></ivy-module>\n"
+    )
+
+
+def _artifact(wanted: Coordinates) -> str:
+    """Return the element for a file other than the module's jar."""
+    if not wanted.classifier:
+        return ""
+    return (
+        f'<artifact name={quoteattr(wanted.name)} type="{_ARCHIVE}" ext={quoteattr(wanted.extension)} '
+        f"m:classifier={quoteattr(wanted.classifier)}/>"
     )
 
 

@@ -75,6 +75,11 @@ ALONE = {
     "compiler": ("org.eclipse.jdt:ecj:3.42.0",),
     # For the tests of Kraal's own Java.
     "junit": ("org.junit.platform:junit-platform-console-standalone:1.13.4",),
+    # For tests of Java plugins.
+    "debezium": (
+        "io.debezium:debezium-connector-postgres:tar.gz:plugin:3.7.0.Final",
+        "io.debezium:debezium-connector-jdbc:tar.gz:plugin:3.6.0.Final",
+    ),
     # For tests of JDBC with a real server; Kraal itself includes no driver.
     "postgresql": ("org.postgresql:postgresql:42.7.8",),
     # For tests of object stores with a real server. Users add hadoop-aws with its dependencies, a single jar of 690 MB;
@@ -113,9 +118,12 @@ def _resolve(group: str, names: tuple[str, ...], *, transitive: bool) -> list[Lo
     with tempfile.TemporaryDirectory(prefix="kraal-lock-") as scratch:
         wanted = [Coordinates.parse(name) for name in names]
         found = ivy.retrieve(wanted, Path(scratch), transitive=transitive, progress=_silent)
+        known = {each.file_name: each for each in wanted}
         return [
             LockedJar(
-                group, Coordinates(*path.stem.split("__")), hashlib.sha256(path.read_bytes()).hexdigest()
+                group,
+                known.get(path.name) or Coordinates(*path.stem.split("__")),
+                hashlib.sha256(path.read_bytes()).hexdigest(),
             )
             for path in found
         ]

@@ -76,8 +76,8 @@ class PostgreSQL:
 
 
 @contextmanager
-def postgresql() -> Iterator[PostgreSQL]:
-    """Run a server on loopback, in a new directory, which is removed with it.
+def postgresql(*settings: str) -> Iterator[PostgreSQL]:
+    """Run a server on loopback, with these settings in addition, in a new directory, which is removed with it.
 
     The server refuses to be root's: there it is no one's, and so are copies of its programs, for no one may not look
     into root's directories.
@@ -94,16 +94,18 @@ def postgresql() -> Iterator[PostgreSQL]:
             capture_output=True, text=True, check=False, cwd=home, timeout=UP_S, **who,
         )  # fmt: skip
         assert made.returncode == 0, made.stdout + made.stderr
-        with _running(programs, data, who) as server:
+        with _running(programs, data, settings, who) as server:
             yield server
     finally:
         shutil.rmtree(home)
 
 
 @contextmanager
-def _running(programs: Path, data: Path, who: dict[str, Any]) -> Iterator[PostgreSQL]:
+def _running(
+    programs: Path, data: Path, more: tuple[str, ...], who: dict[str, Any]
+) -> Iterator[PostgreSQL]:
     server = PostgreSQL(programs, free_port())
-    settings = [word for setting in (*SETTINGS, f"port={server.port}") for word in ("-c", setting)]
+    settings = [word for setting in (*SETTINGS, *more, f"port={server.port}") for word in ("-c", setting)]
     log = data.parent / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -1,0 +1,186 @@
+"""Debezium's PostgreSQL source and JDBC sink, on real servers, next to a Java worker."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kraal.broker.broker import Broker
+from kraal.jars.jars import ensure
+from kraal.testing import ProcessCluster
+from tests.fakes.servers.postgresql import PASSWORD, USER, PostgreSQL, postgresql
+from tests.fakes.workers.java_worker import MixedCluster
+from tests.integration.java_plugins.flows import RUNNING, a_name, plugin_jvm
+
+pytestmark = pytest.mark.ci
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+TYPES = """
+    CREATE TABLE kinds (
+        id bigint PRIMARY KEY, small smallint, whole int, real4 real, real8 double precision, amount numeric(12, 3),
+        loose numeric, yes boolean, short varchar(20), long text, raw bytea, at timestamp, zoned timestamptz, day date,
+        clock time, tree jsonb, unique_id uuid, many int[], span interval
+    );
+    INSERT INTO kinds VALUES
+        (1, -7, 70000, 1.5, 0.1, 12345.678, 1e-9, true, 'déjà', 'vu', '\\x0001ff', '2024-02-29 12:34:56.789012',
+         '2024-02-29 12:34:56.789012+05:30', '1969-12-31', '23:59:59.999999', '{"a": [1, null]}',
+         '00000000-0000-0000-0000-000000000001', '{1,2,NULL}', '1 year 2 days'),
+        (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    ALTER TABLE kinds REPLICA IDENTITY FULL;
+"""
+CHANGES = """
+    UPDATE kinds SET amount = 0.001, long = NULL WHERE id = 1;
+    INSERT INTO kinds (id, short) VALUES (3, 'third');
+    DELETE FROM kinds WHERE id = 2;
+"""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[PostgreSQL]:
+    """A server whose changes can be followed."""
+    with postgresql("wal_level=logical") as server:
+        server.ask(TYPES)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def properties(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """The properties of workers with Debezium's plugins."""
+    place = tmp_path_factory.mktemp("debezium")
+    for archive in ensure("debezium"):
+        with tarfile.open(archive) as opened:
+            opened.extractall(place, filter="data")
+    return {"plugin.path": str(place), "offset.flush.interval.ms": "500", "plugin.discovery": "hybrid_warn"}
+
+
+@pytest.fixture(scope="module")
+def kraal(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
+) -> Iterator[ProcessCluster]:
+    """A Kraal worker."""
+    place = tmp_path_factory.mktemp("kraal")
+    with ProcessCluster(1, directory=place, bootstrap=kafka.bootstrap, properties=properties) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def java(
+    kafka: Broker, tmp_path_factory: pytest.TempPathFactory, properties: Mapping[str, str]
+) -> Iterator[MixedCluster]:
+    """A Java worker of a group of its own."""
+    place = tmp_path_factory.mktemp("java")
+    with MixedCluster(0, directory=place, bootstrap=kafka.bootstrap, properties=properties) as made:
+        made.start_java()
+        yield made
+
+
+def source(database: PostgreSQL, name: str, table: str) -> dict[str, str]:
+    """Return the config of a source with a slot of its own; its topic is NAME.public.TABLE."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(database.port),
+        "database.user": USER,
+        "database.password": PASSWORD,
+        "database.dbname": "postgres",
+        "plugin.name": "pgoutput",
+        "publication.name": f"p_{name.replace('-', '_')}",
+        "publication.autocreate.mode": "filtered",
+        "slot.name": f"s_{name.replace('-', '_')}",
+        "slot.drop.on.stop": "true",
+        "topic.prefix": name,
+        "table.include.list": f"public.{table}",
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+
+
+def without_moments(value: Any) -> Any:
+    """Return a record without what differs from run to run: times, positions and transaction numbers."""
+    if isinstance(value, dict):
+        moments = ("ts_ms", "ts_us", "ts_ns", "lsn", "txId", "sequence", "name", "xmin")
+        return {key: without_moments(each) for key, each in value.items() if key not in moments}
+    return [without_moments(each) for each in value] if isinstance(value, list) else value
+
+
+def records(side: ProcessCluster, topic: str) -> list[tuple[Any, Any]]:
+    return [
+        tuple(without_moments(json.loads(text)) if text else None for text in (each.key, each.value))  # type: ignore[misc]
+        for each in side.records(topic)
+    ]
+
+
+def test_snapshot_and_changes_are_those_of_a_java_worker(
+    kraal: ProcessCluster, java: MixedCluster, database: PostgreSQL
+) -> None:
+    names = {side: a_name("dbz") for side in (kraal, java)}
+    for side, name in names.items():
+        side.create(name, source(database, name, "kinds"))
+    for side, name in names.items():
+        worker = side.alive[0]
+        worker.wait_for_states(name, RUNNING)
+        worker.wait_until("the snapshot was there", lambda s=side, n=name: len(s.records(f"{n}.public.kinds")) == 2)  # type: ignore[misc]
+    database.ask(CHANGES)
+    found = []
+    for side, name in names.items():
+        topic = f"{name}.public.kinds"
+        # An update, an insertion, and a deletion with its tombstone.
+        side.alive[0].wait_until("the changes were there", lambda s=side, t=topic: len(s.records(t)) == 6)  # type: ignore[misc]
+        found.append(json.loads(json.dumps(records(side, topic)).replace(name, "NAME")))
+    assert found[0] == found[1]
+    for side, name in names.items():
+        side.delete(name)
+
+
+def slot_position(database: PostgreSQL, name: str) -> str:
+    slot = f"s_{name.replace('-', '_')}"
+    (position,) = database.ask(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'")  # noqa: S608
+    return position
+
+
+def test_changes_reach_a_second_table_whatever_is_killed(kraal: ProcessCluster, database: PostgreSQL) -> None:
+    database.ask("CREATE TABLE people (id int PRIMARY KEY, name text); INSERT INTO people VALUES (1, 'one')")
+    name, worker = a_name("copy"), kraal.alive[0]
+    kraal.create(name, source(database, name, "people") | {"slot.drop.on.stop": "false"})
+    kraal.create(
+        f"{name}-sink",
+        {
+            "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+            "topics": f"{name}.public.people",
+            "connection.url": database.url,
+            "connection.username": USER,
+            "connection.password": PASSWORD,
+            "insert.mode": "upsert",
+            "delete.enabled": "true",
+            "primary.key.mode": "record_key",
+            "schema.evolution": "basic",
+            "collection.name.format": "copies",
+            "key.converter": JSON,
+            "value.converter": JSON,
+        },
+    )
+
+    def copied(*rows: str) -> None:
+        def done() -> bool:
+            known = database.ask("SELECT to_regclass('copies') IS NOT NULL") == ["t"]
+            return known and database.ask("SELECT id, name FROM copies ORDER BY id") == list(rows)
+
+        worker.wait_until(f"the copy was {rows}", done)
+
+    copied("1|one")
+    before = slot_position(database, name)
+    database.ask("INSERT INTO people VALUES (2, 'two'); UPDATE people SET name = 'ONE' WHERE id = 1")
+    plugin_jvm(worker).kill()
+    database.ask("DELETE FROM people WHERE id = 2; INSERT INTO people VALUES (3, 'three')")
+    copied("1|ONE", "3|three")
+    worker.wait_until("the slot moved on", lambda: slot_position(database, name) > before)
+    worker.wait_for_states(name, RUNNING)
+    worker.wait_for_states(f"{name}-sink", RUNNING)
+    assert worker.get(f"/connectors/{name}/offsets").body["offsets"]
+    for each in (f"{name}-sink", name):
+        kraal.delete(each)
