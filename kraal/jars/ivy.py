@@ -66,7 +66,8 @@ class Coordinates:
                 return cls(org, name, revision)
             case [org, name, extension, classifier, revision]:
                 return cls(org, name, revision, classifier, extension)
-        raise ValueError(text)
+            case _:
+                raise ValueError(text)
 
 
 def retrieve(
@@ -96,7 +97,7 @@ def retrieve(
     code, output = _run(command, progress)
     if code != 0:
         raise JarsUnavailable(_sentence(output))
-    return sorted((into / "jars").iterdir())
+    return sorted((into / "jars").glob("*"))
 
 
 def _describe(wanted: Iterable[Coordinates], *, transitive: bool) -> str:

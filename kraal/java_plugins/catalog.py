@@ -41,6 +41,11 @@ class JavaPlugin:
     task_class: str
     """Connectors: the class of their tasks; empty if it is known only when they run."""
 
+    @property
+    def is_connector(self) -> bool:
+        """Whether it is a source or a sink."""
+        return self.kind in (PluginKind.SOURCE, PluginKind.SINK)
+
 
 def parse_catalog(text: str) -> list[JavaPlugin]:
     """Parse a catalog; of several versions of a class the last, which is the highest, is kept.

@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Final
 
-from kraal.core.errors import KraalError
+from kraal.core.errors import Unavailable
 from kraal.jars.java import find_java
 
 _MAIN: Final = "kraal.plugins.PluginProcess"
@@ -24,10 +24,8 @@ _END_S: Final = 2.0
 log = logging.getLogger(__name__)
 
 
-class PluginsAway(KraalError):
+class PluginsAway(Unavailable):
     """The JVM of Java plugins is not up; the message tells why."""
-
-    status = 503
 
 
 class Jvm:

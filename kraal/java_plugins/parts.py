@@ -43,13 +43,19 @@ def open_host(worker: Mapping[str, str]) -> PluginHost | None:
 def with_java_plugins(registry: Registry, host: PluginHost, worker: Mapping[str, str]) -> Registry:
     """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
 
-    They replace Kraal's own plugins of the same name. Raises PluginsAway if the scan fails.
+    Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
+    Java connectors use those in plugin.path. Raises PluginsAway if the scan fails.
     """
     digest = digest_of(split_list(worker[PATH]), worker.get(DISCOVERY) or _DEFAULT_DISCOVERY)
     text = cached(digest)
     if text is None:
         text = host.describe()
         store(digest, text)
-    found = parse_catalog(text)
-    log.info("Found %d Java plugins in plugin.path", len(found))
+    everything = parse_catalog(text)
+    log.info("Found %d Java plugins in plugin.path", len(everything))
+    found = [
+        each
+        for each in everything
+        if each.is_connector or registry.resolve(each.class_name) != each.class_name
+    ]
     return registry.with_plugins(classes_of(found, host))

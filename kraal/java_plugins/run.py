@@ -65,6 +65,8 @@ class JavaRun:
         self._version, self._is_source, self._graceful_s = version, is_source, graceful_s
         self._report, self._over = report, over
         self._lock = threading.RLock()
+        self._calls = threading.Lock()
+        """Held during calls that start, pause or stop the task, so that they have one order; taken before `_lock`."""
         self._phase = _Phase.WAITING
         self._behind: JavaRun | None = None
         self._asked = self._paused = False
@@ -181,9 +183,12 @@ class JavaRun:
         spec, task = self.spec, self.spec.task
         configs = (json.dumps(dict(spec.connector_config)), json.dumps(dict(spec.task_config)))
         try:
-            if spec.transactions is not None:
-                spec.transactions.close()  # the Java task opens a producer of its own, with the same id
-            self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
+            with self._calls:
+                if self._phase is not _Phase.STARTING:
+                    return
+                if spec.transactions is not None:
+                    spec.transactions.close()  # the Java task opens a producer of its own, with the same id
+                self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
         except PluginsAway:
             return  # `down` follows
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
@@ -210,9 +215,9 @@ class JavaRun:
     def _ask_to_stop(self, wait_s: float) -> bool:
         task = self.spec.task
         try:
-            return bool(
-                self._host.ask("stopTask", task.connector, task.task, self.number, int(wait_s * 1000))
-            )
+            with self._calls:
+                waits_ms = int(wait_s * 1000)
+                return bool(self._host.ask("stopTask", task.connector, task.task, self.number, waits_ms))
         except PluginsAway:
             return False
 
@@ -238,7 +243,8 @@ class JavaRun:
 
         def ask() -> None:
             try:
-                self._host.ask("setPaused", task.connector, task.task, self.number, paused)
+                with self._calls:  # what was asked last is what holds
+                    self._host.ask("setPaused", task.connector, task.task, self.number, self._paused)
             except PluginsAway:
                 log.debug("%s: The JVM of Java plugins ended before a pause", task)
 

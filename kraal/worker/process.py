@@ -7,9 +7,7 @@ actor died too often, 5 the shutdown hung.
 
 from __future__ import annotations
 
-import gc
 import logging
-import resource
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -38,7 +36,6 @@ from kraal.core.errors import KraalError
 from kraal.core.log_levels import Loggers
 from kraal.core.logging import who
 from kraal.core.private_files import changeable
-from kraal.engine.api import EngineReady
 from kraal.jars.class_archive import known_archive
 from kraal.jars.jars import ensure
 from kraal.jars.places import cache_dir
@@ -52,6 +49,7 @@ from kraal.plugins.config_providers import ProviderClasses, open_providers
 from kraal.plugins.registry import Registry
 from kraal.plugins.worker_plugins import ProvidedPlugins
 from kraal.worker.control_port import ControlPort
+from kraal.worker.resources import keep_what_lives, open_as_many_as_allowed
 from kraal.worker.watchdog import Watchdog
 from web.app import create_apps
 from web.middleware.admission import Admission, Limits
@@ -64,7 +62,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kraal.config.worker.listeners import Listener as ConfiguredListener
-    from kraal.engine.api import Engine, EngineState
+    from kraal.engine.api import Engine
     from kraal.java_plugins.host import PluginHost
     from kraal.stores.api import GroupOffsets, Log, OffsetStore
 
@@ -80,9 +78,6 @@ HUNG_S = 15.0
 
 TURN_S = 0.001
 """Switch interval of the interpreter in seconds: a GET waits for several threads in turn."""
-
-MOST_FILES = 65_536
-"""Maximum limit of open files; enough for many thousands of connections."""
 
 C = TypeVar("C", bound=WorkerConfig)
 
@@ -378,25 +373,6 @@ class Process(ABC, Generic[C]):
         self._providers.close()
         self._close_stores()
         log.info("Stopped the worker")
-
-
-def open_as_many_as_allowed() -> None:
-    """Raise the limit of open files as far as allowed, as a JVM does, because each connection counts."""
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
-    if now != resource.RLIM_INFINITY and now < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
-def keep_what_lives(state: EngineState) -> None:
-    """Exclude all existing objects from garbage collection, once Spark is up for the first time.
-
-    Nearly all of them belong to modules, which live as long as the process. Scanning them stops all threads for 50 ms,
-    and starting and stopping connectors triggers a scan every few seconds.
-    """
-    if isinstance(state, EngineReady) and not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
 
 
 def _listener(configured: ConfiguredListener, *, admin: bool = False) -> Listener:

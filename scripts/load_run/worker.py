@@ -18,7 +18,7 @@ from kraal.protocol.records import encode
 from kraal.protocol.signature import new_key
 from kraal.stores.memory import MemoryLog
 from kraal.testing._simulation.plugins import FAKE_SOURCE
-from kraal.worker.process import open_as_many_as_allowed
+from kraal.worker.resources import open_as_many_as_allowed
 from tests.fakes.workers.rest_worker import rest_worker
 from web.middleware.admission import Limits
 

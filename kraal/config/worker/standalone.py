@@ -17,10 +17,10 @@ from kraal.config.worker.config import (
     worker_warnings,
 )
 from kraal.config.worker.distributed_keys import DISTRIBUTED, TOPIC_PREFIXES
-from kraal.config.worker.keys import STANDALONE
+from kraal.config.worker.keys import JAVA_PLUGINS, STANDALONE
 
 _ELSEWHERE: Final = dict.fromkeys(
-    (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES),
+    (*(key.name for key in DISTRIBUTED if key.name not in STANDALONE), *TOPIC_PREFIXES, *JAVA_PLUGINS),
     "only distributed workers use it",
 )
 

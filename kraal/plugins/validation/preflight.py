@@ -13,6 +13,7 @@ from typing import Final
 from kraal.config.connector.keys import CONSUMER_OVERRIDE, NAME
 from kraal.config.connector.source import EXACTLY_ONCE_SUPPORT, TRANSACTION_BOUNDARY
 from kraal.config.key import ConfigValue
+from kraal.core.errors import Unavailable
 from kraal.core.ids import Config
 from kraal.plugins.api import Connector
 
@@ -56,7 +57,7 @@ def check_sink_group(group: str, config: Config, values: Values) -> None:
 def check_delivery(make: Callable[[], Connector], config: Config, values: Values, *, enabled: bool) -> None:
     """Add errors if a source is required to deliver exactly once, or to define transaction boundaries, and cannot.
 
-    `enabled`: the worker has exactly-once support.
+    `enabled`: the worker has exactly-once support. Raises Unavailable while the connector cannot be asked.
     """
     support = values[EXACTLY_ONCE_SUPPORT]
     if not support.errors and str(support.value).upper() == "REQUIRED":
@@ -73,6 +74,8 @@ def _boundary_objection(make: Callable[[], Connector], config: dict[str, str]) -
     """Return why a connector cannot define transaction boundaries; None if it can."""
     try:
         return None if make().can_define_transaction_boundaries(config) else _NO_BOUNDARIES
+    except Unavailable:
+        raise
     except Exception as exc:
         log.exception("Failed while validating connector support for transaction boundaries")
         return _unexpected(exc)
@@ -82,6 +85,8 @@ def _objection(make: Callable[[], Connector], config: dict[str, str]) -> str | N
     """Return why a connector cannot deliver exactly once; None if it can."""
     try:
         supported = make().exactly_once_support(config)
+    except Unavailable:
+        raise
     except Exception as exc:
         log.exception("Failed while validating connector support for exactly-once semantics")
         return _unexpected(exc)

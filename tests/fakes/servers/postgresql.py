@@ -101,9 +101,7 @@ def postgresql(*settings: str) -> Iterator[PostgreSQL]:
 
 
 @contextmanager
-def _running(
-    programs: Path, data: Path, more: tuple[str, ...], who: dict[str, Any]
-) -> Iterator[PostgreSQL]:
+def _running(programs: Path, data: Path, more: tuple[str, ...], who: dict[str, Any]) -> Iterator[PostgreSQL]:
     server = PostgreSQL(programs, free_port())
     settings = [word for setting in (*SETTINGS, *more, f"port={server.port}") for word in ("-c", setting)]
     log = data.parent / "log"

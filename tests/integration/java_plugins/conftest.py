@@ -12,6 +12,7 @@ from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import compile_jar, java_class_path
 from kraal.testing import ProcessCluster
+from tests.integration.java_plugins.flows import wait_for_plugins
 
 FAULTY = Path(__file__).parents[3] / "java" / "src" / "faulty"
 
@@ -43,6 +44,7 @@ def cluster(
     made = ProcessCluster(directory=directory, bootstrap=kafka.bootstrap, properties=worker_properties)
     try:
         made.start(1)
+        wait_for_plugins(made.alive[0])
         yield made
         codes = [worker.end() for worker in made.workers]
     finally:

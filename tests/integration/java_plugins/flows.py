@@ -54,3 +54,8 @@ def plugin_jvm(worker: WorkerProcess) -> psutil.Process:
         except psutil.NoSuchProcess:
             continue
     raise AssertionError("the worker has no JVM of Java plugins")
+
+
+def wait_for_plugins(worker: WorkerProcess) -> None:
+    """Wait until the JVM of Java plugins is up."""
+    worker.wait_until("Java plugins were ready", lambda: "Java plugins are ready" in worker.log_text())

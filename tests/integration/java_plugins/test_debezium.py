@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tarfile
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,10 +108,14 @@ def without_moments(value: Any) -> Any:
 
 
 def records(side: ProcessCluster, topic: str) -> list[tuple[Any, Any]]:
-    return [
-        tuple(without_moments(json.loads(text)) if text else None for text in (each.key, each.value))  # type: ignore[misc]
-        for each in side.records(topic)
-    ]
+    def read(text: bytes | None) -> Any:
+        return without_moments(json.loads(text)) if text else None
+
+    return [(read(each.key), read(each.value)) for each in side.records(topic)]
+
+
+def wait_for_records(side: ProcessCluster, topic: str, count: int) -> None:
+    side.alive[0].wait_until(f"{topic} had {count} records", lambda: len(side.records(topic)) == count)
 
 
 def test_snapshot_and_changes_are_those_of_a_java_worker(
@@ -122,15 +125,13 @@ def test_snapshot_and_changes_are_those_of_a_java_worker(
     for side, name in names.items():
         side.create(name, source(database, name, "kinds"))
     for side, name in names.items():
-        worker = side.alive[0]
-        worker.wait_for_states(name, RUNNING)
-        worker.wait_until("the snapshot was there", lambda s=side, n=name: len(s.records(f"{n}.public.kinds")) == 2)  # type: ignore[misc]
+        side.alive[0].wait_for_states(name, RUNNING)
+        wait_for_records(side, f"{name}.public.kinds", 2)
     database.ask(CHANGES)
     found = []
     for side, name in names.items():
         topic = f"{name}.public.kinds"
-        # An update, an insertion, and a deletion with its tombstone.
-        side.alive[0].wait_until("the changes were there", lambda s=side, t=topic: len(s.records(t)) == 6)  # type: ignore[misc]
+        wait_for_records(side, topic, 6)  # an update, an insertion, and a deletion with its tombstone
         found.append(json.loads(json.dumps(records(side, topic)).replace(name, "NAME")))
     assert found[0] == found[1]
     for side, name in names.items():
@@ -139,7 +140,9 @@ def test_snapshot_and_changes_are_those_of_a_java_worker(
 
 def slot_position(database: PostgreSQL, name: str) -> str:
     slot = f"s_{name.replace('-', '_')}"
-    (position,) = database.ask(f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'")  # noqa: S608
+    (position,) = database.ask(
+        f"SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = '{slot}'"  # noqa: S608
+    )
     return position
 
 

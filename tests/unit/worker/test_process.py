@@ -26,7 +26,7 @@ from kraal.core.errors import ActorDied, KraalError
 from kraal.engine.api import EngineReady, EngineStarting
 from kraal.testing._simulation.engine import FakeEngine
 from kraal.worker import standalone
-from kraal.worker.process import keep_what_lives
+from kraal.worker.resources import keep_what_lives
 from kraal.worker.standalone import StandaloneProcess
 from tests.fakes.kafka.certificates import PASSWORD, make_authority
 

@@ -160,10 +160,10 @@ def test_unknown_keys_are_warned_of_with_the_nearest_known_one() -> None:
         offset__storage__file__filenme="x", group__id="g", plugin__path="/opt", completely__unheard__thing="1"
     )
     assert "\n".join(config.warnings) == (
-        "plugin.path is ignored: Kraal's plugins are Python packages that are found by their entry points.\n"
         "offset.storage.file.filenme is ignored: no such configuration is known; "
         "did you mean offset.storage.file.filename?\n"
         "group.id is ignored: only distributed workers use it.\n"
+        "plugin.path is ignored: only distributed workers use it.\n"
         "completely.unheard.thing is ignored: no such configuration is known."
     )
 

@@ -8,6 +8,8 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.connect.connector.Task;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.source.ConnectorTransactionBoundaries;
+import org.apache.kafka.connect.source.ExactlyOnceSupport;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
@@ -59,7 +61,22 @@ public final class FaultySource extends SourceConnector {
                 ConfigDef.Importance.LOW, "What goes wrong.");
     }
 
-    /** Counts: one record every 10 ms. */
+    @Override
+    public ExactlyOnceSupport exactlyOnceSupport(Map<String, String> props) {
+        return ExactlyOnceSupport.SUPPORTED;
+    }
+
+    @Override
+    public ConnectorTransactionBoundaries canDefineTransactionBoundaries(Map<String, String> props) {
+        return ConnectorTransactionBoundaries.SUPPORTED;
+    }
+
+    @Override
+    public boolean alterOffsets(Map<String, String> props, Map<Map<String, ?>, Map<String, ?>> offsets) {
+        return true;
+    }
+
+    /** Counts: one record every 10 ms; every tenth ends a transaction where the task decides. */
     public static final class Counting extends SourceTask {
         private Map<String, String> config;
         private long next;
@@ -98,6 +115,9 @@ public final class FaultySource extends SourceConnector {
                 forEver();
             }
             next++;
+            if (context.transactionContext() != null && next % 10 == 0) {
+                context.transactionContext().commitTransaction();
+            }
             return List.of(new SourceRecord(
                 partition(), Map.of("next", next), config.get("topic"), Schema.STRING_SCHEMA, "" + (next - 1)));
         }

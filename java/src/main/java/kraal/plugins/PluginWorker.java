@@ -132,6 +132,10 @@ public final class PluginWorker {
 
     /** Starts a connector and waits until it runs; returns null, or the trace of what failed. */
     public String startConnector(String name, String config) throws Exception {
+        if (worker.connectorNames().contains(name)) { // of an actor that was cancelled
+            stopConnector(name);
+            worker.stopAndAwaitConnector(name);
+        }
         RunningConnector made =
             new RunningConnector(name, events, worker.metrics().connectorPluginMetrics(name));
         worker.startConnector(name, Json.strings(config), made, made, TargetState.STARTED, made);
@@ -172,7 +176,8 @@ public final class PluginWorker {
 
     /** Starts a task; {@code run} tells its events apart. What becomes of it is reported as events. */
     public void startTask(
-        String connector, int task, long run, String connectorConfig, String taskConfig, boolean source) {
+        String connector, int task, long run, String connectorConfig, String taskConfig, boolean source)
+        throws Exception {
         tasks.start(
             connector, task, run, Json.strings(connectorConfig), Json.strings(taskConfig), source);
     }

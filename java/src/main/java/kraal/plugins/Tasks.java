@@ -83,10 +83,16 @@ final class Tasks {
         return found;
     }
 
+    /** Starts a task; what is left of an earlier run is cancelled, and must have ended. */
     void start(
-        String connector, int task, long run, Map<String, String> config, Map<String, String> own, boolean source) {
+        String connector, int task, long run, Map<String, String> config, Map<String, String> own, boolean source)
+        throws ReflectiveOperationException {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
-        if (!isOver(id, 0)) {
+        RunningTask older = running.get(id);
+        if (older != null) {
+            stop(connector, task, older.run, 0);
+        }
+        if (!isOver(id)) {
             events.ofTask(id, run, "waiting", "an earlier run of the task, which was cancelled, has not ended");
             return;
         }
@@ -151,14 +157,10 @@ final class Tasks {
         return task == null || task.run != run ? null : known.get(id);
     }
 
-    private boolean isOver(ConnectorTaskId id, long waitMs) {
+    private boolean isOver(ConnectorTaskId id) throws ReflectiveOperationException {
         Object left = lingering.get(id);
-        try {
-            if (left != null && !(Boolean) method(left, "awaitStop", long.class).invoke(left, waitMs)) {
-                return false;
-            }
-        } catch (ReflectiveOperationException e) {
-            throw new IllegalStateException(e);
+        if (left != null && !(Boolean) method(left, "awaitStop", long.class).invoke(left, 0L)) {
+            return false;
         }
         lingering.remove(id);
         return true;

@@ -1,0 +1,34 @@
+"""The process's open files and memory."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from typing import TYPE_CHECKING, Final
+
+from kraal.engine.api import EngineReady
+
+if TYPE_CHECKING:
+    from kraal.engine.api import EngineState
+
+MOST_FILES: Final = 65_536
+"""Maximum limit of open files; enough for many thousands of connections."""
+
+
+def open_as_many_as_allowed() -> None:
+    """Raise the limit of open files as far as allowed, as a JVM does, because each connection counts."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if most == resource.RLIM_INFINITY else min(MOST_FILES, most)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def keep_what_lives(state: EngineState) -> None:
+    """Exclude all existing objects from garbage collection, once Spark is up for the first time.
+
+    Nearly all of them belong to modules, which live as long as the process. Scanning them stops all threads for 50 ms,
+    and starting and stopping connectors triggers a scan every few seconds.
+    """
+    if isinstance(state, EngineReady) and not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
