@@ -4,6 +4,8 @@ Starts a Kafka broker and `kraal standalone` with a FileStreamSource and a FileS
 compares both files, and shows what a transform and a bad record do; then it stays up until Ctrl-C. Everything it starts
 ends with it, and its files go, too.
 With --cluster, several `kraal distributed` share the work, and one of them is killed meanwhile.
+With --cdc, two of them follow the changes of a PostgreSQL table with Debezium's Java plugins and copy it, one of them
+is killed meanwhile, and all ends by itself.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 
 from kraal.broker.broker import HOST, Broker, free_port
 from kraal.core.errors import KraalError
-from scripts import demo_cluster, demo_errors
+from scripts import demo_cdc, demo_cluster, demo_errors
 from scripts.harness.lines import LINE_BYTES, ON_DISK, count_lines, sha256, size, write_lines
 from scripts.harness.processes import ScriptFailed, ignore_signals, interrupt_on_signals, wait_until
 from scripts.harness.rest import all_running
@@ -142,6 +144,8 @@ def main() -> int:
         parser.error("--lines must be at least 1")
     if arguments.cluster is not None and arguments.cluster < demo_cluster.FEWEST:
         parser.error(f"--cluster must be at least {demo_cluster.FEWEST}: one of the workers is killed")
+    if arguments.cdc and arguments.lines is not None:
+        parser.error("--lines is not for --cdc, which copies a table")
     try:
         with ExitStack() as stack:
             try:
@@ -163,6 +167,9 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> None:
     port = _rest_port(arguments.port)
     made = tempfile.TemporaryDirectory(prefix="kraal-demo-", ignore_cleanup_errors=True)
     directory = Path(stack.enter_context(made))
+    if arguments.cdc:
+        demo_cdc.run(port, directory, stack)
+        return
     if arguments.cluster:
         plan = demo_cluster.Plan(
             workers=arguments.cluster,
@@ -280,7 +287,10 @@ def _parser() -> argparse.ArgumentParser:
     lines = f"default: {LINES}, or {demo_cluster.LINES} with --cluster"
     parser.add_argument("--lines", type=int, metavar="N", help=lines)
     cluster = "N distributed workers, one of which is killed with -9; 3 fit a small machine"
-    parser.add_argument("--cluster", type=int, metavar="N", help=cluster)
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--cluster", type=int, metavar="N", help=cluster)
+    cdc = "copy a PostgreSQL table with Debezium, while one of two workers is killed with -9"
+    ways.add_argument("--cdc", action="store_true", help=cdc)
     port = f"for REST; 0: any free one. Default: {REST_PORT}, or any free one when that is taken"
     parser.add_argument("--port", type=int, metavar="PORT", help=port)
     return parser

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,34 +148,6 @@ class ClusterDemo:
                 self.cluster.workers[0].rest.create(name, config)
         self.cluster.settle(self.names)
 
-    def workers_table(self, dead: Worker | None = None) -> str:
-        """Return the workers and how much each of them runs."""
-        leader = self.cluster.leader()
-        counts = Counter(owners(self.cluster.statuses.now(), self.names).values())
-        rows = [("WORKER", "PID", "STATE", "ROLE", "RUNS")]
-        for worker in sorted(
-            [*self.cluster.workers, *([dead] if dead else [])], key=lambda each: each.rest.port
-        ):
-            lives, name = worker is not dead, worker.rest.worker_id
-            role = "leader" if worker is leader else "follower"
-            rows.append(
-                (
-                    name,
-                    str(worker.process.pid),
-                    "Ready" if lives else "Killed",
-                    role if lives else "-",
-                    str(counts[name] if lives else 0),
-                )
-            )
-        return columns(rows)
-
-    def instances_table(self) -> str:
-        """Return all connectors and tasks, and where they run."""
-        now = self.cluster.statuses.now()
-        rows = [("NAME", "KIND", "STATE", "WORKER")]
-        rows += [(_shown(key), _kind(key), now[key].state, now[key].worker) for key in self._keys()]
-        return columns(rows)
-
     def flow(self, seconds: float) -> None:
         """Let lines flow and show how many have come."""
         end = time.monotonic() + seconds
@@ -196,23 +168,20 @@ class ClusterDemo:
         killed = time.time()
         self.cluster.kill(victim)
         with Progress() as show:
-            noticed = self._noticed(last, show)
-            say_noticed = noticed.begun - killed
+            noticed = wait_until_noticed(self.cluster, last, lambda: self._look(show))
             deadline = time.monotonic() + UP_S
-            while len(self._moved(moving, lost)) < len(moving):
+            while not has_moved(self.cluster.statuses.now(), moving, lost):
                 if time.monotonic() > deadline:
                     raise ScriptFailed(f"Not all work of the killed worker ran elsewhere after {UP_S:.0f} s.")
                 self._look(show)
         now = self.cluster.statuses.now()
         moved = max((now[key].at for key in moving), default=noticed.stable)
-        self._tell_moves(before, moving)
         say("")
-        say(f"{'+0.0 s':>8}   killed; its lines wait in the source files and in Kafka")
-        say(
-            f"{f'+{say_noticed:.1f} s':>8}   the group noticed (session.timeout.ms=6000);"
-            f" generation {noticed.generation} has {noticed.members} workers"
-        )
-        say(f"{f'+{moved - killed:.1f} s':>8}   all of its work runs elsewhere")
+        say(moves_table(self.cluster, self.names, before, moving))
+        say("")
+        say_after(0.0, "killed; its lines wait in the source files and in Kafka")
+        say_noticed(noticed, killed)
+        say_after(moved - killed, "all of its work runs elsewhere")
         return victim
 
     def finish(self) -> None:
@@ -251,9 +220,6 @@ class ClusterDemo:
             time.sleep(0.5)
         raise ScriptFailed("All workers have ended.")
 
-    def _keys(self) -> list[str]:
-        return [key for name in self.names for key in (f"connector-{name}", f"task-{name}-0")]
-
     def _look(self, show: Progress) -> None:
         """Show how far it is. Raises ScriptFailed when a worker has ended or nothing moves."""
         count = sum(size(pipe.sink_file) for pipe in self.pipes) // ON_DISK
@@ -277,45 +243,14 @@ class ClusterDemo:
             raise ScriptFailed(f"Nothing has come out for {STALLED_S:.0f} s.")
         time.sleep(LOOK_S)
 
-    def _noticed(self, last: int, show: Progress) -> Rebalance:
-        """Wait for the generation after `last`."""
-        deadline = time.monotonic() + UP_S
-        while True:
-            if later := [each for each in self.cluster.generations() if each.generation > last]:
-                return later[0]
-            if time.monotonic() > deadline:
-                raise ScriptFailed(f"The group did not notice in {UP_S:.0f} s that a worker is gone.")
-            self._look(show)
-
-    def _moved(self, moving: Sequence[str], lost: str) -> Mapping[str, Status]:
-        now = self.cluster.statuses.now()
-        return {key: now[key] for key in moving if now[key].state == "RUNNING" and now[key].worker != lost}
-
-    def _tell_moves(self, before: Mapping[str, str], moving: Sequence[str]) -> None:
-        now = self.cluster.statuses.now()
-        rows = [("NAME", "KIND", "BEFORE", "AFTER")]
-        for key in self._keys():
-            after = now[key].worker if key in moving else "stays"
-            rows.append((_shown(key), _kind(key), before.get(key, "-"), after))
-        say("")
-        say(columns(rows))
-
 
 def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
     """Do it all; what `stack` is given ends afterwards, last things first. Raises ScriptFailed."""
-    say("Starting a Kafka broker ...")
-    broker = Broker(directory / "kafka", free_port())
-    broker.start()
-    stack.callback(broker.stop)
+    broker = start_broker(directory, stack)
     cluster = Cluster("kraal", broker, directory / "workers", "demo", EXTRA)
     stack.callback(cluster.stop)
     stack.callback(say, "Stopping the workers, Spark and Kafka ...")
-    say(f"Starting {plan.workers} times kraal distributed for Kafka on {broker.bootstrap} ...")
-    say("Each of them joins the group when its Spark is up ...")
-    for number in range(plan.workers):
-        cluster.launch(plan.port if number == 0 else None)
-    for worker in cluster.workers:
-        cluster.wait_until_in(worker)
+    start_workers(cluster, broker, plan.workers, plan.port)
     pipes, topics = [], []
     for number in range(PIPES):
         name = f"file-{number}"
@@ -334,17 +269,107 @@ def run(plan: Plan, directory: Path, stack: ExitStack) -> None:
             demo.stay()
 
 
+def start_broker(directory: Path, stack: ExitStack) -> Broker:
+    """Start a broker that `stack` stops."""
+    say("Starting a Kafka broker ...")
+    broker = Broker(directory / "kafka", free_port())
+    broker.start()
+    stack.callback(broker.stop)
+    return broker
+
+
+def start_workers(cluster: Cluster, broker: Broker, count: int, port: int) -> None:
+    """Start workers, the first with REST on `port`, and wait until all are in the group. Raises ScriptFailed."""
+    say(f"Starting {count} times kraal distributed for Kafka on {broker.bootstrap} ...")
+    say("Each of them joins the group when its Spark is up ...")
+    for number in range(count):
+        cluster.launch(port if number == 0 else None)
+    for worker in cluster.workers:
+        cluster.wait_until_in(worker)
+
+
+def workers_table(cluster: Cluster, names: Sequence[str], dead: Worker | None = None) -> str:
+    """Return the workers and how much of the connectors `names` each of them runs."""
+    leader = cluster.leader()
+    counts = Counter(owners(cluster.statuses.now(), names).values())
+    rows = [("WORKER", "PID", "STATE", "ROLE", "RUNS")]
+    for worker in sorted([*cluster.workers, *([dead] if dead else [])], key=lambda each: each.rest.port):
+        lives, name = worker is not dead, worker.rest.worker_id
+        role = "leader" if worker is leader else "follower"
+        rows.append(
+            (
+                name,
+                str(worker.process.pid),
+                "Ready" if lives else "Killed",
+                role if lives else "-",
+                str(counts[name] if lives else 0),
+            )
+        )
+    return columns(rows)
+
+
+def instances_table(cluster: Cluster, names: Sequence[str]) -> str:
+    """Return all connectors and tasks, and where they run."""
+    now = cluster.statuses.now()
+    rows = [("NAME", "KIND", "STATE", "WORKER")]
+    rows += [(_shown(key), _kind(key), now[key].state, now[key].worker) for key in _keys(names)]
+    return columns(rows)
+
+
+def moves_table(
+    cluster: Cluster, names: Sequence[str], before: Mapping[str, str], moving: Sequence[str]
+) -> str:
+    """Return where all connectors and tasks ran before, and where those of `moving` run now."""
+    now = cluster.statuses.now()
+    rows = [("NAME", "KIND", "BEFORE", "AFTER")]
+    for key in _keys(names):
+        after = now[key].worker if key in moving else "stays"
+        rows.append((_shown(key), _kind(key), before.get(key, "-"), after))
+    return columns(rows)
+
+
+def has_moved(now: Mapping[str, Status], moving: Sequence[str], lost: str) -> bool:
+    """Whether all that ran on the worker `lost` runs on others."""
+    return all(now[key].state == "RUNNING" and now[key].worker != lost for key in moving)
+
+
+def wait_until_noticed(cluster: Cluster, last: int, look: Callable[[], None]) -> Rebalance:
+    """Call `look` until the group has a generation after `last`, and return that. Raises ScriptFailed."""
+    deadline = time.monotonic() + UP_S
+    while True:
+        if later := [each for each in cluster.generations() if each.generation > last]:
+            return later[0]
+        if time.monotonic() > deadline:
+            raise ScriptFailed(f"The group did not notice in {UP_S:.0f} s that a worker is gone.")
+        look()
+
+
+def say_after(seconds: float, text: str) -> None:
+    """Tell what happened so long after a worker was killed."""
+    say(f"{f'+{seconds:.1f} s':>8}   {text}")
+
+
+def say_noticed(noticed: Rebalance, killed: float) -> None:
+    """Tell when the group noticed that a worker was killed."""
+    timeout = f"session.timeout.ms={EXTRA['session.timeout.ms']}"
+    workers = f"{noticed.members} worker{'' if noticed.members == 1 else 's'}"
+    say_after(
+        noticed.begun - killed,
+        f"the group noticed ({timeout}); generation {noticed.generation} has {workers}",
+    )
+
+
 def _show(demo: ClusterDemo, feeder: Feeder) -> None:
     say("")
-    say(demo.workers_table())
+    say(workers_table(demo.cluster, demo.names))
     say("")
-    say(demo.instances_table())
+    say(instances_table(demo.cluster, demo.names))
     say("")
     feeder.start()
     demo.flow(KILL_AFTER_S)
     victim = demo.kill()
     say("")
-    say(demo.workers_table(victim))
+    say(workers_table(demo.cluster, demo.names, victim))
     say("")
     demo.finish()
     rows = demo.check()
@@ -364,6 +389,10 @@ def _is_through(pipe: Pipe) -> bool:
         source.seek(-ON_DISK, 2)
         sink.seek(-ON_DISK, 2)
         return source.read() == sink.read()
+
+
+def _keys(names: Sequence[str]) -> list[str]:
+    return [key for name in names for key in (f"connector-{name}", f"task-{name}-0")]
 
 
 def _shown(key: str) -> str:

@@ -3,7 +3,7 @@
 
 # kraal_setup [GROUP...]
 # Goes to the root of the repository and puts its virtual environment first in PATH; makes the environment from the
-# lock files, and fetches the jars of each GROUP (broker, spark, connect, postgresql, s3a), which also asks for Java, where they are not
+# lock files, and fetches the jars of each GROUP of kraal/jars/jars.lock, which also asks for Java, where they are not
 # there yet; for spark also the archive of its classes. On failure: one sentence on stderr and exit 1.
 kraal_setup() {
     KRAAL_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd) || exit 1

@@ -64,6 +64,11 @@ class Loggers:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._modified: dict[str, int] = {}
+        self._told: list[Callable[[str, str], None]] = []
+
+    def listen(self, told: Callable[[str, str], None]) -> None:
+        """Call `told` with the namespace and the level of every later change; it must return at once."""
+        self._told.append(told)
 
     def level(self, name: str) -> LoggerLevel | None:
         """Return a logger's level; None for an unknown logger. `root` is accepted in any case."""
@@ -108,7 +113,9 @@ class Loggers:
             now_ms = self._now_ms()
             changed = sorted(n for n, each in within.items() if each.getEffectiveLevel() != before[n])
             self._modified.update(dict.fromkeys(changed, now_ms))
-            return changed
+        for told in self._told:
+            told(namespace, level_name(number))
+        return changed
 
     def _known(self) -> dict[str, logging.Logger]:
         """Return all loggers by name, without placeholders for parent names."""

@@ -74,6 +74,7 @@ class PluginHost:
         self._silence_ms = int(silence_s * 1000)
         self._lock = threading.RLock()
         self._listeners: dict[object, Listener] = {}
+        self._levels: dict[str, str] = {}
         self._jvm: Jvm | None = None
         self._starting: Jvm | None = None
         self._why = "the JVM of Java plugins is starting"
@@ -137,6 +138,22 @@ class PluginHost:
         with self._lock:
             self._listeners.pop(key, None)
 
+    def set_log_level(self, namespace: str, level: str) -> None:
+        """Set the level of Java's loggers below a namespace, by log4j's names, also in later processes."""
+        with self._lock:
+            self._levels.pop(namespace, None)
+            self._levels[namespace] = level
+        self.submit(self._set_levels)
+
+    def _set_levels(self) -> None:
+        with self._lock:
+            levels = dict(self._levels)
+        try:
+            for namespace, level in levels.items():
+                self.ask("setLogLevel", namespace, level)
+        except PluginsAway:
+            log.debug("The next JVM of Java plugins gets the levels of loggers")
+
     @property
     def why_away(self) -> str | None:
         """Why the process is not up; None if it is."""
@@ -197,6 +214,7 @@ class PluginHost:
         log.info("Java plugins are ready")
         with self._lock:
             self._jvm = jvm
+        self._set_levels()
         for listener in self._all():
             listener.up()
         return True

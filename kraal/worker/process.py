@@ -194,6 +194,7 @@ class Process(ABC, Generic[C]):
         plugins = ProvidedPlugins(registry, self.config, self._providers)
         engine = self._engine(registry)
         if java is not None:
+            self._loggers.listen(java.set_log_level)
             engine = JavaPluginEngine(engine, java, registry, graceful_s=self.config.graceful_timeout_s)
         engine.listen(keep_what_lives)
         settings = self._settings()

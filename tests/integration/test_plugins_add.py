@@ -15,7 +15,7 @@ from kraal.broker.broker import Broker
 from kraal.broker.records import write_topic
 from kraal.plugin_lock.lock import read_lock
 from kraal.testing.process import WorkerProcess
-from tests.fakes.servers.postgresql import PostgreSQL, postgresql
+from scripts.harness.postgresql import PostgreSQL, postgresql
 from tests.fakes.spark.pipe import create_topic
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

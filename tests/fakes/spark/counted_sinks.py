@@ -14,7 +14,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from kraal.testing import ProcessCluster
-from tests.fakes.servers.postgresql import PostgreSQL
+from scripts.harness.postgresql import PostgreSQL
 
 PARTITIONS: Final = 2
 EVERY_S: Final = 0.1

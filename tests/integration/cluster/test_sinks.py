@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 from kraal.broker.broker import Broker
 from kraal.jars import jars
 from kraal.testing import ProcessCluster
-from tests.fakes.servers.postgresql import PostgreSQL, postgresql
+from scripts.harness.postgresql import PostgreSQL, postgresql
 from tests.fakes.spark.counted_sinks import (
     PARTITIONS,
     CountedSink,

@@ -12,7 +12,7 @@ from kraal.connectors.spark.sink import SparkSinkConnector
 from kraal.core.offsets import SourcePartition
 from kraal.engine.api import BatchDone, Failed, Opened, Stopped
 from kraal.plugins.api import TopicPartition
-from tests.fakes.servers.postgresql import PostgreSQL, postgresql
+from scripts.harness.postgresql import PostgreSQL, postgresql
 from tests.fakes.spark.stage import Stage
 from tests.fakes.spark.tasks import STRING, run_sink, source
 from tests.fakes.workers.examples import example

@@ -12,7 +12,7 @@ import pytest
 from kraal.broker.broker import Broker
 from kraal.jars.jars import ensure
 from kraal.testing import ProcessCluster
-from tests.fakes.servers.postgresql import PASSWORD, USER, PostgreSQL, postgresql
+from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
 from tests.fakes.workers.java_worker import MixedCluster
 from tests.integration.java_plugins.flows import RUNNING, a_name, plugin_jvm
 

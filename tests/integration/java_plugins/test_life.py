@@ -116,3 +116,18 @@ def test_an_invalid_config_is_refused_with_the_plugin_s_words(cluster: ProcessCl
     answer = cluster.alive[0].post("/connectors", {"name": "no", "config": faulty_config("t", "unheard of")})
     assert answer.status == 400
     assert "Invalid value unheard of for configuration fault: String must be one of" in answer.body["message"]
+
+
+def test_levels_of_java_s_loggers_are_set_over_rest(cluster: ProcessCluster) -> None:
+    name, worker = a_name("levels"), cluster.alive[0]
+    logger = "org.apache.kafka.connect.runtime.WorkerSourceTask"
+    assert worker.put(f"/admin/loggers/{logger}", {"level": "TRACE"}).status == 200
+    try:
+        cluster.create(name, faulty_config(name))
+        worker.wait_for_states(name, RUNNING)
+        worker.wait_until(
+            "it was told", lambda: f"TRACE [{worker.url.rpartition('/')[2]}" in worker.log_text()
+        )
+    finally:
+        worker.put(f"/admin/loggers/{logger}", {"level": "INFO"})
+        cluster.delete(name)

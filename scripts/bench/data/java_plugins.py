@@ -1,0 +1,169 @@
+"""`java-plugins`: Java's own file connectors as plugins, on a Java worker and on Kraal.
+
+Both workers are distributed ones, each a cluster of its own, with the same `plugin.path`: a directory with the jar of
+Kafka's file connectors. Kraal runs them in its JVM of Java plugins, so the target is to be no slower than Java. Both
+are warm and idle, also Kraal's Spark; the warm-up fails unless Kraal's JVM of Java plugins has the files of both
+connectors open. Records/s of sources is measured as in `source`, with the transforms and converter of `transforms` in
+the second row, and of sinks as in `sink`. The topic that sinks read was filled by the first measurement.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from kraal.jars.jars import ensure
+from scripts.bench.data.sink import drained
+from scripts.bench.data.source import check, transfer
+from scripts.bench.data.transforms import CHAIN
+from scripts.bench.lab import WARM_UP_LINES, Lab, alternated, say, sink_config, source_config
+from scripts.bench.report import Case, Wanted
+from scripts.harness.lines import ON_DISK, sha256, size
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.workers import UP_S, Worker
+
+JAR = "connect-file"
+SOURCE = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
+SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
+PROCESS = "kraal.plugins.PluginProcess"
+READY = "Java plugins are ready"
+IDLE_S = 2.0
+IDLE_CORES = 0.2
+
+Measure = Callable[[str, Worker], list[float]]
+
+
+def run(lab: Lab) -> list[Case]:
+    """Measure a source, a source with transforms, and a sink, each on both."""
+    lines = lab.options.lines() // 3
+    file = lab.file(lines)
+    extra = {"plugin.path": str(plugin_path(lab.directory))}
+    workers = {kind: started(lab, kind, extra) for kind in lab.options.sides}
+    topics: list[str] = []
+    cases = []
+    for name, measure in (
+        ("FileStreamSource out of the box", _plain(lab, file, lines, topics)),
+        ("FileStreamSource with transforms and JsonConverter", _transformed(lab, file, lines)),
+        ("FileStreamSink", _to_file(lab, file, lines, topics)),
+    ):
+        say(name)
+        rows = alternated(workers, lab.options.times(3, 1), measure)
+        java, kraal = ([row[0] for row in rows.get(kind, [])] for kind in ("java", "kraal"))
+        cases.append(Case(name, "records/s", java, kraal, more_is_better=True, wanted=Wanted(ratio=1.0)))
+    return cases
+
+
+def plugin_path(directory: Path) -> Path:
+    """Make a directory of plugins with Kafka's file connectors; return it."""
+    path = directory / "plugins"
+    (path / "file").mkdir(parents=True)
+    jar = next(each for each in ensure("connect") if JAR in each.name)
+    shutil.copy(jar, path / "file")
+    return path
+
+
+def started(lab: Lab, kind: str, extra: dict[str, str]) -> Worker:
+    """Start a cluster of one worker, and send a file through Java's connectors there."""
+    cluster = lab.cluster(kind, extra)
+    cluster.start(1)
+    worker = cluster.workers[0]
+    if kind == "kraal":
+        wait_until(
+            f"{worker.name} had its Java plugins",
+            lambda: READY in worker.process.log.read_text(encoding="utf-8", errors="replace"),
+            timeout_s=UP_S,
+            program=worker.process,
+        )
+    say(f"warming up: {kind}")
+    _warm_up(lab, kind, worker)
+    wait_until(f"{worker.name} was idle", lambda: _is_idle(worker), timeout_s=UP_S, program=worker.process)
+    return worker
+
+
+def _warm_up(lab: Lab, kind: str, worker: Worker) -> None:
+    """Do what `Lab.warm_up` does with Java's connectors. Raises ScriptFailed if Kraal runs its own instead."""
+    source, sink = lab.file(WARM_UP_LINES), lab.directory / lab.fresh("warmed")
+    topic = lab.topic("warm-up")
+    worker.rest.create("warm-source", source_config(source, topic) | SOURCE)
+    worker.rest.create("warm-sink", sink_config(sink, topic) | SINK)
+    wait_until(
+        f"{worker.name} had passed on the warm-up's lines",
+        lambda: size(sink) >= WARM_UP_LINES * ON_DISK,
+        timeout_s=120,
+        program=worker.process,
+    )
+    if kind == "kraal" and not has_open(worker.process.tree(), (source, sink)):
+        raise ScriptFailed(f"{worker.name} does not run the file connectors in its JVM of Java plugins.")
+    worker.rest.delete("warm-source")
+    worker.rest.delete("warm-sink")
+    source.unlink()
+
+
+def has_open(processes: Iterable[psutil.Process], files: Iterable[Path]) -> bool:
+    """Return whether the JVM of Java plugins is among the processes and has these files open."""
+    wanted = {str(file.resolve()) for file in files}
+    for process in processes:
+        with suppress(psutil.Error):
+            if PROCESS in process.cmdline() and wanted <= {opened.path for opened in process.open_files()}:
+                return True
+    return False
+
+
+def _is_idle(worker: Worker) -> bool:
+    """Return whether the worker uses little processor time for a while; Kraal's Spark warms up before that."""
+    before = worker.process.usage().cpu_s
+    time.sleep(IDLE_S)
+    return worker.process.usage().cpu_s - before < IDLE_CORES * IDLE_S
+
+
+def _plain(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
+    """Measure the source by itself; its topics are appended to `topics`, the first of each side is checked."""
+    checked, expected = set[str](), sha256(file)
+
+    def measure(kind: str, worker: Worker) -> list[float]:
+        topic = lab.topic("plugin-source")
+        seconds, _ = transfer(lab, worker, file, topic, lines, SOURCE)
+        topics.append(topic)
+        if kind not in checked:
+            checked.add(kind)
+            check(lab, kind, topic, lines, expected)
+        return [lines / seconds]
+
+    return measure
+
+
+def _transformed(lab: Lab, file: Path, lines: int) -> Measure:
+    """Measure the source with transforms; the first topics of both sides must be equal."""
+    written: dict[str, str] = {}
+
+    def measure(kind: str, worker: Worker) -> list[float]:
+        topic = lab.topic("plugin-transforms")
+        seconds, _ = transfer(lab, worker, file, topic, lines, SOURCE | CHAIN)
+        if kind not in written:
+            written[kind] = lab.reader(topic).sha256(lines)
+            if len(set(written.values())) > 1:
+                raise ScriptFailed("Java's and Kraal's topics differ.")
+        return [lines / seconds]
+
+    return measure
+
+
+def _to_file(lab: Lab, file: Path, lines: int, topics: list[str]) -> Measure:
+    """Measure the sink with the first of `topics`; each file must equal the source file."""
+    expected = sha256(file)
+
+    def measure(_kind: str, worker: Worker) -> list[float]:
+        out = lab.directory / lab.fresh("out")
+        config = sink_config(out, topics[0]) | SINK
+        seconds = drained(lab, worker, config, lambda: size(out), lines * ON_DISK)
+        if sha256(out) != expected:
+            raise ScriptFailed(f"What {worker.name} wrote is not what is in the topic, in order.")
+        out.unlink()
+        return [lines / seconds]
+
+    return measure

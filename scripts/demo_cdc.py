@@ -1,0 +1,217 @@
+"""The demo with Debezium: the changes of a PostgreSQL table go through Kafka into a table of another database.
+
+Two distributed workers run Debezium's Java plugins, and the one that reads the changes is killed. What is changed
+meanwhile waits in the database's log; the other worker takes over and reads on from there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from kraal.jars.jars import ensure
+from kraal.jars.java_module import java_class_path
+from scripts.demo_cluster import (
+    EXTRA,
+    has_moved,
+    instances_table,
+    moves_table,
+    say_after,
+    say_noticed,
+    start_broker,
+    start_workers,
+    wait_until_noticed,
+    workers_table,
+)
+from scripts.harness.clusters import Cluster, owners
+from scripts.harness.postgresql import PASSWORD, USER, PostgreSQL, postgresql
+from scripts.harness.processes import ScriptFailed, wait_until
+from scripts.harness.rest import all_running
+from scripts.harness.show import LOOK_S, columns, say
+from scripts.harness.workers import Worker
+
+WORKERS: Final = 2
+SOURCE, SINK = "shop-source", "copy-sink"
+TOPIC: Final = "shop.public.customers"
+CREATE: Final = """
+    CREATE TABLE customers (id int PRIMARY KEY, name text, city text);
+    INSERT INTO customers VALUES (1, 'Anna', 'Oslo'), (2, 'Ben', 'Rome');
+"""
+INSERT: Final = "INSERT INTO customers VALUES (3, 'Cleo', 'Cairo')"
+UPDATE: Final = "UPDATE customers SET city = 'Bergen' WHERE id = 1"
+MEANWHILE: Final = "UPDATE customers SET city = 'Milan' WHERE id = 2"
+ROWS: Final = "SELECT id, name, city FROM customers ORDER BY id"
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+STALLED_S: Final = 120.0
+
+
+def source_config(shop: PostgreSQL) -> dict[str, str]:
+    """Return the config of Debezium's PostgreSQL source."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(shop.port),
+        "database.user": USER,
+        "database.password": PASSWORD,
+        "database.dbname": shop.database,
+        "table.include.list": "public.customers",
+        "topic.prefix": "shop",
+        "plugin.name": "pgoutput",
+        "publication.autocreate.mode": "filtered",
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+
+
+def sink_config(copy: PostgreSQL) -> dict[str, str]:
+    """Return the config of Debezium's JDBC sink, which also creates the table."""
+    return {
+        "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+        "tasks.max": "1",
+        "topics": TOPIC,
+        "connection.url": copy.url,
+        "connection.username": USER,
+        "connection.password": PASSWORD,
+        "collection.name.format": "customers",
+        "primary.key.mode": "record_key",
+        "insert.mode": "upsert",
+        "schema.evolution": "basic",
+        "key.converter": JSON,
+        "value.converter": JSON,
+    }
+
+
+class CdcDemo:
+    """The parts that run."""
+
+    def __init__(self, cluster: Cluster, shop: PostgreSQL, copy: PostgreSQL) -> None:
+        """Describe the demo; the workers are up."""
+        self.cluster = cluster
+        self.names = [SOURCE, SINK]
+        self._shop = shop
+        self._copy = copy
+
+    def create(self) -> None:
+        """Create the connectors over REST, and wait until both run and the first rows are copied."""
+        rest = self.cluster.workers[0].rest
+        for name, config in ((SOURCE, source_config(self._shop)), (SINK, sink_config(self._copy))):
+            rest.create(name, config)
+            say(f"POST {rest.url}/connectors: {name} is a {config['connector.class'].rpartition('.')[2]}")
+        self.cluster.settle(self.names)
+        self._wait("the first rows were copied", self._is_equal)
+
+    def change(self, sql: str) -> None:
+        """Change the first database and wait until the second has it. Raises ScriptFailed."""
+        self._shop.ask(sql)
+        began = time.monotonic()
+        self._wait("the change was copied", self._is_equal)
+        say(f"{sql}: copied after {time.monotonic() - began:.1f} s")
+
+    def kill(self) -> Worker:
+        """Kill the worker that reads the changes with -9, change a row, and show how it arrives."""
+        before = owners(self.cluster.statuses.now(), self.names)
+        lost = before[f"task-{SOURCE}-0"]
+        victim = next(each for each in self.cluster.workers if each.rest.worker_id == lost)
+        role = "the leader" if victim is self.cluster.leader() else "a follower"
+        last = self.cluster.generations()[-1].generation
+        moving = [key for key, worker in before.items() if worker == lost]
+        say(
+            f"kill -9 {victim.process.pid}: {lost}, {role}, which runs {len(moving)} of {len(before)},"
+            f" among them the task of {SOURCE} ..."
+        )
+        killed = time.time()
+        self.cluster.kill(victim)
+        self._shop.ask(MEANWHILE)
+        changed = time.time()
+        noticed = wait_until_noticed(self.cluster, last, lambda: time.sleep(LOOK_S))
+        self._wait(
+            "all work of the killed worker ran elsewhere",
+            lambda: has_moved(self.cluster.statuses.now(), moving, lost),
+        )
+        self._wait("the change was copied", self._is_equal)
+        copied = time.time()
+        now = self.cluster.statuses.now()
+        say("")
+        say(moves_table(self.cluster, self.names, before, moving))
+        say("")
+        say_after(0.0, "killed; changes wait in the log of the first database")
+        say_after(changed - killed, MEANWHILE)
+        say_noticed(noticed, killed)
+        say_after(max(now[key].at for key in moving) - killed, "all of its work runs elsewhere")
+        say_after(copied - killed, "the change is in the second database")
+        return victim
+
+    def check(self) -> str:
+        """Compare both tables and return what they have. Raises ScriptFailed."""
+        rows = self._shop.ask(ROWS)
+        copied = self._copy.ask(ROWS)
+        if rows != copied:
+            raise ScriptFailed(f"The first database has {rows}, but the second one has {copied}.")
+        return columns([("ID", "NAME", "CITY"), *(tuple(row.split("|")) for row in copied)])
+
+    def _is_equal(self) -> bool:
+        exists = self._copy.ask("SELECT to_regclass('customers') IS NOT NULL") == ["t"]
+        return exists and self._copy.ask(ROWS) == self._shop.ask(ROWS)
+
+    def _wait(self, what: str, done: Callable[[], bool]) -> None:
+        """Wait until `done()`. Raises ScriptFailed, also when a connector has failed or a worker ended."""
+
+        def checked() -> bool:
+            for worker in self.cluster.workers:
+                if not worker.process.alive:
+                    raise ScriptFailed(f"A worker ended: {worker.process.last_words()}")
+            for status in self.cluster.workers[0].rest.statuses().values():
+                all_running(status)  # raises for FAILED
+            return done()
+
+        wait_until(what, checked, timeout_s=STALLED_S)
+
+
+def run(port: int, directory: Path, stack: ExitStack) -> None:
+    """Do it all, with REST of the first worker on `port`; what `stack` is given ends afterwards, last things first.
+
+    Raises ScriptFailed, JarsUnavailable, JavaMissing.
+    """
+    plugins = directory / "plugins"
+    archives = ensure("debezium")
+    java_class_path()  # compiled once, and not by each worker
+    say(f"Unpacking Debezium's PostgreSQL source and JDBC sink to {plugins} ...")
+    for archive in archives:
+        shutil.unpack_archive(archive, plugins, "gztar")  # its checksum is that of the lock
+    say("Starting PostgreSQL, and creating the databases shop, with a table, and copy ...")
+    server = stack.enter_context(postgresql("wal_level=logical"))
+    shop, copy = server.create_database("shop"), server.create_database("copy")
+    shop.ask(CREATE)
+    broker = start_broker(directory, stack)
+    cluster = Cluster("kraal", broker, directory / "workers", "demo", EXTRA | {"plugin.path": str(plugins)})
+    stack.callback(cluster.stop)
+    stack.callback(say, "Stopping the workers, Kafka and PostgreSQL ...")
+    start_workers(cluster, broker, WORKERS, port)
+    say("Both are in one group, and have Debezium's plugins from plugin.path; creating connectors ...")
+    _show(CdcDemo(cluster, shop, copy))
+
+
+def _show(demo: CdcDemo) -> None:
+    demo.create()
+    say("")
+    say(workers_table(demo.cluster, demo.names))
+    say("")
+    say(instances_table(demo.cluster, demo.names))
+    say("")
+    say("The rows that were in shop are in copy:")
+    say(demo.check())
+    say("")
+    demo.change(INSERT)
+    demo.change(UPDATE)
+    say("")
+    victim = demo.kill()
+    say("")
+    say(workers_table(demo.cluster, demo.names, victim))
+    say("")
+    say("Every change of shop is in copy:")
+    say(demo.check())
