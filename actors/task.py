@@ -252,9 +252,9 @@ class Task:
         if self._target is TargetState.STARTED:
             self._report(State.RUNNING)
             self._ask()
-        else:
-            self._phase = _Phase.RESTING
-            self._report(State.PAUSED)
+        elif self._run is not None:  # an engine may run tasks from their start
+            self._phase = _Phase.ASKING
+            self._run.hold()
 
     def _ask(self) -> None:
         self._phase = _Phase.ASKING

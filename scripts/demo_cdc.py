@@ -15,7 +15,7 @@ from typing import Final
 
 from kraal.jars.jars import ensure
 from kraal.jars.java_module import java_class_path
-from scripts.demo_cluster import (
+from scripts.demo_workers import (
     EXTRA,
     has_moved,
     instances_table,
@@ -188,7 +188,9 @@ def run(port: int, directory: Path, stack: ExitStack) -> None:
     shop, copy = server.create_database("shop"), server.create_database("copy")
     shop.ask(CREATE)
     broker = start_broker(directory, stack)
-    cluster = Cluster("kraal", broker, directory / "workers", "demo", EXTRA | {"plugin.path": str(plugins)})
+    # Debezium lists its classes in manifests; reading only those saves a scan of all jars.
+    extra = EXTRA | {"plugin.path": str(plugins), "plugin.discovery": "service_load"}
+    cluster = Cluster("kraal", broker, directory / "workers", "demo", extra)
     stack.callback(cluster.stop)
     stack.callback(say, "Stopping the workers, Kafka and PostgreSQL ...")
     start_workers(cluster, broker, WORKERS, port)

@@ -209,7 +209,7 @@ class Engine(Protocol):
         """
 
     def abandon(self, task: TaskId) -> None:
-        """Cancel the open runs of a task whose actor has died; returns at once, reports nothing."""
+        """Cancel the open runs of a task whose actor has died; returns at once."""
 
     def close(self, timeout_s: float) -> None:
         """Cancel all runs and end Spark; blocks at most `timeout_s`."""

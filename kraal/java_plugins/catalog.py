@@ -56,6 +56,11 @@ def parse_catalog(text: str) -> list[JavaPlugin]:
     return list({(each.class_name, each.kind): each for each in found}.values())
 
 
+def has_errors(text: str) -> bool:
+    """Whether some plugin could not be described, perhaps only this time."""
+    return any("error" in each for each in json.loads(text))
+
+
 def digest_of(plugin_path: Iterable[str], discovery: str) -> str:
     """Return the digest of all that decides which plugins there are. Reads the names of all files."""
     digest = hashlib.sha256(f"{_FORMAT}\n{discovery}\n".encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from typing_extensions import override
@@ -47,22 +48,35 @@ class JavaConnector(Connector):
     def __init__(self) -> None:
         self._name = ""
         self._config: Mapping[str, str] = {}
-        self._context: ConnectorContext | None = None
+        self._number = 0
+        """Of this start; 0: not started, or stopped."""
 
     @override
     def start(self, config: Mapping[str, str], context: ConnectorContext) -> None:
-        """Start the Java connector; waits for the JVM, and until `start` returns. Raises PluginFailed, PluginsAway."""
-        self._name, self._config, self._context = config["name"], dict(config), context
-        self.host.wait()
-        _raised(self.host.ask("startConnector", self._name, json.dumps(self._config)))
-        self.host.follow(self._name, _Following(self, context))
+        """Start the Java connector; blocks until its `start` returns. Raises PluginFailed.
+
+        While the JVM is not up it is started later: `task_configs` raises PluginsAway until then, and is tried again.
+        """
+        self._name, self._config, self._number = config["name"], dict(config), self.host.next_number()
+        following = _Following(self, context)
+        self.host.follow(self._number, following)
+        try:
+            self.ask_to_start(self._number)
+        except PluginsAway:
+            following.lost = True
+            if self.host.why_away is None:  # it came up meanwhile
+                following.up()
+        except BaseException:
+            self.forget()
+            raise
 
     @override
     def stop(self) -> None:
-        """Stop the Java connector; waits five seconds for it."""
-        self.host.forget(self._name)
+        """Stop the Java connector; waits five seconds for it. Raises PluginFailed with what its `stop` threw."""
+        number, self._number = self._number, 0
+        self.host.forget(number)
         try:
-            self.host.ask("stopConnector", self._name)
+            _raised(self.host.ask("stopConnector", self._name, number))
         except PluginsAway:
             log.debug("Connector %s has ended with the JVM of Java plugins", self._name)
 
@@ -74,19 +88,38 @@ class JavaConnector(Connector):
         _raised(answer.get("trace"))
         return [{key: text for key, text in each.items() if text is not None} for each in answer["configs"]]
 
-    def again(self) -> None:
-        """Start in a new process; the connector may divide its work anew."""
-        context = self._context
-        if context is None:
+    def ask_to_start(self, number: int) -> None:
+        """Start the Java connector in the present process. Raises PluginFailed, PluginsAway."""
+        _raised(self.host.ask("startConnector", self._name, number, json.dumps(self._config)))
+
+    def again(self, context: ConnectorContext) -> None:
+        """Start in a new process, unless it was stopped; the connector may divide its work anew."""
+        number = self._number
+        if not number:
             return
         try:
-            _raised(self.host.ask("startConnector", self._name, json.dumps(self._config)))
+            self.ask_to_start(number)
         except PluginsAway:
             return  # the next process starts it
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
+            self.forget()
             context.raise_error(exc)
-        else:
+            return
+        if self._number == number:
             context.request_task_reconfiguration()
+        else:  # it was stopped meanwhile
+            self.host.ask("stopConnector", self._name, number)
+
+    def forget(self) -> None:
+        """Follow no more: the connector has failed. Its remains in the process are stopped."""
+        number, self._number = self._number, 0
+        self.host.forget(number)
+
+        def stop() -> None:
+            with suppress(PluginsAway):
+                self.host.ask("stopConnector", self._name, number)
+
+        self.host.submit(stop, may_block=True)
 
     @classmethod
     @override
@@ -164,25 +197,27 @@ class _Following:
 
     def __init__(self, connector: JavaConnector, context: ConnectorContext) -> None:
         self._connector, self._context = connector, context
-        self._lost = False
+        self.lost = False
+        """Whether the connector must be started in the next process."""
 
     def up(self) -> None:
         """Start the connector in a new process."""
-        if self._lost:
-            self._lost = False
-            self._connector.host.submit(self._connector.again)
+        if self.lost:
+            self.lost = False
+            self._connector.host.submit(lambda: self._connector.again(self._context), may_block=True)
 
     def down(self, why: str) -> None:
         """Remember that the connector has ended."""
         del why
-        self._lost = True
+        self.lost = True
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Pass on a request of the connector."""
         if event["what"] == "reconfigure":
             self._context.request_task_reconfiguration()
         else:
-            self._context.raise_error(PluginFailed("the connector raised an error", event["trace"]))
+            self._connector.forget()
+            self._context.raise_error(PluginFailed("the connector raised an error", event["detail"]))
 
     def tick(self) -> None:
         """Do nothing."""

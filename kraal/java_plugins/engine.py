@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -29,7 +28,6 @@ class JavaPluginEngine:
         self._graceful_s = graceful_s
         self._lock = threading.Lock()
         self._runs: dict[TaskId, JavaRun] = {}
-        self._numbers = itertools.count(1)
 
     @property
     def state(self) -> EngineState:
@@ -37,7 +35,7 @@ class JavaPluginEngine:
         return self._inner.state
 
     def pools(self) -> Sequence[PoolState]:
-        """Return the stuck calls of the other engine's threads: no thread of Python waits for a Java task."""
+        """Return the stuck calls of the other engine's threads."""
         return self._inner.pools()
 
     def listen(self, changed: Callable[[EngineState], None]) -> None:
@@ -54,7 +52,7 @@ class JavaPluginEngine:
         run = JavaRun(
             self._host,
             spec,
-            number=next(self._numbers),
+            number=self._host.next_number(),
             version=found.version,
             is_source=found.kind == "source",
             graceful_s=self._graceful_s,

@@ -6,27 +6,31 @@ connectors and tasks; the call also tells the process that this worker lives. Ot
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from kraal.core.errors import KraalError
 from kraal.java_plugins.jvm import Jvm, PluginsAway
 
 log = logging.getLogger(__name__)
 
 TICK_MS: Final = 500
-PATIENCE_S: Final = 120.0
-"""How long a connector that shall start waits for the process."""
-_LOOK_S: Final = 0.05
+HUNG_S: Final = 30.0
+"""A process that has not answered for so long is ended."""
+_LOOK_S: Final = 0.2
+_ENDS_S: Final = 2.0
+"""How long a process that has closed a connection may take to end."""
 _BACKOFF_S: Final = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
-_THREADS: Final = 32
-"""The most calls at once; a thread is made when a call needs one."""
+_THREADS: Final = 16
+"""The most calls for tasks at once, which are short; as many again may start connectors, which may block."""
+_THROWN: Final = "Py4JJavaError"
 
 
 class Listener(Protocol):
@@ -67,7 +71,7 @@ class PluginHost:
             worker: the properties of the distributed worker; None only lists and validates.
             class_path: returns its jars; called on the host's thread, may download and compile.
             options: options of the JVM.
-            silence_s: after so many seconds without a call the process cancels its tasks.
+            silence_s: after so many seconds without a call the process ends, because the work may be elsewhere.
         """
         self._plugins, self._worker = dict(plugins), None if worker is None else dict(worker)
         self._class_path, self._options = class_path, tuple(options)
@@ -82,15 +86,26 @@ class PluginHost:
         self._scanned = threading.Event()
         self._closing = threading.Event()
         self._pool = ThreadPoolExecutor(_THREADS, "kraal-java")
+        self._starters = ThreadPoolExecutor(_THREADS, "kraal-java-start")
         self._thread = threading.Thread(target=self._run, name="kraal-java-events", daemon=True)
+        self._heard_s: float | None = None
+        """The start of the call for events that is under way, in monotonic seconds."""
+        self.next_number = itertools.count(1).__next__
+        """Returns a number that no other run, and no other start of a connector, has."""
 
     def start(self) -> None:
-        """Start the host's thread; returns at once."""
+        """Start the host's threads; returns at once."""
         self._thread.start()
+        threading.Thread(target=self._watch, name="kraal-java-watch", daemon=True).start()
 
-    def describe(self) -> str:
-        """Return the catalog's JSON; waits for the first process. Raises PluginsAway if it does not start."""
-        self._scanned.wait()
+    def describe(self, give_up: Callable[[], bool]) -> str:
+        """Return the catalog's JSON; waits for the first process.
+
+        Raises PluginsAway if it does not start, or when `give_up` returns True.
+        """
+        while not self._scanned.wait(_LOOK_S):
+            if give_up():
+                break
         if self._described is None:
             raise PluginsAway(self._why)
         return self._described
@@ -105,28 +120,23 @@ class PluginHost:
             raise PluginsAway(self._why)
         try:
             return getattr(jvm.entry, method)(*arguments)
-        except Exception as exc:
-            if not jvm.alive:
-                raise PluginsAway("the JVM of Java plugins ended") from exc
+        except PluginsAway:
             raise
+        except Exception as exc:
+            if type(exc).__name__ == _THROWN and jvm.alive:
+                raise
+            jvm.wait(_ENDS_S)  # connections close before the process ends
+            raise PluginsAway(f"the JVM of Java plugins ended while it was asked ({jvm.end})") from exc
 
-    def wait(self) -> None:
-        """Wait until the process is up; minutes if it has to. Raises PluginsAway, with the reason, if it is not."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self._jvm is None and not self._closing.is_set() and time.monotonic() < deadline:
-            self._closing.wait(_LOOK_S)
-        if self._jvm is None:
-            raise PluginsAway(self._why)
-
-    def submit(self, work: Callable[[], None]) -> None:
-        """Run `work`, which may block, on a thread of the host; dropped when the host is closed."""
+    def submit(self, work: Callable[[], None], *, may_block: bool = False) -> None:
+        """Run `work` on a thread of the host; dropped when the host is closed. `may_block`: it calls a plugin."""
         try:
-            self._pool.submit(_logged, work)
+            (self._starters if may_block else self._pool).submit(_logged, work)
         except RuntimeError:
             log.debug("Dropped a call of a Java plugin, because the worker ends")
 
     def follow(self, key: object, listener: Listener) -> None:
-        """Pass on what concerns `key`: a connector's name, or the number of a task's run."""
+        """Pass on what concerns `key`: the number of a run or of a connector's start."""
         with self._lock:
             self._listeners[key] = listener
             is_up = self._jvm is not None
@@ -159,13 +169,21 @@ class PluginHost:
         """Why the process is not up; None if it is."""
         return None if self._jvm is not None else self._why
 
+    def end_process(self, why: str) -> None:
+        """End the process, so that nothing in it writes or commits; another one starts."""
+        jvm = self._jvm
+        if jvm is not None and jvm.alive:
+            log.error("Ending the JVM of Java plugins: %s", why)
+            jvm.kill()
+
     def close(self) -> None:
         """End the process and the threads."""
         self._closing.set()
         for jvm in (self._jvm, self._starting):
             if jvm is not None:
                 jvm.close()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._starters):
+            pool.shutdown(wait=False, cancel_futures=True)
         if self._thread.is_alive():
             self._thread.join(5.0)
 
@@ -175,23 +193,20 @@ class PluginHost:
             failures += 1
             try:
                 jvm = self._started()
-            except (KraalError, OSError) as exc:
-                self._why = str(exc)
-                self._scanned.set()
-                log.error("Java plugins are not available: %s", exc)  # noqa: TRY400 - the text says it all
-                continue
-            try:
                 if self._ready(jvm):
                     failures = 0
                     self._read(jvm)
-            finally:
-                self._lost(jvm)
+            except Exception as exc:  # noqa: BLE001 - py4j's, Java's, those of the system
+                self._why = f"Java plugins are not available: {_first_line(exc)}"
+                if not self._closing.is_set():
+                    log.error("%s", self._why)  # noqa: TRY400 - the text says it all
+            self._scanned.set()
+            self._lost()
 
     def _started(self) -> Jvm:
         jvm = Jvm(self._class_path(), self._options, self._plugins)
         self._starting = jvm
         if self._closing.is_set():
-            jvm.kill()
             raise PluginsAway("the worker ends")
         self._described = str(jvm.entry.describe())
         self._scanned.set()
@@ -214,40 +229,54 @@ class PluginHost:
         log.info("Java plugins are ready")
         with self._lock:
             self._jvm = jvm
-        self._set_levels()
+        _logged(self._set_levels)
         for listener in self._all():
-            listener.up()
+            _logged(listener.up)
         return True
 
     def _read(self, jvm: Jvm) -> None:
         while not self._closing.is_set():
+            self._heard_s = time.monotonic()
             try:
                 events = json.loads(jvm.entry.take(TICK_MS))
             except Exception as exc:  # noqa: BLE001 - the process has ended, or is of no use
+                jvm.wait(_ENDS_S)
                 if not self._closing.is_set():
                     log.error("Lost the JVM of Java plugins: %s", jvm.end or _first_line(exc))  # noqa: TRY400
                 return
+            finally:
+                self._heard_s = None
             for event in events:
                 with self._lock:
-                    listener = self._listeners.get(event["run"] if "run" in event else event["connector"])
+                    listener = self._listeners.get(event["run"])
                 if listener is not None:
-                    listener.event(event)
+                    _logged(partial(listener.event, event))
             for each in self._all():
-                each.tick()
+                _logged(each.tick)
+
+    def _watch(self) -> None:
+        """End a process that does not answer any more."""
+        while not self._closing.wait(1.0):
+            heard_s = self._heard_s
+            if heard_s is not None and time.monotonic() - heard_s > HUNG_S:
+                self.end_process(f"it has not answered for {HUNG_S:g} s")
 
     def _all(self) -> list[Listener]:
         """Return the listeners, which are called without the lock: they call the host with locks of their own."""
         with self._lock:
             return list(self._listeners.values())
 
-    def _lost(self, jvm: Jvm) -> None:
+    def _lost(self) -> None:
+        jvm = self._starting
+        if jvm is None:
+            return
         jvm.kill()
-        self._why = f"the JVM of Java plugins ended ({jvm.end}), and starts again"
         with self._lock:
             was_up, self._jvm, self._starting = self._jvm is not None, None, None
         if was_up and not self._closing.is_set():
+            self._why = f"the JVM of Java plugins ended ({jvm.end}), and starts again"
             for listener in self._all():
-                listener.down(self._why)
+                _logged(partial(listener.down, self._why))
 
 
 def _logged(work: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -15,10 +16,17 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from kraal.core.errors import Unavailable
+from kraal.core.secrets import secrets as known_secrets
 from kraal.jars.java import find_java
 
 _MAIN: Final = "kraal.plugins.PluginProcess"
+_PORT: Final = "kraal.plugins listens on port "
 _LINE: Final = re.compile(r"(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\|([^|]*)\|(.*)")
+_EXPECTED: Final = re.compile(
+    r"WARNING: (A terminally deprecated method in java\.lang\.System has been called|System::setSecurityManager .*"
+    r"|Please consider reporting this to the maintainers of kraal\..*)"
+)
+"""What Java prints about `ExitGuard`."""
 _LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _END_S: Final = 2.0
 log = logging.getLogger(__name__)
@@ -29,13 +37,13 @@ class PluginsAway(Unavailable):
 
 
 class Jvm:
-    """One running process. `entry` is its `PluginWorker`, whose methods block; any thread."""
+    """One running process. Any thread."""
 
     def __init__(
         self, class_path: Sequence[Path], options: Sequence[str], plugins: Mapping[str, str]
     ) -> None:
-        """Start it, and wait until it has scanned `plugin.path`. Raises PluginsAway, JavaMissing, OSError."""
-        token = secrets.token_hex(16)
+        """Start it. Raises PluginsAway, JavaMissing, OSError."""
+        self._token = token = secrets.token_hex(16)
         command = [str(find_java()), "-Djava.security.manager=allow", "-XX:+ExitOnOutOfMemoryError", *options]
         command += ["-cp", os.pathsep.join(map(str, class_path)), _MAIN]
         self.process: subprocess.Popen[str] = subprocess.Popen(
@@ -60,12 +68,18 @@ class Jvm:
         except OSError as exc:
             self.kill()
             raise PluginsAway(f"the JVM of Java plugins ended at once: {self.last or exc}") from exc
-        self._listens.wait()
-        if not self._port:
-            code = self.process.wait()
-            raise PluginsAway(f"the JVM of Java plugins ended with exit code {code}: {self.last}")
-        self._gateway = _gateway(self._port, token)
-        self.entry: Any = self._gateway.entry_point
+        self._gateway: Any = None
+
+    @property
+    def entry(self) -> Any:
+        """Its `PluginWorker`; the first call waits until it has scanned `plugin.path`. Raises PluginsAway."""
+        if self._gateway is None:
+            self._listens.wait()
+            if not self._port:
+                self.process.wait()
+                raise PluginsAway(f"the JVM of Java plugins ended: {self.end}")
+            self._gateway = _gateway(self._port, self._token)
+        return self._gateway.entry_point
 
     @property
     def alive(self) -> bool:
@@ -80,8 +94,13 @@ class Jvm:
             return None
         return f"exit code {code}" + (f", after: {self.last}" if code > 0 and self.last else "")
 
+    def wait(self, timeout_s: float) -> None:
+        """Wait until the process has ended, but not longer than so many seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout_s)
+
     def kill(self) -> None:
-        """End the process by force. Its tasks commit nothing more; what they had not committed is read again."""
+        """End the process by force; what its tasks had not committed is read again."""
         if self.alive:
             self.process.kill()
         self.process.wait()
@@ -99,9 +118,11 @@ class Jvm:
         name, level = __name__, logging.INFO
         for text in _pipe(self.process.stdout):
             line = text.rstrip("\n")
-            if not self._listens.is_set() and line.startswith("port "):
-                self._port = int(line.removeprefix("port "))
+            if not self._listens.is_set() and line.startswith(_PORT):
+                self._port = int(line.removeprefix(_PORT))
                 self._listens.set()
+                continue
+            if _EXPECTED.fullmatch(line):
                 continue
             if match := _LINE.fullmatch(line):
                 name, level, line = match[2], _LEVELS[match[1]], match[3]
@@ -112,10 +133,18 @@ class Jvm:
 
 
 def _gateway(port: int, token: str) -> Any:
+    known_secrets.add(token)
+    for name in ("py4j.java_gateway", "py4j.clientserver"):
+        logging.getLogger(name).addFilter(_no_commands)
     gateways: Any = import_module("py4j.java_gateway")  # has no types; loaded with the first Java plugin
 
     parameters = gateways.GatewayParameters(port=port, auth_token=token)
     return gateways.JavaGateway(gateway_parameters=parameters)
+
+
+def _no_commands(record: logging.LogRecord) -> bool:
+    """Let no command pass whatever the level: py4j logs them with all arguments, which are configs."""
+    return record.levelno >= logging.INFO
 
 
 def _pipe(stream: IO[str] | None) -> IO[str]:

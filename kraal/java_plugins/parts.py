@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from kraal.config.values import split_list
 from kraal.jars.java_module import java_class_path
-from kraal.java_plugins.catalog import cached, digest_of, parse_catalog, store
+from kraal.java_plugins.catalog import cached, digest_of, has_errors, parse_catalog, store
 from kraal.java_plugins.connector import classes_of
 from kraal.java_plugins.host import PluginHost
 from kraal.plugins.registry import Registry
@@ -20,13 +20,17 @@ PATH: Final = "plugin.path"
 DISCOVERY: Final = "plugin.discovery"
 OPTIONS: Final = "plugins.jvm.options"
 DEFAULT_OPTIONS: Final = "-Xmx2g"
+MOST_SILENCE_S: Final = 5.0
 _DEFAULT_DISCOVERY: Final = "hybrid_warn"
 _RESOLVED: Final = "config.providers"
 """Providers have resolved all configs before they reach the process."""
 
 
-def open_host(worker: Mapping[str, str]) -> PluginHost | None:
-    """Start the process of Java plugins for a distributed worker's properties; None without `plugin.path`."""
+def open_host(worker: Mapping[str, str], *, session_timeout_s: float) -> PluginHost | None:
+    """Start the process of Java plugins for a distributed worker's properties; None without `plugin.path`.
+
+    The process ends before the group can have noticed that the worker is silent.
+    """
     if not split_list(worker.get(PATH) or ""):
         return None
     discovery = worker.get(DISCOVERY) or _DEFAULT_DISCOVERY
@@ -35,22 +39,27 @@ def open_host(worker: Mapping[str, str]) -> PluginHost | None:
         worker={key: text for key, text in worker.items() if not key.startswith(_RESOLVED)},
         class_path=java_class_path,
         options=shlex.split(worker.get(OPTIONS) or DEFAULT_OPTIONS),
+        silence_s=min(MOST_SILENCE_S, session_timeout_s / 2),
     )
     host.start()
     return host
 
 
-def with_java_plugins(registry: Registry, host: PluginHost, worker: Mapping[str, str]) -> Registry:
+def with_java_plugins(
+    registry: Registry, host: PluginHost, worker: Mapping[str, str], give_up: Callable[[], bool]
+) -> Registry:
     """Return the registry with the plugins of `plugin.path`: at once if they are cached, else after their scan.
 
     Connectors replace Kraal's own of the same name. Of other plugins Kraal's own stay for connectors in Python, and
-    Java connectors use those in plugin.path. Raises PluginsAway if the scan fails.
+    Java connectors use those in plugin.path. Raises PluginsAway if the scan fails, or
+    when `give_up` returns True.
     """
     digest = digest_of(split_list(worker[PATH]), worker.get(DISCOVERY) or _DEFAULT_DISCOVERY)
     text = cached(digest)
     if text is None:
-        text = host.describe()
-        store(digest, text)
+        text = host.describe(give_up)
+        if not has_errors(text):
+            store(digest, text)
     everything = parse_catalog(text)
     log.info("Found %d Java plugins in plugin.path", len(everything))
     found = [

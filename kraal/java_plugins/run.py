@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 HOLD_S: Final = 1.0
 """How long a pause waits for a task that is inside its plugin; it is paused when the call returns."""
+CLAIM_S: Final = 5.0
+"""How old the claim of an exactly-once task may be when it starts; an older one is made again."""
 LEASE_OVER: Final = "this worker must not write for the task because its lease has expired"
 
 
@@ -70,6 +73,9 @@ class JavaRun:
         self._phase = _Phase.WAITING
         self._behind: JavaRun | None = None
         self._asked = self._paused = False
+        self._opened_s = time.monotonic()
+        self._ends_by_s = math.inf
+        """When the task is cancelled if it has not ended, in monotonic seconds."""
         self._held_by_s: float | None = None
         """When a pause is reported at the latest, in monotonic seconds."""
         self._read = self._written = 0
@@ -118,7 +124,7 @@ class JavaRun:
         self._end(self._graceful_s)
 
     def cancel(self) -> None:
-        """Cancel the task: it commits nothing more."""
+        """Cancel the task: it writes nothing more, and its thread is left behind if it is inside its plugin."""
         self._end(0.0)
 
     # --- Listener -------------------------------------------------------------------------------------------
@@ -151,7 +157,7 @@ class JavaRun:
                 case "started" if self._phase is _Phase.STARTING:
                     self._phase = _Phase.RUNNING
                     self._report(Opened(version=self._version))
-                case "waiting":
+                case "waiting" if self._phase is _Phase.STARTING:
                     self._phase = _Phase.WAITING
                     self._report(Waiting(detail))
                 case "progress":
@@ -159,23 +165,24 @@ class JavaRun:
                 case "paused" if self._held_by_s is not None:
                     self._held()
                 case "failed":
-                    self._clean_up()
+                    self._remove()
                     self._finish(Failed(trace=detail))
-                case "cancelled" if self._phase is not _Phase.ENDING:
-                    self._finish(
-                        Failed(trace="this worker did not answer for some seconds", engine_lost=True)
-                    )
+                case "ended" if self._phase is _Phase.ENDING:
+                    self._remove()
+                    self._finish(Stopped(clean=True))
 
     def tick(self) -> None:
-        """Start after an earlier run, report a pause that takes long, and end without a lease."""
+        """Start after an earlier run, report a pause that takes long, cancel what does not stop, and keep the lease."""
         with self._lock:
             if self._held_by_s is not None and time.monotonic() >= self._held_by_s:
                 self._held()
             if self._phase is _Phase.WAITING:
                 self.up()
-            elif self._phase is _Phase.RUNNING and not self.spec.lease():
-                self._clean_up()
-                self._finish(Failed(trace=LEASE_OVER, engine_lost=True))
+            elif self._phase is _Phase.ENDING and time.monotonic() >= self._ends_by_s:
+                self._host.submit(self._cancelled)
+            lost = self._phase in (_Phase.STARTING, _Phase.RUNNING) and not self.spec.lease()
+        if lost:
+            self._host.end_process(LEASE_OVER)
 
     # --- steps ----------------------------------------------------------------------------------------------
 
@@ -186,48 +193,78 @@ class JavaRun:
             with self._calls:
                 if self._phase is not _Phase.STARTING:
                     return
+                if not self._may_write():
+                    self._fail(LEASE_OVER, engine_lost=True)
+                    return
                 if spec.transactions is not None:
                     spec.transactions.close()  # the Java task opens a producer of its own, with the same id
                 self._host.ask("startTask", task.connector, task.task, self.number, *configs, self._is_source)
-        except PluginsAway:
-            return  # `down` follows
+        except PluginsAway as exc:
+            self._fail(str(exc), engine_lost=True)
         except Exception as exc:  # noqa: BLE001 - the border to plugin code
-            with self._lock:
-                if self._phase is not _Phase.OVER:
-                    self._finish(Failed(trace=str(exc)))
+            self._remove()
+            self._fail(str(exc))
+
+    def _may_write(self) -> bool:
+        """Whether the lease holds, and a claim of the task is not so old that it may be another worker's by now."""
+        is_old = self.spec.transactions is not None and time.monotonic() - self._opened_s > CLAIM_S
+        return self.spec.lease() and not is_old
 
     def _end(self, wait_s: float) -> None:
         with self._lock:
-            if self._phase in (_Phase.ENDING, _Phase.OVER):
+            if self._phase is _Phase.OVER:
                 return
             if self._phase is _Phase.WAITING:
+                self._close_transactions()
                 self._finish(Stopped(clean=True))
                 return
-            self._phase = _Phase.ENDING
-        self._host.submit(lambda: self._stopped(wait_s))
+            if self._phase is _Phase.ENDING:
+                self._ends_by_s = min(self._ends_by_s, time.monotonic() + wait_s)
+                return
+            self._phase, self._ends_by_s = _Phase.ENDING, time.monotonic() + wait_s
+        self._host.submit(self._ask_to_stop if wait_s else self._cancelled)
 
-    def _stopped(self, wait_s: float) -> None:
-        clean = self._ask_to_stop(wait_s)
+    def _ask_to_stop(self) -> None:
+        task = self.spec.task
+        try:
+            with self._calls:
+                self._host.ask("requestStop", task.connector, task.task, self.number)
+        except Exception as exc:  # noqa: BLE001 - the border to plugin code; the time limit ends the run
+            log.warning("%s: The Java task could not be asked to stop: %s", task, exc)
+
+    def _cancelled(self) -> None:
+        clean = self._end_task()
         with self._lock:
             if self._phase is not _Phase.OVER:
                 self._finish(Stopped(clean=clean))
 
-    def _ask_to_stop(self, wait_s: float) -> bool:
+    def _end_task(self) -> bool:
+        """Have the process forget the task, which is cancelled if it has not ended; return whether it had."""
         task = self.spec.task
         try:
             with self._calls:
-                waits_ms = int(wait_s * 1000)
-                return bool(self._host.ask("stopTask", task.connector, task.task, self.number, waits_ms))
-        except PluginsAway:
+                return bool(self._host.ask("endTask", task.connector, task.task, self.number))
+        except Exception as exc:  # noqa: BLE001 - as above
+            log.warning("%s: The Java task could not be ended: %s", task, exc)
             return False
 
-    def _clean_up(self) -> None:
-        """Have the process forget a task that has failed, or may not write."""
+    def _remove(self) -> None:
+        """Have the process forget a task that has ended or failed."""
 
-        def stop() -> None:
-            self._ask_to_stop(0.0)
+        def end() -> None:
+            self._end_task()
 
-        self._host.submit(stop)
+        self._host.submit(end)
+
+    def _close_transactions(self) -> None:
+        transactions = self.spec.transactions
+        if transactions is not None:
+            self._host.submit(transactions.close)
+
+    def _fail(self, trace: str, *, engine_lost: bool = False) -> None:
+        with self._lock:
+            if self._phase is not _Phase.OVER:
+                self._finish(Failed(trace=trace, engine_lost=engine_lost))
 
     def _finish(self, event: Failed | Stopped) -> None:
         """Report the last event. Holds the lock."""

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LINES = 20_000
 TIMEOUT_S = 150.0
+CDC_TIMEOUT_S = 360.0
 
 
 def command(*arguments: str) -> list[str]:
@@ -30,8 +32,21 @@ def command(*arguments: str) -> list[str]:
 def scratch(tmp_path: Path) -> Iterator[Path]:
     """Where the demo puts its files: nothing is in it afterwards, and no process has it on its command line."""
     yield tmp_path
-    assert list(tmp_path.iterdir()) == []
-    assert [p.pid for p in psutil.process_iter() if str(tmp_path) in " ".join(arguments_of(p))] == []
+    assert_nothing_is_left(tmp_path)
+
+
+@pytest.fixture
+def open_scratch() -> Iterator[Path]:
+    """The same, in a directory that everybody may enter: root's PostgreSQL runs as another user."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+        assert_nothing_is_left(Path(made))
+
+
+def assert_nothing_is_left(place: Path) -> None:
+    assert list(place.iterdir()) == []
+    assert [p.pid for p in psutil.process_iter() if str(place) in " ".join(arguments_of(p))] == []
 
 
 def arguments_of(process: psutil.Process) -> list[str]:
@@ -41,7 +56,7 @@ def arguments_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(scratch: Path, *arguments: str, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments),
         cwd=ROOT,
@@ -49,7 +64,7 @@ def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )
 
@@ -91,6 +106,36 @@ def test_a_cluster_that_loses_a_worker_passes_every_line_on(scratch: Path) -> No
     assert len(re.findall(r"^file-\d-\S+ +(?:connector|task) +WORKER +stays$", said, flags=re.MULTILINE)) == 8
     assert re.search(r"the group noticed .* generation \d+ has 2 workers$", said, flags=re.MULTILINE)
     assert len(re.findall(r"^file-\d +2,000 +[\d,]+ +0 +[\d,]+$", said, flags=re.MULTILINE)) == 3
+
+
+@pytest.mark.ci
+def test_a_table_is_copied_although_the_worker_that_reads_its_changes_dies(open_scratch: Path) -> None:
+    done = run(open_scratch, "--cdc", "--port", "0", timeout_s=CDC_TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.sub(r"127\.0\.0\.1:\d+", "WORKER", done.stdout)
+    assert re.search(
+        r"^POST http://WORKER/connectors: shop-source is a PostgresConnector$", said, re.MULTILINE
+    )
+    assert re.search(r"^POST http://WORKER/connectors: copy-sink is a JdbcSinkConnector$", said, re.MULTILINE)
+    for name in ("shop-source", "copy-sink"):
+        assert re.search(rf"^{name} +connector +RUNNING +WORKER$", said, re.MULTILINE)
+        assert re.search(rf"^{name}-0 +task +RUNNING +WORKER$", said, re.MULTILINE)
+    first, _, later = said.partition("\nThe rows that were in shop are in copy:\n")[2].partition("\n\n")
+    assert rows_of(first) == [["ID", "NAME", "CITY"], ["1", "Anna", "Oslo"], ["2", "Ben", "Rome"]]
+    assert re.search(r"^INSERT INTO customers .*: copied after [\d.]+ s$", later, re.MULTILINE)
+    assert re.search(r"^UPDATE customers .*: copied after [\d.]+ s$", later, re.MULTILINE)
+    assert re.search(r"^kill -9 \d+: WORKER, .* the task of shop-source \.\.\.$", later, re.MULTILINE)
+    assert re.search(r"^shop-source-0 +task +WORKER +WORKER$", later, re.MULTILINE)
+    assert re.search(r"the group noticed .* generation \d+ has 1 worker$", later, re.MULTILINE)
+    assert re.search(r"^ +\+[\d.]+ s +the change is in the second database$", later, re.MULTILINE)
+    assert re.search(r"^WORKER +\d+ +Killed +- +0$", later, re.MULTILINE)
+    assert re.search(r"^WORKER +\d+ +Ready +leader +4$", later, re.MULTILINE)
+    last = later.partition("\nEvery change of shop is in copy:\n")[2].partition("\nStopping")[0]
+    assert rows_of(last)[1:] == [["1", "Anna", "Bergen"], ["2", "Ben", "Milan"], ["3", "Cleo", "Cairo"]]
+
+
+def rows_of(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines()]
 
 
 @pytest.mark.ci

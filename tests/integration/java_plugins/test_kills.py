@@ -38,6 +38,44 @@ def test_tasks_continue_in_a_new_jvm(cluster: ProcessCluster, tmp_path: Path) ->
     cluster.delete(name)
 
 
+def test_a_paused_task_stays_paused_in_a_new_jvm(cluster: ProcessCluster) -> None:
+    name, worker = a_name("paused"), cluster.alive[0]
+    cluster.create(name, faulty_config(name))
+    worker.wait_for_states(name, RUNNING)
+    cluster.pause(name)
+    worker.wait_for_states(name, ["PAUSED", "PAUSED"])
+    ready = worker.log_text().count("Java plugins are ready")
+    plugin_jvm(worker).kill()
+    worker.wait_until(
+        "a new JVM was ready", lambda: worker.log_text().count("Java plugins are ready") > ready
+    )
+    worker.wait_for_states(name, ["PAUSED", "PAUSED"])
+    seen = cluster.values(name)
+    time.sleep(1)  # a task that ran would write 100 numbers in this time
+    assert cluster.values(name) == seen
+    cluster.resume(name)
+    wait_for_more(cluster, name)
+    cluster.delete(name)
+
+
+def test_a_stopped_source_commits_no_more(cluster: ProcessCluster) -> None:
+    name, worker = a_name("stopped"), cluster.alive[0]
+    cluster.create(name, faulty_config(name))
+    worker.wait_for_states(name, RUNNING)
+    wait_for_more(cluster, name)
+    cluster.restart(name)
+    wait_for_more(cluster, name)
+    cluster.stop(name)
+    worker.wait_for_states(name, ["STOPPED"])
+    path = f"/connectors/{name}/offsets"
+    chosen = {"offsets": [{"partition": {"id": "0"}, "offset": {"next": 7}}]}
+    answer = worker.request("PATCH", path, chosen)
+    assert answer.status == 200, answer
+    time.sleep(2)  # four intervals of commits
+    assert worker.get(path).body == chosen
+    cluster.delete(name)
+
+
 def numbers(cluster: ProcessCluster, topic: str) -> list[int]:
     return [int(each) for each in cluster.values(topic) if each is not None]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,9 @@ class FakeHost:
     def __init__(self) -> None:
         self.is_up = False
         self.asked: list[tuple[Any, ...]] = []
-        self.answers: dict[str, Any] = {"stopTask": True}
+        self.answers: dict[str, Any] = {"endTask": True}
+        self.ended: list[str] = []
+        self._numbers = itertools.count(1)
         self.listeners: dict[object, Listener] = {}
 
     @property
@@ -37,7 +40,7 @@ class FakeHost:
 
     def tell(self, key: object, what: str, detail: object = None) -> None:
         """Have the process report something."""
-        self.listeners[key].event({"what": what, "detail": detail, "trace": detail})
+        self.listeners[key].event({"what": what, "detail": detail})
 
     def follow(self, key: object, listener: Listener) -> None:
         """Remember a listener."""
@@ -49,20 +52,25 @@ class FakeHost:
         """Forget a listener."""
         self.listeners.pop(key, None)
 
-    def wait(self) -> None:
-        """Raise PluginsAway unless the process is up."""
-        if not self.is_up:
-            raise PluginsAway("it starts")
+    def next_number(self) -> int:
+        """Return the next number."""
+        return next(self._numbers)
+
+    def end_process(self, why: str) -> None:
+        """Note why the process was ended."""
+        self.ended.append(why)
 
     def ask(self, method: str, *arguments: object) -> Any:
         """Note a call and return its answer, or raise it."""
-        self.wait()
+        if not self.is_up:
+            raise PluginsAway("it starts")
         self.asked.append((method, *arguments))
         answer = self.answers.get(method)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def submit(self, work: Callable[[], None]) -> None:
+    def submit(self, work: Callable[[], None], *, may_block: bool = False) -> None:
         """Do the work."""
+        del may_block
         work()

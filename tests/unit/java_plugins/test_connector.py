@@ -14,6 +14,7 @@ from kraal.core.offsets import SourcePartition
 from kraal.java_plugins.catalog import cached, digest_of, parse_catalog, store
 from kraal.java_plugins.connector import JavaConnector, classes_of
 from kraal.java_plugins.host import PluginHost
+from kraal.java_plugins.jvm import PluginsAway
 from kraal.plugins.registry import PluginKind, Registry
 from kraal.plugins.transform_chain import make_chain
 from tests.unit.java_plugins.fake_host import FakeHost
@@ -154,12 +155,14 @@ def test_what_java_threw_is_the_trace(host: FakeHost, registry: Registry) -> Non
 
 def test_requests_and_errors_of_the_connector_reach_the_runtime(host: FakeHost, registry: Registry) -> None:
     _, context = started(host, registry)
-    host.tell("c", "reconfigure")
-    host.tell("c", "raised", "java.lang.Error: late")
+    host.tell(1, "reconfigure")
+    host.tell(1, "raised", "java.lang.Error: late")
     assert context.requests == 1
     (error,) = context.errors
     assert isinstance(error, PluginFailed)
     assert error.trace == "java.lang.Error: late"
+    assert host.asked[-1] == ("stopConnector", "c", 1)
+    assert host.listeners == {}
 
 
 def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Registry) -> None:
@@ -168,6 +171,31 @@ def test_a_connector_starts_again_in_a_new_process(host: FakeHost, registry: Reg
     host.up()
     assert [each[0] for each in host.asked] == ["startConnector", "startConnector"]
     assert context.requests == 1
+
+
+def test_a_connector_starts_when_the_process_comes_up(host: FakeHost, registry: Registry) -> None:
+    made, context = registry.connector_class("OldSource")(), Context()
+    made.start({"name": "c"}, context)
+    with pytest.raises(PluginsAway):
+        made.task_configs(1)
+    host.up()
+    assert [each[0] for each in host.asked] == ["startConnector"]
+    assert context.requests == 1
+
+
+def test_a_connector_that_was_stopped_does_not_start_again(host: FakeHost, registry: Registry) -> None:
+    connector, _ = started(host, registry)
+    host.down()
+    connector.stop()
+    host.up()
+    assert [each[0] for each in host.asked] == ["startConnector"]
+
+
+def test_what_its_stop_threw_is_the_trace(host: FakeHost, registry: Registry) -> None:
+    connector, _ = started(host, registry)
+    host.answers["stopConnector"] = "java.lang.Error: still busy"
+    with pytest.raises(PluginFailed, match="still busy"):
+        connector.stop()
 
 
 def test_offsets_are_checked_by_the_connector(host: FakeHost, registry: Registry) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,6 +18,17 @@ from tests.unit.java_plugins.fake_host import FakeHost
 TASK = TaskId(ConnectorName("c"), 0)
 
 
+class Transactions:
+    """Counts how often it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = 0
+
+    def close(self) -> None:
+        """Count a close."""
+        self.closed += 1
+
+
 @dataclass
 class Played:
     """A run, and what it has reported."""
@@ -26,7 +38,15 @@ class Played:
     leased: bool = True
     partitions: list[int] = field(default_factory=list)
 
-    def run(self, number: int = 1, *, behind: JavaRun | None = None, is_source: bool = True) -> JavaRun:
+    def run(
+        self,
+        number: int = 1,
+        *,
+        behind: JavaRun | None = None,
+        is_source: bool = True,
+        graceful_s: float = 5.0,
+        transactions: Transactions | None = None,
+    ) -> JavaRun:
         """Open a run."""
         spec = TaskSpec(
             task=TASK,
@@ -34,6 +54,7 @@ class Played:
             connector_config={"name": "c"},
             lease=lambda: self.leased,
             assigned=self.partitions.append,
+            transactions=cast("Any", transactions),
         )
         made = JavaRun(
             cast("PluginHost", self.host),
@@ -41,7 +62,7 @@ class Played:
             number=number,
             version="1",
             is_source=is_source,
-            graceful_s=5.0,
+            graceful_s=graceful_s,
             report=self.events.append,
             over=lambda _: None,
         )
@@ -118,19 +139,43 @@ def test_a_pause_inside_the_plugin_is_reported_soon(played: Played, monkeypatch:
     assert played.events == [Held()]
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_stop_waits_for_the_task(played: Played, *, clean: bool) -> None:
-    played.host.answers["stopTask"] = clean
+def test_a_stop_waits_for_the_task(played: Played) -> None:
     run = played.running()
     run.stop()
-    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 5000)
-    assert played.events == [Stopped(clean=clean)]
+    assert played.host.asked[-1] == ("requestStop", "c", 0, 1)
+    assert played.events == []
+    played.host.tell(1, "ended")
+    assert played.events == [Stopped(clean=True)]
+    assert played.host.asked[-1] == ("endTask", "c", 0, 1)
     assert run.is_over
+
+
+def test_a_task_that_does_not_stop_is_cancelled(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    played.host.answers["endTask"] = False
+    run = played.running()
+    run.stop()
+    run.tick()
+    assert played.host.asked[-1][0] == "requestStop"
+    later_s = time.monotonic() + 6
+    monkeypatch.setattr(time, "monotonic", lambda: later_s)
+    run.tick()
+    assert [each[0] for each in played.host.asked[-2:]] == ["requestStop", "endTask"]
+    assert played.events == [Stopped(clean=False)]
+
+
+def test_a_stop_that_throws_ends_the_run_at_its_time_limit(played: Played) -> None:
+    played.host.answers |= {"requestStop": RuntimeError("no"), "endTask": RuntimeError("no")}
+    run = played.running()
+    run.stop()
+    run.cancel()
+    run.tick()
+    assert played.events == [Stopped(clean=False)]
 
 
 def test_a_cancel_does_not_wait(played: Played) -> None:
     played.running().cancel()
-    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 0)
+    assert played.host.asked[-1] == ("endTask", "c", 0, 1)
+    assert played.events == [Stopped(clean=True)]
 
 
 def test_a_run_that_has_not_started_ends_at_once(played: Played) -> None:
@@ -144,7 +189,7 @@ def test_a_failure_has_java_s_trace_and_the_process_forgets_the_task(played: Pla
     played.running()
     played.host.tell(1, "failed", "java.lang.Error: x\n\tat y")
     assert played.events == [Failed(trace="java.lang.Error: x\n\tat y")]
-    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 0)
+    assert played.host.asked[-1] == ("endTask", "c", 0, 1)
 
 
 def test_a_task_continues_after_the_end_of_its_process(played: Played) -> None:
@@ -153,20 +198,43 @@ def test_a_task_continues_after_the_end_of_its_process(played: Played) -> None:
     assert played.events == [Failed(trace="it was killed", engine_lost=True)]
 
 
-def test_a_task_without_a_lease_is_cancelled(played: Played) -> None:
+def test_without_a_lease_the_process_is_ended(played: Played) -> None:
     run = played.running()
     played.leased = False
     run.tick()
-    assert played.events == [Failed(trace=LEASE_OVER, engine_lost=True)]
-    assert played.host.asked[-1] == ("stopTask", "c", 0, 1, 0)
+    assert played.host.ended == [LEASE_OVER]
+    played.host.down()
+    assert played.events == [Failed(trace="it was killed", engine_lost=True)]
 
 
-def test_a_task_that_the_process_has_cancelled_continues_in_another_run(played: Played) -> None:
-    played.running()
-    played.host.tell(1, "cancelled")
-    (event,) = played.events
-    assert isinstance(event, Failed)
-    assert event.engine_lost
+def test_a_task_does_not_start_without_a_lease(played: Played) -> None:
+    played.run()
+    played.leased = False
+    played.host.up()
+    assert played.host.asked == []
+    assert played.events[-1] == Failed(trace=LEASE_OVER, engine_lost=True)
+
+
+def test_an_old_claim_is_made_again(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLAIM_S", -1.0)
+    played.run(transactions=Transactions())
+    played.host.up()
+    assert played.host.asked == []
+    assert isinstance(played.events[-1], Failed)
+
+
+def test_the_claim_is_given_up_for_the_java_task(played: Played) -> None:
+    transactions = Transactions()
+    played.run(transactions=transactions)
+    played.host.up()
+    assert transactions.closed == 1
+    assert played.host.asked[-1][0] == "startTask"
+
+
+def test_a_process_that_ends_before_the_task_has_started_strands_no_run(played: Played) -> None:
+    run = played.run()
+    run.up()  # it was up, and is not any more
+    assert played.events[-1] == Failed(trace="it starts", engine_lost=True)
 
 
 def test_a_run_waits_for_the_one_before(played: Played) -> None:

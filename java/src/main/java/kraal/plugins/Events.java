@@ -12,11 +12,12 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 final class Events {
     private final LinkedBlockingQueue<Map<String, Object>> waiting = new LinkedBlockingQueue<>();
 
-    void ofConnector(String name, String what, String trace) {
+    void ofConnector(String name, long run, String what, Object trace) {
         Map<String, Object> event = new LinkedHashMap<>();
         event.put("connector", name);
+        event.put("run", run);
         event.put("what", what);
-        event.put("trace", trace);
+        event.put("detail", trace);
         waiting.add(event);
     }
 

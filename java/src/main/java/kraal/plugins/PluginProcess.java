@@ -5,21 +5,25 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import py4j.GatewayServer;
+import sun.misc.Signal;
 
 /**
  * The process of Java plugins: serves {@link PluginWorker} to the Python worker that started it, and ends with it.
  *
  * <p>The first line of standard input is a JSON object: {@code token}, the secret of the gateway, and {@code plugins},
- * the properties {@code plugin.path} and {@code plugin.discovery}. The process prints {@code port N} when it listens on
+ * the properties {@code plugin.path} and {@code plugin.discovery}. The process prints a line with its port when it listens on
  * the loopback interface, and ends when standard input does.
  */
 public final class PluginProcess {
+    private static final String PORT = "kraal.plugins listens on port ";
+
     private PluginProcess() {
     }
 
     public static void main(String[] args) throws Exception {
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Map<String, Object> given = Json.object(input.readLine());
+        Signal.handle(new Signal("TERM"), signal -> { }); // may reach all processes of a service; the worker ends this one
         ExitGuard.install();
         PluginWorker worker = new PluginWorker(Json.strings(given.get("plugins")));
         GatewayServer server = new GatewayServer.GatewayServerBuilder(worker)
@@ -27,7 +31,7 @@ public final class PluginProcess {
             .authToken((String) given.get("token"))
             .build();
         server.start();
-        System.out.println("port " + server.getListeningPort());
+        System.out.println(PORT + server.getListeningPort());
         System.out.flush();
         while (input.readLine() != null) {
             // nothing more is sent; the end of the stream is the end of the Python worker

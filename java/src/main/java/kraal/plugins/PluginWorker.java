@@ -38,8 +38,9 @@ public final class PluginWorker {
     private final Catalog catalog;
     private final Events events = new Events();
     private final Map<String, RunningConnector> connectors = new ConcurrentHashMap<>();
-    private Worker worker;
-    private Tasks tasks;
+    private volatile Worker worker;
+    private volatile Tasks tasks;
+    private volatile Pulse pulse;
 
     /** Scans {@code plugin.path}; takes seconds. */
     PluginWorker(Map<String, String> pluginProperties) {
@@ -85,7 +86,10 @@ public final class PluginWorker {
 
     // --- The worker -----------------------------------------------------------------------------------------
 
-    /** Starts Kafka's worker with the properties of a distributed worker; needs the brokers. */
+    /**
+     * Starts Kafka's worker with the properties of a distributed worker; needs the brokers. From then on the process
+     * ends unless {@link #take} is called at least every {@code silenceMs}.
+     */
     public synchronized void start(String properties, long silenceMs) throws Exception {
         if (worker != null) {
             return;
@@ -98,38 +102,38 @@ public final class PluginWorker {
         ConnectUtils.addMetricsContextProperties(adminConfig, config, config.kafkaClusterId());
         adminConfig.put(AdminClientConfig.CLIENT_ID_CONFIG, base + "plugins-admin");
         SharedTopicAdmin admin = new SharedTopicAdmin(adminConfig);
+        KafkaOffsetBackingStore offsets = new KafkaOffsetBackingStore(
+            admin,
+            () -> base,
+            plugins.newInternalConverter(
+                true, JsonConverter.class.getName(), Map.of(JsonConverterConfig.SCHEMAS_ENABLE_CONFIG, "false")));
         try {
-            KafkaOffsetBackingStore offsets = new KafkaOffsetBackingStore(
-                admin,
-                () -> base,
-                plugins.newInternalConverter(
-                    true, JsonConverter.class.getName(), Map.of(JsonConverterConfig.SCHEMAS_ENABLE_CONFIG, "false")));
             offsets.configure(config);
             ConnectorClientConfigOverridePolicy policy = plugins.newPlugin(
                 config.getString(WorkerConfig.CONNECTOR_CLIENT_POLICY_CLASS_CONFIG), config,
                 ConnectorClientConfigOverridePolicy.class);
             String id = given.getOrDefault("client.id", "kraal") + "-plugins";
             Worker made = new Worker(id, Time.SYSTEM, plugins, config, offsets, policy);
-            Tasks ofWorker = new Tasks(made, events, silenceMs);
+            Tasks ofWorker = new Tasks(made, events);
             Field herder = Worker.class.getDeclaredField("herder");
             herder.setAccessible(true);
-            herder.set(made, Partial.of(Herder.class, Map.of("statusBackingStore", none -> ofWorker.topics())));
+            herder.set(made, Partial.of(Herder.class, Map.of(
+                "statusBackingStore", none -> ofWorker.topics(), "taskStatus", none -> null)));
             made.start();
             tasks = ofWorker;
+            pulse = new Pulse(silenceMs);
             worker = made;
         } catch (Exception | LinkageError e) {
+            Utils.closeQuietly(offsets::stop, "offsets");
             admin.close();
             throw e;
         }
     }
 
-    /**
-     * Waits for events, at most so long, and returns them as a JSON array. Tasks are cancelled unless it is called
-     * again within the time that {@link #start} was given, because the Python worker may no longer be in its group.
-     */
+    /** Waits for events, at most so long, and returns them as a JSON array. */
     public String take(long waitMs) throws InterruptedException {
-        if (tasks != null) {
-            tasks.heard();
+        if (pulse != null) {
+            pulse.heard();
             tasks.progress();
         }
         return Json.text(events.take(waitMs));
@@ -137,21 +141,23 @@ public final class PluginWorker {
 
     // --- Connectors -----------------------------------------------------------------------------------------
 
-    /** Starts a connector and waits until it runs; returns null, or the trace of what failed. */
-    public String startConnector(String name, String config) throws Exception {
-        if (worker.connectorNames().contains(name)) { // of an actor that was cancelled
-            stopConnector(name);
-            worker.stopAndAwaitConnector(name);
-        }
+    /**
+     * Starts a connector and waits until it runs; returns null, or the trace of what failed. {@code run} tells this
+     * start's events apart; an earlier one of the same connector is stopped.
+     */
+    public String startConnector(String name, long run, String config) throws Exception {
         RunningConnector made =
-            new RunningConnector(name, events, worker.metrics().connectorPluginMetrics(name));
+            new RunningConnector(name, run, events, worker.metrics().connectorPluginMetrics(name));
+        RunningConnector older = connectors.put(name, made);
+        if (older != null) {
+            older.close();
+            worker.stopAndAwaitConnector(name);
+            older.started.complete("The connector was started again before it had started");
+        }
         worker.startConnector(name, Json.strings(config), made, made, TargetState.STARTED, made);
         String trace = made.started.get();
-        if (trace == null) {
-            connectors.put(name, made);
-        } else {
-            made.close();
-            worker.stopAndAwaitConnector(name);
+        if (trace != null) {
+            stopConnector(name, run);
         }
         return trace;
     }
@@ -170,13 +176,15 @@ public final class PluginWorker {
         }
     }
 
-    /** Stops a connector; waits five seconds for it, as Kafka does. */
-    public void stopConnector(String name) {
-        RunningConnector found = connectors.remove(name);
-        if (found != null) {
-            found.close();
-            worker.stopAndAwaitConnector(name);
+    /** Stops a start of a connector; waits five seconds for it, as Kafka does. Returns what its stop threw, or null. */
+    public String stopConnector(String name, long run) {
+        RunningConnector found = connectors.get(name);
+        if (found == null || found.run != run || !connectors.remove(name, found)) {
+            return null;
         }
+        found.close();
+        worker.stopAndAwaitConnector(name);
+        return found.stopTrace();
     }
 
     // --- Tasks ----------------------------------------------------------------------------------------------
@@ -194,8 +202,13 @@ public final class PluginWorker {
         tasks.setPaused(connector, task, run, paused);
     }
 
-    /** Stops a task and waits for it; returns whether it ended by itself in time. */
-    public boolean stopTask(String connector, int task, long run, long waitMs) throws Exception {
-        return tasks.stop(connector, task, run, waitMs);
+    /** Asks a task to stop; its {@code ended} event follows. */
+    public void requestStop(String connector, int task, long run) throws Exception {
+        tasks.requestStop(connector, task, run);
+    }
+
+    /** Forgets a task that has ended, or cancels it; returns whether it had ended. */
+    public boolean endTask(String connector, int task, long run) throws Exception {
+        return tasks.end(connector, task, run);
     }
 }

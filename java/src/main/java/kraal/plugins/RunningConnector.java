@@ -12,13 +12,17 @@ import org.apache.kafka.connect.util.Callback;
 final class RunningConnector implements CloseableConnectorContext, ConnectorStatus.Listener, Callback<TargetState> {
     /** Completes with null when the connector runs, or with the trace of what failed. */
     final CompletableFuture<String> started = new CompletableFuture<>();
+    final long run;
     private final String name;
     private final Events events;
     private final PluginMetrics metrics;
     private volatile boolean closed;
+    private volatile String stopTrace;
 
-    RunningConnector(String name, Events events, PluginMetrics metrics) {
+    /** {@code run} is the number that Python gave this start. */
+    RunningConnector(String name, long run, Events events, PluginMetrics metrics) {
         this.name = name;
+        this.run = run;
         this.events = events;
         this.metrics = metrics;
     }
@@ -50,14 +54,21 @@ final class RunningConnector implements CloseableConnectorContext, ConnectorStat
 
     @Override
     public void onFailure(String connector, Throwable cause) {
-        if (!started.complete(Utils.stackTrace(cause))) {
+        if (closed) {
+            stopTrace = Utils.stackTrace(cause);
+        } else if (!started.complete(Utils.stackTrace(cause))) {
             report("raised", Utils.stackTrace(cause));
         }
     }
 
+    /** Returns the trace of what {@code stop} threw, or null. */
+    String stopTrace() {
+        return stopTrace;
+    }
+
     private void report(String what, String trace) {
         if (!closed) {
-            events.ofConnector(name, what, trace);
+            events.ofConnector(name, run, what, trace);
         }
     }
 

@@ -33,7 +33,7 @@ final class RunningTask implements TaskStatus.Listener {
     }
 
     /** Finds the metrics of the task, which exist from its start to its end. */
-    void measure(ConnectMetrics metrics) {
+    synchronized void measure(ConnectMetrics metrics) {
         ConnectMetricsRegistry names = metrics.registry();
         String group = source ? names.sourceTaskGroupName() : names.sinkTaskGroupName();
         ConnectMetrics.MetricGroup own = metrics.group(
@@ -56,14 +56,8 @@ final class RunningTask implements TaskStatus.Listener {
         }
     }
 
-    boolean knows(String topic) {
-        synchronized (topics) {
-            return topics.contains(topic);
-        }
-    }
-
     /** Reports read and written records since the start, partitions of a sink, and topics, if anything has changed. */
-    void progress() {
+    synchronized void progress() {
         long[] values = new long[3];
         for (int i = 0; i < counters.length; i++) {
             Object value = counters[i] == null ? null : counters[i].metricValue();

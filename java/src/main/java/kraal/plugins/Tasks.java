@@ -1,8 +1,8 @@
 package kraal.plugins;
 
 import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
-import java.util.Collections;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -16,25 +16,27 @@ import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The tasks of a worker. A task whose thread has not ended cannot start again: two of them would share its resources. */
+/**
+ * The tasks of a worker. A task whose thread has not ended cannot start again: two of them would share its resources.
+ *
+ * <p>Calls for one task exclude each other. Kafka's {@link Worker} stops and pauses by connector and with one time
+ * limit for all; Kraal's actors do so by task, so private methods of the worker are called here.
+ */
 final class Tasks {
     private static final Logger LOG = LoggerFactory.getLogger(Tasks.class);
-    private static final long WATCH_MS = 250;
     private final Worker worker;
     private final Events events;
     private final ConcurrentMap<ConnectorTaskId, Object> known;
     private final Map<ConnectorTaskId, RunningTask> running = new ConcurrentHashMap<>();
     private final Map<ConnectorTaskId, Object> lingering = new ConcurrentHashMap<>();
-    private volatile long heardNanos = System.nanoTime();
+    private final Map<ConnectorTaskId, Object> locks = new ConcurrentHashMap<>();
+    /** The topics that tasks of each connector have reported since one of them started last. */
+    private final Map<String, Set<String>> topics = new ConcurrentHashMap<>();
 
-    /** Watches that Python is heard of at least every {@code silenceMs}. */
-    Tasks(Worker worker, Events events, long silenceMs) throws ReflectiveOperationException {
+    Tasks(Worker worker, Events events) throws ReflectiveOperationException {
         this.worker = worker;
         this.events = events;
         known = tasksOf(worker);
-        Thread watch = new Thread(() -> watch(silenceMs), "kraal-watch");
-        watch.setDaemon(true);
-        watch.start();
     }
 
     @SuppressWarnings("unchecked")
@@ -44,14 +46,15 @@ final class Tasks {
         return (ConcurrentMap<ConnectorTaskId, Object>) field.get(worker);
     }
 
-    /** Records that Python lives. */
-    void heard() {
-        heardNanos = System.nanoTime();
-    }
-
     /** Has every task report how far it has come. */
     void progress() {
-        running.values().forEach(RunningTask::progress);
+        running.values().forEach(task -> {
+            try {
+                task.progress();
+            } catch (RuntimeException e) {
+                LOG.warn("The progress of task {} is unknown", task.id, e);
+            }
+        });
     }
 
     /** Returns the store that tasks tell of the topics that they use. */
@@ -60,55 +63,54 @@ final class Tasks {
             "getTopic", given -> known((String) given[0], (String) given[1]),
             "put", given -> {
                 if (given[0] instanceof TopicStatus status) {
-                    RunningTask task = running.get(new ConnectorTaskId(status.connector(), status.task()));
-                    if (task != null) {
-                        task.uses(status.topic());
-                    }
+                    uses(new ConnectorTaskId(status.connector(), status.task()), status.topic());
                 }
                 return null;
             }));
     }
 
-    /** Returns the status of a topic if every task of the connector has reported it: each reports its own. */
     private TopicStatus known(String connector, String topic) {
-        TopicStatus found = null;
-        for (RunningTask task : running.values()) {
-            if (task.id.connector().equals(connector)) {
-                if (!task.knows(topic)) {
-                    return null;
-                }
-                found = new TopicStatus(topic, task.id, 0L);
-            }
+        Set<String> reported = topics.get(connector);
+        return reported != null && reported.contains(topic) ? new TopicStatus(topic, connector, 0, 0L) : null;
+    }
+
+    private void uses(ConnectorTaskId id, String topic) {
+        RunningTask task = running.get(id);
+        if (task != null) {
+            task.uses(topic);
+            topics.computeIfAbsent(id.connector(), connector -> ConcurrentHashMap.newKeySet()).add(topic);
         }
-        return found;
     }
 
     /** Starts a task; what is left of an earlier run is cancelled, and must have ended. */
     void start(
         String connector, int task, long run, Map<String, String> config, Map<String, String> own, boolean source)
-        throws ReflectiveOperationException {
+        throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
-        RunningTask older = running.get(id);
-        if (older != null) {
-            stop(connector, task, older.run, 0);
-        }
-        if (!isOver(id)) {
-            events.ofTask(id, run, "waiting", "an earlier run of the task, which was cancelled, has not ended");
-            return;
-        }
-        RunningTask made = new RunningTask(id, run, source, events);
-        running.put(id, made);
-        ClusterConfigState state = new ClusterConfigState(
-            0, null, Map.of(connector, task + 1), Map.of(connector, config),
-            Map.of(connector, TargetState.STARTED), Map.of(id, own), Map.of(), Map.of(), Map.of(),
-            Collections.emptySet(), Collections.emptySet());
-        boolean started = source
-            ? startSource(id, state, config, own, made)
-            : worker.startSinkTask(id, state, config, own, made, TargetState.STARTED);
-        if (started) {
-            made.measure(worker.metrics());
-        } else {
-            running.remove(id, made);
+        synchronized (lockOf(id)) {
+            RunningTask older = running.get(id);
+            if (older != null) {
+                end(id, older, 0);
+            }
+            if (!isOver(id)) {
+                events.ofTask(id, run, "waiting", "an earlier run of the task, which was cancelled, has not ended");
+                return;
+            }
+            topics.remove(connector);
+            RunningTask made = new RunningTask(id, run, source, events);
+            running.put(id, made);
+            ClusterConfigState state = new ClusterConfigState(
+                0, null, Map.of(connector, task + 1), Map.of(connector, config),
+                Map.of(connector, TargetState.STARTED), Map.of(id, own), Map.of(), Map.of(), Map.of(),
+                Set.of(), Set.of());
+            boolean started = source
+                ? startSource(id, state, config, own, made)
+                : worker.startSinkTask(id, state, config, own, made, TargetState.STARTED);
+            if (started) {
+                made.measure(worker.metrics());
+            } else {
+                running.remove(id, made);
+            }
         }
     }
 
@@ -123,32 +125,48 @@ final class Tasks {
         return worker.startSourceTask(id, state, config, own, made, TargetState.STARTED);
     }
 
-    void setPaused(String connector, int task, long run, boolean paused) throws ReflectiveOperationException {
+    void setPaused(String connector, int task, long run, boolean paused) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
-        Object found = found(id, run);
-        if (found != null) {
-            method(found, "transitionTo", TargetState.class)
-                .invoke(found, paused ? TargetState.PAUSED : TargetState.STARTED);
+        synchronized (lockOf(id)) {
+            Object found = found(id, run);
+            if (found != null) {
+                call(found, "transitionTo", TargetState.class, paused ? TargetState.PAUSED : TargetState.STARTED);
+            }
         }
     }
 
-    /** Stops a task; after {@code waitMs} it is cancelled: it commits nothing more, and its thread is left behind. */
-    boolean stop(String connector, int task, long run, long waitMs) throws ReflectiveOperationException {
+    /** Asks a task to stop; it reports that it has ended. Its offsets are no longer committed in the background. */
+    void requestStop(String connector, int task, long run) throws Exception {
         ConnectorTaskId id = new ConnectorTaskId(connector, task);
-        Object found = found(id, run);
+        synchronized (lockOf(id)) {
+            if (found(id, run) != null) {
+                call(worker, "stopTask", ConnectorTaskId.class, id);
+            }
+        }
+    }
+
+    /** Forgets a task that has ended, and cancels one that has not: its thread is left behind. */
+    boolean end(String connector, int task, long run) throws Exception {
+        ConnectorTaskId id = new ConnectorTaskId(connector, task);
+        synchronized (lockOf(id)) {
+            RunningTask found = running.get(id);
+            return found == null || found.run != run || end(id, found, 0);
+        }
+    }
+
+    private boolean end(ConnectorTaskId id, RunningTask task, long waitMs) throws Exception {
+        running.remove(id, task);
+        Object found = known.get(id);
         if (found == null) {
             return true;
         }
-        method(found, "stop").invoke(found);
-        boolean ended = (Boolean) method(found, "awaitStop", long.class).invoke(found, waitMs);
+        call(worker, "stopTask", ConnectorTaskId.class, id);
+        Method await = method(Worker.class, "awaitStopTask", ConnectorTaskId.class, long.class);
+        invoke(await, worker, id, waitMs); // cancels it if it has not ended, and removes it and its metrics
+        boolean ended = (Boolean) call(found, "awaitStop", long.class, 0L);
         if (!ended) {
-            LOG.warn("Task {} has not stopped in {} ms and is cancelled", id, waitMs);
             lingering.put(id, found);
-            method(found, "cancel").invoke(found);
         }
-        method(found, "removeMetrics").invoke(found);
-        known.remove(id, found);
-        running.remove(id);
         return ended;
     }
 
@@ -157,47 +175,41 @@ final class Tasks {
         return task == null || task.run != run ? null : known.get(id);
     }
 
-    private boolean isOver(ConnectorTaskId id) throws ReflectiveOperationException {
+    private boolean isOver(ConnectorTaskId id) throws Exception {
         Object left = lingering.get(id);
-        if (left != null && !(Boolean) method(left, "awaitStop", long.class).invoke(left, 0L)) {
+        if (left != null && !(Boolean) call(left, "awaitStop", long.class, 0L)) {
             return false;
         }
         lingering.remove(id);
         return true;
     }
 
-    private void watch(long silenceMs) {
+    private Object lockOf(ConnectorTaskId id) {
+        return locks.computeIfAbsent(id, each -> new Object());
+    }
+
+    private static Object call(Object target, String name, Class<?> type, Object argument) throws Exception {
+        return invoke(method(target.getClass(), name, type), target, argument);
+    }
+
+    private static Object invoke(Method method, Object target, Object... arguments) throws Exception {
         try {
-            while (true) {
-                Thread.sleep(WATCH_MS);
-                if (System.nanoTime() - heardNanos > silenceMs * 1_000_000 && !running.isEmpty()) {
-                    LOG.error("Cancelling all tasks: the Python worker has been silent for {} ms", silenceMs);
-                    for (RunningTask task : Set.copyOf(running.values())) {
-                        stop(task.id.connector(), task.id.task(), task.run, 0);
-                        events.ofTask(task.id, task.run, "cancelled", null);
-                    }
-                }
-            }
-        } catch (InterruptedException e) {
-            Thread.currentThread().interrupt();
-        } catch (ReflectiveOperationException e) {
-            LOG.error("Tasks are no longer watched", e);
+            return method.invoke(target, arguments);
+        } catch (InvocationTargetException e) {
+            throw e.getCause() instanceof Exception cause ? cause : e;
         }
     }
 
-    private static Method method(Object task, String name, Class<?>... types) throws NoSuchMethodException {
-        Method found = null;
-        for (Class<?> type = task.getClass(); found == null && type != null; type = type.getSuperclass()) {
+    private static Method method(Class<?> of, String name, Class<?>... types) throws NoSuchMethodException {
+        for (Class<?> type = of; type != null; type = type.getSuperclass()) {
             try {
-                found = type.getDeclaredMethod(name, types);
+                Method found = type.getDeclaredMethod(name, types);
+                found.setAccessible(true);
+                return found;
             } catch (NoSuchMethodException e) {
                 // perhaps a superclass declares it
             }
         }
-        if (found == null) {
-            throw new NoSuchMethodException(name);
-        }
-        found.setAccessible(true);
-        return found;
+        throw new NoSuchMethodException(name);
     }
 }

@@ -15,7 +15,7 @@ final class EventsTest {
     void eventsComeInOrderAndAllAtOnce() throws InterruptedException {
         Events events = new Events();
         events.ofTask(new ConnectorTaskId("a", 1), 7, "started", null);
-        events.ofConnector("a", "reconfigure", null);
+        events.ofConnector("a", 8, "reconfigure", null);
         List<Map<String, Object>> taken = events.take(0);
         assertEquals(2, taken.size());
         assertEquals(7L, taken.get(0).get("run"));
